@@ -1,0 +1,213 @@
+"""What a back end provides: Target compiles, Device loads and allocates, Queue runs, Event tells when.
+
+A back end is one file beside this one with ``devices() -> list[Device]`` (cheap, creates no context) and
+``target(architecture) -> Target`` (no hardware). Devices know nothing of dialects, tuning or workloads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.records import Backend, Binary, DeviceInfo, Entry, Resources, Size3, Source
+
+
+class Target(Protocol):
+    """An architecture and a compiler. Needs no hardware on CUDA; on OpenCL the compiler belongs to the device."""
+
+    backend: Backend
+    architecture: str
+    compiler: str
+
+    def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
+        """Build ``source``, which is in the back end's own dialect; raises CompileError with the compiler's log.
+
+        ``entries`` are what the dialect knows of the kernels; where it is empty the back end finds them.
+        """
+        ...
+
+
+class Memory(ABC):
+    """A block of device memory. Released by ``release``, by ``with``, or with its last reference."""
+
+    nbytes: int
+    device: Device
+
+    @property
+    @abstractmethod
+    def handle(self) -> Any:
+        """The back end's own object: a ``pyopencl.Buffer``, an integer device pointer."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give the memory back; a second call does nothing."""
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+class Image(Memory):
+    """Device memory that is sampled: ``width`` x ``height`` pixels of ``channels`` x ``dtype``."""
+
+    width: int
+    height: int
+    channels: int
+    dtype: str
+
+
+class Event(ABC):
+    """A point in a queue."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Block until the queue has passed the point."""
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether the queue has passed the point."""
+
+    @abstractmethod
+    def seconds_since(self, earlier: Event) -> float:
+        """Device seconds between the end of ``earlier`` and the end of this one; both from queues with ``profiling``."""
+
+    @property
+    def duration(self) -> float | None:
+        """Device seconds that the command itself took, where the back end profiles single commands."""
+        return None
+
+
+class Kernel(ABC):
+    """A kernel that is loaded on a device."""
+
+    name: str
+    entry: Entry
+    resources: Resources
+
+
+class Module(ABC):
+    """A loaded binary."""
+
+    @abstractmethod
+    def kernel(self, name: str) -> Kernel:
+        """The kernel called ``name`` in its text; raises ArgumentError with the names there are."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Unload."""
+
+
+Argument = Memory | np.generic | int  # memory, a typed scalar, or the bytes of a __local argument
+
+
+class Queue(ABC):
+    """Commands in order. Nothing here waits for the device unless its name or ``blocking`` says so."""
+
+    device: Device
+    profiling: bool
+
+    @abstractmethod
+    def launch(
+        self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
+    ) -> Event | None:
+        """Run a kernel over an NDRange of work-items. The event is None unless the queue profiles or ``wait`` is given.
+
+        An ``int`` among ``args`` is the byte count of a ``__local`` argument; scalars are NumPy scalars.
+        Raises LaunchError where limits are exceeded.
+        """
+
+    @abstractmethod
+    def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
+        """Copy a C-contiguous host array to ``target``, ``offset`` bytes in."""
+
+    @abstractmethod
+    def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
+        """Copy from ``source``, ``offset`` bytes in, to a C-contiguous host array."""
+
+    @abstractmethod
+    def copy(
+        self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
+    ) -> Event:
+        """Copy between buffers of one device."""
+
+    @abstractmethod
+    def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
+        """Repeat ``pattern`` (1, 2 or 4 bytes) over ``nbytes`` of ``target``."""
+
+    @abstractmethod
+    def marker(self) -> Event:
+        """An event at the end of what is queued so far."""
+
+    @abstractmethod
+    def wait_for(self, event: Event) -> None:
+        """Everything queued from here on runs after ``event``, which may belong to another queue of the device."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Hand what is queued to the device."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Block until everything queued is done."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give the queue back; a second call does nothing."""
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+class Device(ABC):
+    """One chip through one back end. Making the object costs nothing; the context is created at first use."""
+
+    info: DeviceInfo
+    target: Target
+
+    @abstractmethod
+    def load(self, binary: Binary) -> Module:
+        """Load compiled kernels; raises CompileError when the driver refuses them."""
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> Memory:
+        """Device memory; raises DeviceError when there is not enough."""
+
+    @abstractmethod
+    def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
+        """Device memory that kernels sample; raises LaunchError where the device has no images of that kind."""
+
+    @abstractmethod
+    def share(self, array: NDArray[Any]) -> Memory | None:
+        """The host array's own memory as device memory, or None where the device cannot reach it without a copy."""
+
+    @abstractmethod
+    def pinned(self, nbytes: int) -> NDArray[np.uint8]:
+        """Host memory that copies reach at full speed; freed with its last reference."""
+
+    @abstractmethod
+    def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
+        """A new queue."""
+
+    @abstractmethod
+    def default_queue(self) -> Queue:
+        """The in-order queue that routines use, created once."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Release the context and everything in it; a second call does nothing."""
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()

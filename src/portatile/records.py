@@ -1,0 +1,340 @@
+"""The data that flows between the rooms: frozen records, each of which survives a trip through JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from portatile.errors import ArgumentError
+
+Value = bool | int | float | str
+Config = Mapping[str, Value]
+
+Backend = Literal["opencl", "cuda"]
+Role = Literal["in", "out", "inout", "temporary"]
+ArgKind = Literal["buffer", "image", "scalar", "local"]
+Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skipped"]
+Size3 = tuple[int, int, int]
+
+ITEMSIZE = {"float16": 2, "float32": 4, "float64": 8, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
+
+R = TypeVar("R")
+
+
+def to_json(record: Any) -> bytes:
+    """Any record as JSON."""
+    return msgspec.json.encode(record)
+
+
+def from_json(data: bytes | str, kind: type[R]) -> R:
+    """A record of type ``kind`` from JSON; raises ``msgspec.ValidationError`` with the path of what is wrong."""
+    return msgspec.json.decode(data, type=kind)
+
+
+def canonical(data: Any) -> str:
+    """The one JSON text of ``data``: keys sorted, so that equal data gives equal text."""
+    return msgspec.json.encode(data, order="sorted").decode()
+
+
+def digest(*parts: str | bytes) -> str:
+    """A hexadecimal content hash of ``parts``; their boundaries count."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        state.update(len(raw).to_bytes(8, "little"))
+        state.update(raw)
+    return state.hexdigest()
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What is known of a device without running anything on it.
+
+    Sizes are in bytes. ``chip`` is equal for one chip reached through two back ends. ``architecture`` names the code
+    that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key.
+    """
+
+    id: str
+    backend: Backend
+    name: str
+    vendor: str
+    platform: str
+    kind: Literal["cpu", "gpu", "accelerator"]
+    architecture: str
+    driver: str
+    compiler: str
+    compute_units: int
+    local_memory: int
+    global_memory: int
+    max_allocation: int
+    max_work_group_size: int
+    max_work_item_sizes: Size3
+    fp64: bool
+    fp16: bool
+    images: bool
+    image_2d_max: tuple[int, int]
+    unified_memory: bool
+    chip: str
+    clock_mhz: int = 0
+
+    def facts(self) -> dict[str, Value]:
+        """The names that a constraint of a parameter space may read beside parameters and problem facts."""
+        return {
+            "backend": self.backend,
+            "device_kind": self.kind,
+            "vendor": self.vendor,
+            "compute_units": self.compute_units,
+            "local_memory": self.local_memory,
+            "max_work_group_size": self.max_work_group_size,
+            "fp64": self.fp64,
+            "fp16": self.fp16,
+            "images": self.images,
+        }
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where an operand's elements lie in its memory, in elements: element (i, j) is at ``offset + i*strides[0] + j*strides[1]``.
+
+    ``alignment`` is the guaranteed alignment, in bytes, of the memory's first byte (before ``offset``).
+    """
+
+    strides: tuple[int, ...]
+    offset: int = 0
+    alignment: int = 128
+
+    def extent(self, shape: tuple[int, ...]) -> int:
+        """Elements from the start of the memory to one past the last element of an array of ``shape``."""
+        if 0 in shape:
+            return self.offset
+        return self.offset + 1 + sum((n - 1) * s for n, s in zip(shape, self.strides, strict=True))
+
+    def vector_width(self, itemsize: int, limit: int = 16) -> int:
+        """The widest power of two, in elements, at which every row of a row-major operand is aligned."""
+        aligned = math.gcd(self.alignment, self.offset * itemsize) // itemsize
+        width = math.gcd(max(aligned, 1), *self.strides[:-1]) if len(self.strides) > 1 else max(aligned, 1)
+        return min(width & -width, limit)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One instance of a computation: which workload, its sizes, element type, options and the layout of every operand."""
+
+    workload: str
+    sizes: Mapping[str, int]
+    dtype: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+    layout: Mapping[str, Layout] = field(default_factory=dict)
+
+    @cached_property
+    def key(self) -> str:
+        """Canonical text; equal for equal problems."""
+        return canonical(self)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return ITEMSIZE[self.dtype]
+
+    def facts(self) -> dict[str, Value]:
+        """The names that a constraint of a parameter space may read."""
+        return {**self.sizes, **self.options, "dtype": self.dtype, "itemsize": self.itemsize}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Kernel text, templates expanded, with its preprocessor definitions. ``file`` names it in compiler messages."""
+
+    file: str
+    text: str
+    defines: tuple[tuple[str, str], ...] = ()
+    options: tuple[str, ...] = ()
+
+    @cached_property
+    def digest(self) -> str:
+        """Content hash of everything that a compiler would see."""
+        return digest(self.file, self.text, canonical(self.defines), canonical(self.options))
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One argument of a kernel.
+
+    ``buffer`` and ``image``: ``name`` is an operand or a temporary of the plan. ``scalar``: ``value`` is the literal, or
+    ``None`` and then the caller's scalar called ``name`` is passed; ``dtype`` is its type. ``local``: ``value`` is the
+    number of bytes.
+    """
+
+    name: str
+    kind: ArgKind = "buffer"
+    role: Role = "in"
+    dtype: str = ""
+    value: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A step of a plan: one kernel over an NDRange. ``global_size`` counts work-items and is a multiple of ``local_size``."""
+
+    source: Source
+    kernel: str
+    global_size: Size3
+    local_size: Size3
+    args: tuple[Arg, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A step of a plan: another problem, whose configuration ``select`` resolves.
+
+    ``operands`` maps the callee's operands to operands or temporaries of this plan (the callee's layout holds offsets);
+    ``scalars`` maps its scalars to a literal or to the name of a scalar of this plan.
+    """
+
+    problem: Problem
+    operands: Mapping[str, str]
+    scalars: Mapping[str, float | str]
+
+
+@dataclass(frozen=True)
+class Temporary:
+    """Workspace that lives while a plan runs, in bytes; for an image, ``width``, ``height`` in pixels of ``channels`` x ``dtype``."""
+
+    name: str
+    nbytes: int
+    kind: Literal["buffer", "image"] = "buffer"
+    width: int = 0
+    height: int = 0
+    channels: int = 0
+    dtype: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in order, each seeing what the ones before it wrote, and the temporaries that they share."""
+
+    steps: tuple[Launch | Call, ...]
+    temporaries: tuple[Temporary, ...] = ()
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of all temporaries."""
+        return sum(t.nbytes for t in self.temporaries)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a compiled kernel, as the text declares it."""
+
+    name: str
+    kind: ArgKind
+    type: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel inside a binary: its name in the text, its symbol in the binary, parameters and required work-group."""
+
+    name: str
+    symbol: str
+    parameters: tuple[Parameter, ...] = ()
+    work_group: Size3 | None = None
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel takes of the chip; -1 where the compiler does not say. Spills and memory in bytes per work-item."""
+
+    registers: int = -1
+    spill_stores: int = -1
+    spill_loads: int = -1
+    local_memory: int = -1
+    stack: int = -1
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Compiled kernels. ``seconds`` holds the duration of each phase of the compilation."""
+
+    data: bytes
+    kind: Literal["opencl", "cubin", "ptx"]
+    entries: tuple[Entry, ...] = ()
+    resources: Mapping[str, Resources] = field(default_factory=dict)
+    log: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    def entry(self, kernel: str) -> Entry:
+        """The entry of the kernel called ``kernel`` in the text."""
+        for entry in self.entries:
+            if entry.name == kernel:
+                return entry
+        raise ArgumentError(f"no kernel {kernel!r} in the program; it has {', '.join(e.name for e in self.entries) or 'none'}")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One evaluation of one configuration. ``samples`` are seconds per run; ``error`` is in units of ``bound`` = 1."""
+
+    problem: Problem
+    config: Config
+    device: DeviceInfo
+    source: str
+    status: Status
+    samples: tuple[float, ...] = ()
+    event_samples: tuple[float, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    error: float | None = None
+    message: str = ""
+    resources: Mapping[str, Resources] = field(default_factory=dict)
+    time: str = ""
+
+    @property
+    def median(self) -> float:
+        """Seconds per run, the median of the samples; infinite for a failed trial."""
+        if self.status != "ok" or not self.samples:
+            return math.inf
+        ordered = sorted(self.samples)
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a tuning run ends: after ``seconds`` or ``evaluations``, whichever comes first; ``None`` is no limit."""
+
+    seconds: float | None = None
+    evaluations: int | None = None
+
+    @classmethod
+    def parse(cls, text: str | float) -> Budget:
+        """``"30s"``, ``"5m"``, ``"200"`` (evaluations) or ``"60s,200"``; a bare number of type float is seconds."""
+        if isinstance(text, (int, float)) and not isinstance(text, bool):
+            return cls(seconds=float(text))._checked(str(text))
+        seconds, evaluations = None, None
+        for part in str(text).split(","):
+            match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h)?\s*", part)
+            if not match:
+                raise ArgumentError(f"budget {text!r} is not understood; write for example '30s', '5m', '200' (evaluations) or '60s,200'")
+            number, unit = match.groups()
+            if unit:
+                seconds = float(number) * _UNITS[unit]
+            elif "." in number:
+                raise ArgumentError(f"budget {text!r}: {number} evaluations is not a whole number; give seconds as '{number}s'")
+            else:
+                evaluations = int(number)
+        return cls(seconds, evaluations)._checked(str(text))
+
+    def _checked(self, text: str) -> Budget:
+        if (self.seconds is not None and not 0 < self.seconds < math.inf) or self.evaluations == 0:
+            raise ArgumentError(f"budget {text!r} allows no trial; it must be positive")
+        return self

@@ -1,0 +1,52 @@
+"""The only reader of environment variables and user directories."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from portatile.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment says.
+
+    ``PORTATILE_DEVICE`` selects the default device, ``PYOPENCL_CTX`` does if it is not set; ``PORTATILE_CACHE_DIR`` and
+    ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
+    """
+
+    device: str | None
+    pyopencl_ctx: str | None
+    cache_dir: Path
+    cache_max_bytes: int
+    data_dir: Path
+    ocl_icd_vendors: str | None
+    debug: bool
+
+    @property
+    def store_path(self) -> Path:
+        """The result store's file."""
+        return self.data_dir / "results.sqlite"
+
+
+def load() -> Settings:
+    """Read the environment now; nothing is remembered, so that tests and programs may change it."""
+    env = os.environ
+    megabytes = env.get("PORTATILE_CACHE_MAX_MB", "512")
+    try:
+        limit = int(float(megabytes) * 2**20)
+    except ValueError:
+        raise UsageError(f"PORTATILE_CACHE_MAX_MB={megabytes!r} is not a number of megabytes") from None
+    return Settings(
+        device=env.get("PORTATILE_DEVICE") or None,
+        pyopencl_ctx=env.get("PYOPENCL_CTX") or None,
+        cache_dir=Path(env.get("PORTATILE_CACHE_DIR") or platformdirs.user_cache_path("portatile")),
+        cache_max_bytes=limit,
+        data_dir=Path(env.get("PORTATILE_DATA_DIR") or platformdirs.user_data_path("portatile")),
+        ocl_icd_vendors=env.get("OCL_ICD_VENDORS") or None,
+        debug=bool(env.get("PORTATILE_DEBUG")),
+    )

@@ -1,0 +1,158 @@
+"""The contract of a tunable computation: everything portatile must be told to run, check, tune and explain it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
+from portatile.space import ParameterSpace
+
+Operands = dict[str, NDArray[np.generic]]
+Scalars = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array that a computation reads or writes. ``role``: ``in``, ``out`` (old content never read) or ``inout``."""
+
+    name: str
+    role: str = "in"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Operands and scalars of one problem.
+
+    ``operands`` maps a name to its memory: a one-dimensional array that an operand's Layout indexes. What the layout
+    does not reach is filled with NaN, and so is an operand of role ``out``.
+    """
+
+    operands: Operands
+    scalars: Scalars = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an output must hold: ``values`` at ``indices`` of its memory (``None``: everywhere), in float64.
+
+    ``scale`` is the magnitude of the rounding error at each place; a result is right when
+    ``|result - value| <= bound * scale``. Where ``scale`` is 0 the result must be equal (NaN equals NaN): padding is untouched.
+    """
+
+    values: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    indices: NDArray[np.int64] | None = None
+
+
+class Workload(ABC):
+    """A computation that can be tuned. One folder in ``workloads``, found by its name.
+
+    Class attributes: ``name``; ``sizes`` (name -> meaning); ``options`` (name -> allowed values, the first is the
+    default); ``dtypes``; ``operands``; ``scalars`` (name -> default value).
+    """
+
+    name: str
+    sizes: Mapping[str, str]
+    options: Mapping[str, tuple[Value, ...]] = {}
+    dtypes: tuple[str, ...] = ("float32", "float64")
+    operands: tuple[Operand, ...] = ()
+    scalars: Mapping[str, float] = {}
+
+    def problem(
+        self,
+        sizes: Mapping[str, int],
+        dtype: str = "float32",
+        options: Mapping[str, Value] | None = None,
+        layout: Mapping[str, Layout] | None = None,
+    ) -> Problem:
+        """A checked problem; what is not said takes its default: the first option, packed row-major operands.
+
+        Raises ArgumentError or UnknownNameError with what would be right.
+        """
+        for given, known, kind in ((sizes, self.sizes, "size"), (options or {}, self.options, "option")):
+            for name in given:
+                if name not in known:
+                    raise UnknownNameError(f"{self.name} {kind}", name, known)
+        for name in self.sizes:
+            value = sizes.get(name)
+            if value is None:
+                raise ArgumentError(f"{self.name} needs the size {name!r} ({self.sizes[name]})")
+            if int(value) != value or value < 0:
+                raise ArgumentError(f"{self.name}: size {name}={value!r} must be a whole number, 0 or more")
+        if dtype not in self.dtypes:
+            raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
+        chosen = {name: values[0] for name, values in self.options.items()} | dict(options or {})
+        for name, value in chosen.items():
+            if value not in self.options[name]:
+                raise ArgumentError(f"{self.name}: {name}={value!r} is not one of {self.options[name]}")
+        bare = Problem(self.name, {name: int(sizes[name]) for name in self.sizes}, dtype, chosen)
+        packed = {name: packed_layout(shape) for name, shape in self.shapes(bare).items()}
+        for name in layout or {}:
+            if name not in packed:
+                raise UnknownNameError(f"{self.name} operand", name, packed)
+        return Problem(bare.workload, bare.sizes, dtype, chosen, {**packed, **(layout or {})})
+
+    @abstractmethod
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """The shape of each operand as it is stored."""
+
+    @abstractmethod
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """The configurations that are legal for the problem on the device."""
+
+    @abstractmethod
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """A configuration that is always legal and correct, and reasonably fast."""
+
+    @abstractmethod
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """The steps that compute the problem."""
+
+    @abstractmethod
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Random operands and scalars in the problem's layout."""
+
+    @abstractmethod
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """What each output must hold, computed in float64 (float64 problems: in float64 too, the bound allows for both).
+
+        With ``sample``, only at places drawn from it, so that large problems are checked in little time.
+        """
+
+    @abstractmethod
+    def bound(self, problem: Problem, config: Config) -> float:
+        """The factor of ``Expected.scale`` that rounding explains for this configuration, with its source in the docstring."""
+
+    @abstractmethod
+    def flops(self, problem: Problem) -> float:
+        """Floating-point operations by the field's convention, stated in the docstring."""
+
+    @abstractmethod
+    def traffic(self, problem: Problem) -> float:
+        """The fewest bytes that must cross the memory bus: each input read once, each output written once."""
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Small problems that nothing divides, with the options of ``problem``: every variant is verified on them first."""
+        return []
+
+    def distance(self, one: Problem, other: Problem) -> float:
+        """How far a configuration has to travel: 0 for equal problems, infinite where it cannot be carried over."""
+        if one.dtype != other.dtype:
+            return float("inf")
+        apart = sum(abs(np.log2((one.sizes[s] + 1) / (other.sizes[s] + 1))) for s in self.sizes)
+        return float(apart + 2 * sum(one.options[o] != other.options[o] for o in self.options))
+
+
+def packed_layout(shape: tuple[int, ...]) -> Layout:
+    """Row-major strides without padding."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return Layout(tuple(reversed(strides)))
