@@ -179,8 +179,7 @@ class Arg:
     value: int | float | None = None
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True, tag=True):  # a Struct, because a step is read back by its tag
     """A step of a plan: one kernel over an NDRange. ``global_size`` counts work-items and is a multiple of ``local_size``."""
 
     source: Source
@@ -190,8 +189,7 @@ class Launch:
     args: tuple[Arg, ...]
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, tag=True):
     """A step of a plan: another problem, whose configuration ``select`` resolves.
 
     ``operands`` maps the callee's operands to operands or temporaries of this plan (the callee's layout holds offsets);

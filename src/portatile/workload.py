@@ -80,11 +80,11 @@ class Workload(ABC):
                 if name not in known:
                     raise UnknownNameError(f"{self.name} {kind}", name, known)
         for name in self.sizes:
-            value = sizes.get(name)
-            if value is None:
+            size = sizes.get(name)
+            if size is None:
                 raise ArgumentError(f"{self.name} needs the size {name!r} ({self.sizes[name]})")
-            if int(value) != value or value < 0:
-                raise ArgumentError(f"{self.name}: size {name}={value!r} must be a whole number, 0 or more")
+            if int(size) != size or size < 0:
+                raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
         if dtype not in self.dtypes:
             raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
         chosen = {name: values[0] for name, values in self.options.items()} | dict(options or {})

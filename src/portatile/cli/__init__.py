@@ -1,1 +1,113 @@
-""""""
+"""The command line: finds the command files beside this one, runs one, and turns errors into exit codes.
+
+A command is a file with a click command called ``command``; the first sentence of the file is its line in
+``portatile --help``, which therefore imports none of them. Files whose name begins with an underscore are no commands.
+
+Exit codes: 0 done; 1 a failure that is not the user's mistake; 2 a mistake that the message says how to mend; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import metadata
+from pathlib import Path
+
+import click
+
+from portatile import settings
+from portatile.errors import PortatileError, UsageError
+
+
+class Suggesting(click.Group):
+    """A group that answers a wrong name with the nearest right one. ``noun`` says what its names are."""
+
+    noun = "command"
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but an unknown name raises with a suggestion and the names there are."""
+        name, known = args[0], self.list_commands(ctx)
+        if name in known or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        close = get_close_matches(name, known, n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        raise click.UsageError(f"No such {self.noun} '{name}'.{hint} There are: {', '.join(known)}.", ctx)
+
+
+class Commands(Suggesting):
+    """The commands, each imported when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the command files, sorted."""
+        return sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The ``command`` of the file called ``cmd_name``."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line for each command, read from its file without importing it."""
+        rows = [(name, opening(name)) for name in self.list_commands(ctx)]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+def opening(name: str) -> str:
+    """The first sentence of a command file, without its full stop."""
+    path = Path(__file__).with_name(f"{name.replace('-', '_')}.py")
+    text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split())
+    return text.partition(". ")[0].removesuffix(".")
+
+
+def version() -> str:
+    """The installed version; the one in this tree if the package is not installed."""
+    try:
+        return metadata.version("portatile")
+    except metadata.PackageNotFoundError:
+        return "0+source"
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(version=version(), prog_name="portatile")
+def portatile() -> None:
+    """One kernel text, every device, at that device's speed.
+
+    Begin with `portatile doctor`, then `portatile tune gemm -m 1024 -n 1024 -k 1024`.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line with ``args`` (default: the process's) and return its exit code.
+
+    ``PORTATILE_DEBUG=1`` adds the traceback to an error's message.
+    """
+    try:
+        answer = portatile.main(args=None if args is None else list(args), prog_name="portatile", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except UsageError as error:
+        return _fail(error, 2)
+    except PortatileError as error:
+        return _fail(error, 1)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    return answer if isinstance(answer, int) else 0
+
+
+def _fail(error: PortatileError, code: int) -> int:
+    if settings.load().debug:
+        traceback.print_exception(error, file=sys.stderr)
+    click.echo(f"portatile: {error}", err=True)
+    return code

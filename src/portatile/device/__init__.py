@@ -1,1 +1,119 @@
-""""""
+"""The devices of this machine: discovery by file name, selection by what the user says."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import threading
+from collections.abc import Mapping
+from types import ModuleType
+
+from portatile import settings
+from portatile.device.base import Device, Finding, Survey
+from portatile.errors import DeviceNotFoundError
+
+__all__ = ["COLD_COMPILER", "Device", "backends", "devices", "findings", "get"]
+
+COLD_COMPILER: Mapping[str, str] = {
+    "POCL_KERNEL_CACHE": "0",
+    "CUDA_CACHE_DISABLE": "1",
+    "PYOPENCL_NO_CACHE": "1",
+    "NEO_CACHE_PERSISTENT": "0",
+}
+"""The environment of a process in which no driver's own cache flatters the time of a compilation."""
+
+_lock = threading.RLock()
+_surveys: dict[str, Survey] = {}
+
+
+def backends() -> dict[str, ModuleType]:
+    """The back ends by name: every file in this folder that defines ``BACKEND``."""
+    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    return {module.BACKEND: module for module in modules if hasattr(module, "BACKEND")}
+
+
+def devices() -> list[Device]:
+    """Every device of every back end; cheap, makes no context. The same objects at every call."""
+    return [device for survey in _survey().values() for device in survey.devices]
+
+
+def findings() -> list[Finding]:
+    """What the back ends looked for, found and found broken."""
+    return [finding for survey in _survey().values() for finding in survey.findings]
+
+
+def _survey() -> dict[str, Survey]:
+    if not _surveys:
+        with _lock:
+            if not _surveys:
+                _surveys.update({name: module.survey() for name, module in backends().items()})
+    return _surveys
+
+
+def get(selector: str | None = None) -> Device:
+    """The device that ``selector`` names: an id, or a part of a name, vendor or platform, in any case.
+
+    Without one: ``PORTATILE_DEVICE``, else ``PYOPENCL_CTX`` as pyopencl reads it, else the best device: GPUs before
+    CPUs, CUDA before OpenCL for one chip, and never Oclgrind. Raises DeviceNotFoundError with the devices there are.
+    """
+    if selector is not None:
+        return _match(selector, f"no device matches {selector!r}")
+    chosen = settings.load()
+    if chosen.device is not None:
+        return _match(chosen.device, f"no device matches PORTATILE_DEVICE={chosen.device!r}")
+    if chosen.pyopencl_ctx is not None:
+        return _match_pyopencl(chosen.pyopencl_ctx)
+    usable = [device for device in devices() if not _is_checker(device)]
+    if not usable:
+        raise DeviceNotFoundError(_listing("there is no device"))
+    return max(usable, key=_rank)
+
+
+def _match(selector: str, message: str) -> Device:
+    wanted = selector.strip().lower()
+    found = devices()
+    for device in found:
+        if device.info.id == wanted:
+            return device
+    fields = [(device, (device.info.name, device.info.vendor, device.info.platform)) for device in found]
+    matching = [device for device, texts in fields if wanted and any(wanted in text.lower() for text in texts)]
+    matching += [device for device in found if wanted in (device.info.backend, device.info.kind)]
+    if not matching:
+        raise DeviceNotFoundError(_listing(message))
+    return max(matching, key=lambda device: (not _is_checker(device), *_rank(device)))
+
+
+def _match_pyopencl(text: str) -> Device:
+    """``PYOPENCL_CTX``: platform, or platform:device, each a number or a part of a name; lists of devices take the first."""
+    platform, _, rest = text.partition(":")
+    device = rest.split(",")[0] or "0"
+    message = f"no device matches PYOPENCL_CTX={text!r}"
+    found = [d for d in devices() if d.info.backend == "opencl" and _is_named(platform, d.info.id.split(":")[1], d.info.platform)]
+    if rest:
+        found = [d for d in found if _is_named(device, d.info.id.split(":")[2], d.info.name)]
+    if not found:
+        raise DeviceNotFoundError(_listing(message))
+    return found[0]
+
+
+def _is_named(wanted: str, number: str, name: str) -> bool:
+    return wanted == number if wanted.isdigit() else wanted.lower() in name.lower()
+
+
+def _is_checker(device: Device) -> bool:
+    """Oclgrind simulates a device to find errors: thousands of times slower, only ever chosen by name."""
+    return "oclgrind" in device.info.platform.lower()
+
+
+def _rank(device: Device) -> tuple[int, int, int]:
+    info = device.info
+    return {"gpu": 2, "accelerator": 1, "cpu": 0}[info.kind], int(info.backend == "cuda"), info.compute_units
+
+
+def _listing(message: str) -> str:
+    """The message, the devices there are, and what is broken."""
+    lines = [f"{message}. Devices: " + (", ".join(f"{d.info.id} ({d.info.name})" for d in devices()) or "none")]
+    lines += [f"{f.subject}: {f.detail}" + (f" - {f.remedy}" if f.remedy else "") for f in findings() if f.level == "broken"]
+    if not devices():
+        lines += [f"{f.subject}: {f.detail}" + (f" - {f.remedy}" if f.remedy else "") for f in findings() if f.level == "absent"]
+    return "\n".join(lines)

@@ -1,19 +1,43 @@
 """What a back end provides: Target compiles, Device loads and allocates, Queue runs, Event tells when.
 
-A back end is one file beside this one with ``devices() -> list[Device]`` (cheap, creates no context) and
-``target(architecture) -> Target`` (no hardware). Devices know nothing of dialects, tuning or workloads.
+A back end is one file beside this one that defines ``BACKEND`` (its name) and ``survey() -> Survey`` (cheap, creates no
+context); one whose compiler needs no hardware also has ``target(architecture) -> Target``. Devices know nothing of
+dialects, tuning or workloads.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.errors import ArgumentError
 from portatile.records import Backend, Binary, DeviceInfo, Entry, Resources, Size3, Source
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a back end looked for: ``level`` is ``ok``, ``absent`` (not installed, which is fine) or ``broken``.
+
+    ``remedy`` says how to mend what is broken, or how to get what is absent.
+    """
+
+    level: Literal["ok", "absent", "broken"]
+    subject: str
+    detail: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a back end found: its usable devices, in a stable order, and what it has to say about the rest."""
+
+    devices: tuple[Device, ...]
+    findings: tuple[Finding, ...]
 
 
 class Target(Protocol):
@@ -112,34 +136,42 @@ class Queue(ABC):
 
     device: Device
     profiling: bool
+    out_of_order: bool
 
     @abstractmethod
     def launch(
         self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
     ) -> Event | None:
-        """Run a kernel over an NDRange of work-items. The event is None unless the queue profiles or ``wait`` is given.
+        """Run a kernel over an NDRange of work-items.
 
-        An ``int`` among ``args`` is the byte count of a ``__local`` argument; scalars are NumPy scalars.
-        Raises LaunchError where limits are exceeded.
+        The event is None unless the queue profiles, is out of order, or ``wait`` is given. An ``int`` among ``args`` is
+        the byte count of a ``__local`` argument; scalars are NumPy scalars. Raises LaunchError where arguments do not
+        fit the kernel or limits are exceeded; nothing is queued then.
         """
 
     @abstractmethod
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        """Copy a C-contiguous host array to ``target``, ``offset`` bytes in."""
+        """Copy a C-contiguous host array to ``target``, ``offset`` bytes in; images take a whole (height, width[, channels]).
+
+        With ``blocking=False`` the array must not change until the event is done; the queue keeps it alive.
+        """
 
     @abstractmethod
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        """Copy from ``source``, ``offset`` bytes in, to a C-contiguous host array."""
+        """Copy from ``source``, ``offset`` bytes in, to a C-contiguous host array; the counterpart of ``upload``.
+
+        For memory that ``Device.share`` made of this very array nothing is copied: the host is made to see it.
+        """
 
     @abstractmethod
     def copy(
         self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
     ) -> Event:
-        """Copy between buffers of one device."""
+        """Copy between buffers of one device, or from a buffer to a whole image (``nbytes`` of packed pixels)."""
 
     @abstractmethod
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
-        """Repeat ``pattern`` (1, 2 or 4 bytes) over ``nbytes`` of ``target``."""
+        """Repeat ``pattern`` (1, 2 or 4 bytes) over ``nbytes`` of ``target``, a multiple of the pattern's size."""
 
     @abstractmethod
     def marker(self) -> Event:
@@ -169,7 +201,10 @@ class Queue(ABC):
 
 
 class Device(ABC):
-    """One chip through one back end. Making the object costs nothing; the context is created at first use."""
+    """One chip through one back end. Making the object costs nothing; the context is created at first use.
+
+    After ``release`` the next use creates a context anew.
+    """
 
     info: DeviceInfo
     target: Target
@@ -182,13 +217,20 @@ class Device(ABC):
     def allocate(self, nbytes: int) -> Memory:
         """Device memory; raises DeviceError when there is not enough."""
 
+    def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
+        """Another library's device memory as ours, without a copy; ``owner`` is kept alive, the memory stays its own. CUDA only."""
+        raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
+
     @abstractmethod
     def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
         """Device memory that kernels sample; raises LaunchError where the device has no images of that kind."""
 
     @abstractmethod
     def share(self, array: NDArray[Any]) -> Memory | None:
-        """The host array's own memory as device memory, or None where the device cannot reach it without a copy."""
+        """The host array's own memory as device memory, or None where the device cannot reach it without a copy.
+
+        What kernels wrote is certain to be seen by the host after ``Queue.download`` into the same array.
+        """
 
     @abstractmethod
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
@@ -197,6 +239,10 @@ class Device(ABC):
     @abstractmethod
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
         """A new queue."""
+
+    def foreign_queue(self, stream: int) -> Queue:
+        """A queue that orders its commands in another library's stream, which stays that library's; CUDA only."""
+        raise ArgumentError(f"{self.info.id} has no streams of other libraries; they belong to CUDA devices")
 
     @abstractmethod
     def default_queue(self) -> Queue:

@@ -1,0 +1,184 @@
+"""Where the time of a first call goes: each phase of a program, with and without portatile's cache and the driver's.
+
+    python bench/cold_warm.py --gemm 1024x1024x1024 --trsm 2048x128
+
+Every run is a fresh process. Phases: import, platform (find the devices), context, build (kernel text to binary, or the
+cache's), kernel (load the binary, take the kernels), transfer (allocate, upload), execution (first run) and again (second
+run), read-back. The driver's caches are PoCL's kernel cache, NVIDIA's compute cache and pyopencl's; cold means switched
+off by their own environment variables, warm means filled by an earlier process in a folder of this bench's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from measure import Child, ChildError, clock, facts, print_table, save, serve, slug
+
+PHASES = ("import", "platform", "context", "build", "kernel", "transfer", "execution", "again", "read-back")
+STATES = (("cold", "cold"), ("cold", "warm"), ("warm", "cold"), ("warm", "warm"))  # (portatile's cache, the driver's)
+SEED = 20261120
+
+
+class Stopwatch:
+    """Wall seconds of each phase, in order."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = clock()[0]
+
+    def lap(self, phase: str) -> None:
+        """The time since the last lap belongs to ``phase``."""
+        now = clock()[0]
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        self._last = now
+
+    def skip(self) -> None:
+        """The time since the last lap belongs to nothing."""
+        self._last = clock()[0]
+
+
+def program_of(name: str, sizes: list[int], dtype: str) -> Any:
+    """The workload and the problem that a program's name means."""
+    from portatile import workloads
+
+    workload = workloads.get({"gemm": "gemm", "trsm": "triangular"}[name])
+    return workload, workload.problem(dict(zip(workload.sizes, sizes, strict=True)), dtype)
+
+
+def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, Any]:
+    """Run the program once in this process and time its phases. Imports are a phase, so they stand here."""
+    watch = Stopwatch()
+    import numpy as np
+
+    from portatile import cache, device, execute, program, store, workloads
+    from portatile.select import choose
+
+    watch.lap("import")
+    chip = device.get(selector)
+    watch.lap("platform")
+    queue = chip.default_queue()
+    chip.allocate(4).release()
+    watch.lap("context")
+    workload, problem = program_of(name, sizes, dtype)
+    known = store.known_results()
+
+    def plan(wanted: Any) -> Any:
+        owner = workloads.get(wanted.workload)
+        return owner.plan(wanted, choose(owner, wanted, chip.info, known(wanted.workload)).config, chip.info)
+
+    flat = execute.flatten(plan(problem), plan)
+    inputs = workload.inputs(problem, np.random.default_rng(SEED))
+    kept = cache.default()
+    watch.skip()
+    binaries = {source: program.build(source, chip.target, kept) for source in execute.sources(flat)}
+    watch.lap("build")
+    executable = execute.Executable(chip, flat, lambda source: binaries[source])
+    watch.lap("kernel")
+    memory = {operand: chip.allocate(array.nbytes) for operand, array in inputs.operands.items()}
+    for operand, array in inputs.operands.items():
+        queue.upload(memory[operand], array)
+    queue.finish()
+    watch.lap("transfer")
+    executable.run(queue, memory, inputs.scalars)
+    queue.finish()
+    watch.lap("execution")
+    executable.run(queue, memory, inputs.scalars)
+    queue.finish()
+    watch.lap("again")
+    output = next(operand.name for operand in workload.operands if operand.role != "in")
+    got = np.empty_like(inputs.operands[output])
+    queue.download(got, memory[output])
+    watch.lap("read-back")
+    facts = {"launches": len(flat.steps), "programs": len(binaries), "compiled": sum("compile" in b.seconds for b in binaries.values())}
+    return {"seconds": watch.seconds, **facts}
+
+
+def environment(folder: Path, own: Path, driver: str) -> dict[str, str]:
+    """The variables of a child: caches in folders of this bench, or off."""
+    for name in ("pocl", "cuda", "xdg"):
+        (folder / name).mkdir(exist_ok=True)
+    found = {"PORTATILE_CACHE_DIR": str(own), "XDG_CACHE_HOME": str(folder / "xdg")}
+    found |= {"POCL_CACHE_DIR": str(folder / "pocl"), "CUDA_CACHE_PATH": str(folder / "cuda")}
+    if driver == "cold":
+        from portatile.device import COLD_COMPILER
+
+        found |= COLD_COMPILER
+    return found
+
+
+def one(env: dict[str, str], task: dict[str, Any]) -> dict[str, Any]:
+    """Time one fresh process."""
+    child = Child(Path(__file__), ["--child"], env)
+    try:
+        return child.ask(do="phases", **task)
+    finally:
+        child.close()
+
+
+def measure(task: dict[str, Any], repeat: int) -> list[dict[str, Any]]:
+    """All states of one program on one device, interleaved."""
+    rows = [{"own": own, "driver": driver, "samples": []} for own, driver in STATES]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        one(environment(folder, folder / "own", "warm"), task)  # fills the driver's caches and portatile's
+        for round_ in range(repeat):
+            for row in rows:
+                own = folder / ("own" if row["own"] == "warm" else f"own-{round_}-{row['driver']}")
+                answer = one(environment(folder, own, row["driver"]), task)
+                row["samples"].append(answer.pop("seconds"))
+                row |= answer
+    for row in rows:
+        row["median"] = {phase: median(sample[phase] for sample in row["samples"]) for phase in PHASES}
+    return rows
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
+    parser.add_argument("--gemm", default="1024x1024x1024", help="m x n x k; empty: none")
+    parser.add_argument("--trsm", default="2048x128", help="m x n, the right-hand sides; empty: none")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--repeat", type=int, default=3, help="fresh processes for each state")
+    parser.add_argument("--commit", help="what to record where there is no git")
+    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    if options.child:
+        serve({"phases": phases})
+        return
+    from dataclasses import asdict
+
+    from portatile import device
+
+    chosen = [device.get(selector) for selector in options.device] or device.devices()
+    document: dict[str, Any] = {"bench": "cold_warm", **facts(options.commit), "programs": []}
+    for chip in chosen:
+        for name, text in (("gemm", options.gemm), ("trsm", options.trsm)):
+            if not text:
+                continue
+            task = {"selector": chip.info.id, "name": name, "sizes": [int(x) for x in text.split("x")], "dtype": options.dtype}
+            print(f"\n{name} {text} {options.dtype} on {chip.info.name} ({chip.info.id}), milliseconds")
+            try:
+                rows = measure(task, options.repeat)
+            except ChildError as error:
+                print(f"  {error}", file=sys.stderr)
+                document["programs"].append({**task, "device": asdict(chip.info), "missing": str(error)})
+                continue
+            document["programs"].append({**task, "device": asdict(chip.info), "rows": rows})
+            cells = [[f"cache {r['own']}, driver {r['driver']}", *(f"{1e3 * r['median'][p]:.1f}" for p in PHASES)] for r in rows]
+            print_table(["", *PHASES], cells)
+    name = f"cold_warm-{slug(chosen[0].info.name)}"
+    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""One table of GEMM: tuned and default variants, the course kernels, and the libraries of the field, by turns in one run.
+
+    python bench/gemm.py --sizes 512,1024,1000x999x1001 --tune 60s
+
+Every participant lives in a process of its own, is checked against float64 before it is timed, and has its turn in every
+round, so that clocks, heat and neighbours are the same for all. Peer of a CPU device is NumPy's BLAS, of a GPU cuBLAS
+through PyTorch. A row keeps all samples; the file in bench/results names device, driver, versions and commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from measure import Child, ChildError, clock, facts, print_table, save, serve, slug, spread, version
+from peers import PEERS, Peer, check, inputs_of, problem_of
+from portatile import cache, device, execute, program, store, workloads
+from portatile.device.base import Device, Memory, Queue
+from portatile.records import Config, Plan, Problem
+from portatile.select import choose
+from portatile.workload import Inputs
+
+BURST_SECONDS = {"cpu": 0.2, "gpu": 0.02, "accelerator": 0.02}
+
+
+class Portatile:
+    """Child: portatile's own participants on one device, operands resident in its memory."""
+
+    def __init__(self, selector: str) -> None:
+        self.chip: Device = device.get(selector)
+        self.queue: Queue = self.chip.default_queue()
+        self.cache = cache.default()
+        self.memory: dict[str, Memory] = {}
+        self.ready: dict[str, execute.Executable] = {}
+
+    def prepare(self, sizes: dict[str, int], dtype: str, trans: str) -> dict[str, Any]:
+        """Build and check every participant; answers what each is, or why it is missing."""
+        self.release()
+        problem = problem_of(sizes, dtype, trans)
+        inputs = inputs_of(problem)
+        for name, array in inputs.operands.items():
+            self.memory[name] = self.chip.allocate(array.nbytes)
+            self.queue.upload(self.memory[name], array)
+        gemm = workloads.get("gemm")
+        chosen = choose(gemm, problem, self.chip.info, store.known_results()("gemm"))
+        entries = [self._entry("tuned", problem, chosen.config, chosen.explanation, inputs)]
+        entries.append(self._entry("default", problem, gemm.default(problem, self.chip.info), "", inputs))
+        if trans == "NN":
+            matmul = workloads.get("matmul")
+            plain = matmul.problem(sizes, dtype)
+            base = {**matmul.default(plain, self.chip.info), **sys.modules[type(matmul).__module__].BASE}
+            for name, config in (("course local", base), ("course global", {**base, "ALGORITHM": "global"})):
+                entries.append(self._entry(name, plain, config, "", inputs, problem))
+        return {"entries": entries, "device": asdict(self.chip.info)}
+
+    def run(self, name: str, count: int) -> dict[str, Any]:
+        """Wall and CPU seconds of ``count`` runs in a row."""
+        executable = self.ready[name]
+        wall, cpu = clock()
+        for _ in range(count):
+            executable.run(self.queue, self.memory, {"alpha": 1.0, "beta": 0.0})
+        self.queue.finish()
+        end_wall, end_cpu = clock()
+        return {"wall": end_wall - wall, "cpu": end_cpu - cpu}
+
+    def release(self) -> dict[str, Any]:
+        """Free the operands."""
+        for held in (*self.ready.values(), *self.memory.values()):
+            held.release()
+        self.ready.clear()
+        self.memory.clear()
+        return {}
+
+    def _entry(
+        self, name: str, problem: Problem, config: Config, note: str, inputs: Inputs, checked_as: Problem | None = None
+    ) -> dict[str, Any]:
+        workload = workloads.get(problem.workload)
+        facts = {"name": name, "config": dict(config), "note": note, "version": version("portatile")}
+        try:
+            plan: Plan = workload.plan(problem, config, self.chip.info)
+            flat = execute.flatten(plan, lambda call: workloads.get(call.workload).plan(call, config, self.chip.info))
+            executable = execute.Executable(self.chip, flat, lambda source: program.build(source, self.chip.target, self.cache))
+            self.queue.upload(self.memory["c"], inputs.operands["c"])
+            self.ready[name] = executable
+            self.run(name, 1)
+            got = np.empty_like(inputs.operands["c"])
+            self.queue.download(got, self.memory["c"])
+            return {**facts, "error": check(checked_as or problem, inputs, got, workload.bound(problem, config))}
+        except Exception as error:
+            self.ready.pop(name, None)
+            return {**facts, "missing": f"{type(error).__name__}: {error}".splitlines()[0]}
+
+
+def child_main(kind: str, selector: str, pin: int | None) -> None:
+    """The life of a participant."""
+    if pin is not None:
+        os.sched_setaffinity(0, {pin})
+    host: Portatile | Peer
+    try:
+        host = Portatile(selector) if kind == "portatile" else PEERS[kind](selector)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        serve({"hello": lambda: {"missing": reason}})
+        return
+    serve({"hello": dict, "prepare": host.prepare, "run": host.run, "release": host.release})
+
+
+def participants(selectors: list[str], infos: dict[str, dict[str, Any]], pin: int | None) -> dict[str, Child]:
+    """The children, those that say they cannot take part left out with their reason."""
+    wanted = [("portatile", selector) for selector in selectors]
+    kinds = {infos[selector]["kind"] for selector in selectors}
+    wanted += [("numpy", "")] if "cpu" in kinds else []
+    wanted += [("torch", "")] if any(infos[s]["vendor"].lower().startswith("nvidia") for s in selectors) else []
+    wanted += [("clblast", selector) for selector in selectors if infos[selector]["backend"] == "opencl"]
+    env = {"OPENBLAS_NUM_THREADS": "1", "POCL_MAX_PTHREAD_COUNT": "1"} if pin is not None else {}
+    found = {}
+    for kind, selector in wanted:
+        args = ["--child", kind, "--device", selector] + ([] if pin is None else ["--pin", str(pin)])
+        child = Child(Path(__file__), args, env)
+        answer = child.ask(do="hello")
+        if "missing" in answer:
+            print(f"without {kind} {selector}: {answer['missing']}", file=sys.stderr)
+            child.close()
+        else:
+            found[f"{kind} {selector}".strip()] = child
+    return found
+
+
+def measure(
+    children: dict[str, Child], task: dict[str, Any], options: argparse.Namespace, infos: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """All rows of one problem: bursts by turns, then on GPUs sustained runs by turns."""
+    rows: list[dict[str, Any]] = []
+    for place, child in children.items():
+        try:
+            entries = child.ask(do="prepare", **task)["entries"]
+        except ChildError as error:
+            print(f"  {error}", file=sys.stderr)
+            continue
+        for entry in entries:
+            if "missing" in entry:
+                print(f"  {place} {entry['name']}: {entry['missing']}", file=sys.stderr)
+            else:
+                rows.append({"place": place, **entry, "burst": [], "sustained": []})
+    clock_name = "cpu" if options.pin is not None else "wall"
+
+    def turn(row: dict[str, Any], seconds: float) -> float:
+        count = max(1, round(seconds / row["guess"]))
+        answer = children[row["place"]].ask(do="run", name=row["name"], count=count)
+        return float(answer[clock_name]) / count
+
+    for row in rows:
+        selector = row["place"].partition(" ")[2]
+        kind = infos[selector]["kind"] if selector else ("gpu" if row["place"] == "torch" else "cpu")
+        row["kind"], row["guess"] = kind, 1.0
+        row["guess"] = max(turn(row, 1.0), 1e-7)  # one run
+        row["guess"] = max(turn(row, BURST_SECONDS[kind]), 1e-7)
+    for round_ in range(options.rounds):
+        for row in rows[round_ % len(rows) :] + rows[: round_ % len(rows)]:
+            row["burst"].append(turn(row, BURST_SECONDS[row["kind"]]))
+    if options.sustained > 0:
+        for _ in range(3):
+            for row in rows:
+                if row["kind"] == "gpu":
+                    row["sustained"].append(turn(row, options.sustained))
+    for child in children.values():
+        child.ask(do="release")
+    for row in rows:
+        del row["guess"]
+    return rows
+
+
+def report(rows: list[dict[str, Any]], task: dict[str, Any]) -> None:
+    """Print one problem's table and put medians and ratios into its rows."""
+    m, n, k = (task["sizes"][s] for s in "mnk")
+    flops = 2.0 * m * n * k
+    peers = {kind: next((r for r in rows if r["name"] == name), None) for kind, name in (("cpu", "NumPy"), ("gpu", "cuBLAS"))}
+    lines = []
+    for row in rows:
+        row["gflops"] = flops / median(row["burst"]) / 1e9
+        row["gflops_sustained"] = flops / median(row["sustained"]) / 1e9 if row["sustained"] else None
+    for row in sorted(rows, key=lambda r: -r["gflops"]):
+        peer = peers.get(row["kind"])
+        row["peer"] = peer["version"] if peer else None
+        row["ratio"] = row["gflops"] / peer["gflops"] if peer else None
+        sustained = row["gflops_sustained"]
+        row["ratio_sustained"] = sustained / peer["gflops_sustained"] if peer and sustained else None
+        figures = (row["gflops"], sustained, row["ratio"], row["ratio_sustained"], spread(row["burst"]))
+        formats = ("{:.1f}", "{:.1f}", "{:.3f}", "{:.3f}", "{:.1%}")
+        cells = ["" if x is None else f.format(x) for f, x in zip(formats, figures, strict=True)]
+        lines.append([f"{row['name']} ({row['place']})", *cells])
+    print(f"\n{m} x {n} x {k} {task['dtype']} {task['trans']}")
+    print_table(["", "Gflop/s", "sustained", "ratio", "sustained", "spread"], lines)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="512,1024,2048", help="N or MxNxK, separated by commas")
+    parser.add_argument("--dtype", default="float32", help="separated by commas")
+    parser.add_argument("--trans", default="NN", help="NN, NT, TN, TT, separated by commas; row-major operands")
+    parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
+    parser.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first, for example 60s")
+    parser.add_argument("--rounds", type=int, default=9, help="bursts of each participant")
+    parser.add_argument("--sustained", type=float, default=0.25, help="seconds of a sustained run on a GPU; 0: none")
+    parser.add_argument("--pin", type=int, metavar="CORE", help="one core, one thread, CPU time instead of wall time: for noisy machines")
+    parser.add_argument("--commit", help="what to record where there is no git")
+    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    if options.child:
+        child_main(options.child, options.device[0] if options.device else "", options.pin)
+        return
+    chosen = [device.get(selector) for selector in options.device] or device.devices()
+    infos = {chip.info.id: asdict(chip.info) for chip in chosen}
+    tasks = []
+    for text in options.sizes.split(","):
+        sizes = [int(part) for part in text.split("x")]
+        m, n, k = sizes * 3 if len(sizes) == 1 else sizes
+        for dtype in options.dtype.split(","):
+            tasks += [{"sizes": {"m": m, "n": n, "k": k}, "dtype": dtype, "trans": trans} for trans in options.trans.split(",")]
+    if options.tune:
+        tune_all(list(infos), tasks, options.tune)
+    children = participants(list(infos), infos, options.pin)
+    document: dict[str, Any] = {
+        "bench": "gemm",
+        **facts(options.commit),
+        "devices": infos,
+        "options": vars(options) | {"out": None},
+        "problems": [],
+    }
+    try:
+        for task in tasks:
+            rows = measure(children, task, options, infos)
+            if rows:
+                report(rows, task)
+            document["problems"].append({**task, "rows": rows})
+    finally:
+        for child in children.values():
+            child.close()
+    name = f"gemm-{slug(next(iter(infos.values()))['name'])}"
+    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+
+
+def tune_all(selectors: list[str], tasks: list[dict[str, Any]], budget: str) -> None:
+    """Spend ``budget`` on every problem on every device; results go to the user's store."""
+    import portatile
+
+    for selector in selectors:
+        for task in tasks:
+            options = {"trans_a": task["trans"][0], "trans_b": task["trans"][1]}
+            print(f"tuning {task['sizes']} {task['dtype']} {task['trans']} on {selector} for {budget}", file=sys.stderr, flush=True)
+            portatile.tune("gemm", dtype=task["dtype"], device=selector, budget=budget, **task["sizes"], **options)
+
+
+if __name__ == "__main__":
+    main()

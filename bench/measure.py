@@ -1,0 +1,166 @@
+"""What the benches share: children that run by turns, the facts of the machine, results as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+
+
+class ChildError(RuntimeError):
+    """A child answered with an error, or died."""
+
+
+class Child:
+    """A Python process that answers one JSON line for each JSON line it is sent. It sleeps between its turns.
+
+    Two thread pools in one process disturb each other, and a crash of one participant must not end the bench: so every
+    participant lives in a process of its own.
+    """
+
+    def __init__(self, script: Path, args: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+        self.name = " ".join(args)
+        command = [sys.executable, str(script), *args]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
+        )
+
+    def ask(self, **question: Any) -> dict[str, Any]:
+        """Send a question, wait for its answer; raises ChildError."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise ChildError(f"{self.name} is dead (exit code {self._process.poll()})") from None
+        line = self._process.stdout.readline()
+        if not line:
+            raise ChildError(f"{self.name} died (exit code {self._process.wait()})")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ChildError(f"{self.name}: {answer['error']}")
+        return answer
+
+    def close(self) -> None:
+        """End the child."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def serve(handlers: Mapping[str, Any]) -> None:
+    """The child's side: call ``handlers[question["do"]]`` with the rest of each question until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print must not reach the answers
+    for line in sys.stdin:
+        question = json.loads(line)
+        try:
+            answer = handlers[question.pop("do")](**question)
+        except Exception as error:  # every failure of a participant is the parent's to report
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def clock() -> tuple[float, float]:
+    """Wall time and the process's CPU time, in seconds."""
+    return time.perf_counter(), time.process_time()
+
+
+def facts(commit: str | None = None) -> dict[str, Any]:
+    """Machine, versions, commit and time: what a result is worth nothing without."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit or _commit(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "gpu": _gpu(),
+        "versions": {name: found for name in _PACKAGES if (found := version(name))},
+    }
+
+
+_PACKAGES = ("portatile", "numpy", "pyopencl", "pocl-binary-distribution", "cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "torch")
+
+
+def version(package: str) -> str:
+    """The installed version of a package; empty if there is none."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def save(name: str, document: Mapping[str, Any], folder: Path = RESULTS) -> Path:
+    """Write a result; its name tells bench and time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return path
+
+
+def slug(text: str) -> str:
+    """A device's name as part of a file name."""
+    return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns under one another; the first is text, the others figures."""
+    widths = [max(len(row[place]) for row in [columns, *rows]) for place in range(len(columns))]
+    for row in [columns, *rows]:
+        cells = [
+            cell.ljust(width) if place == 0 else cell.rjust(width) for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  ".join(cells).rstrip(), flush=True)
+
+
+def spread(samples: Sequence[float]) -> float:
+    """Half the distance between the quartiles over the median: how unstable a row is."""
+    ordered = sorted(samples)
+    quarter = len(ordered) // 4
+    return (ordered[-1 - quarter] - ordered[quarter]) / 2 / median(ordered)
+
+
+def _commit() -> str:
+    def git(*args: str) -> str:
+        return subprocess.run(["git", "-C", str(HERE), *args], capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + (" and changes" if git("status", "--porcelain") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+
+
+def _gpu() -> list[str]:
+    fields = "name,driver_version,clocks.sm,power.draw,temperature.gpu"
+    try:
+        done = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return done.stdout.strip().splitlines()

@@ -1,0 +1,74 @@
+"""What portatile.matmul costs in Python when a shape comes again, above the bare launch of the same kernels.
+
+Small matrices, so that the host dominates. Interleaved: a call of matmul, then the same kernels launched with their
+arguments already in place; the difference of the medians is the overhead.
+
+    python bench/overhead.py [--device ID] [--size 64] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+
+import portatile
+from portatile.routines import arrays, runtime
+
+REPEATS = 2000
+
+
+def measure(selector: str | None, size: int) -> dict[str, object]:
+    """Median microseconds of matmul and of its bare launches, on one device."""
+    device = portatile.get_device(selector)
+    rng = np.random.default_rng(1)
+    a, b = (rng.random((size, size), dtype=np.float32) for _ in range(2))
+    out = np.empty((size, size), np.float32)
+    portatile.matmul(a, b, out=out, device=device.info.id)
+    if not np.allclose(out, a @ b, rtol=1e-4):
+        raise SystemExit("matmul is wrong")
+    ((_, prepared),) = runtime._remembered.values()
+    queue = device.default_queue()
+    stored = [arrays.matrix(x, "x", ("float32",)) for x in (a, b, out)]
+    operands = dict(zip("abc", (arrays.place(device, queue, s).memory for s in stored), strict=True))
+    called, launched = [], []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        portatile.matmul(a, b, out=out, device=device.info.id)
+        middle = time.perf_counter()
+        prepared.run(queue, operands, {"alpha": 1.0, "beta": 0.0})
+        queue.finish()
+        end = time.perf_counter()
+        called.append((middle - start) * 1e6)
+        launched.append((end - middle) * 1e6)
+    return {
+        "device": device.info.name,
+        "id": device.info.id,
+        "driver": device.info.driver,
+        "size": size,
+        "matmul_us": statistics.median(called),
+        "launch_us": statistics.median(launched),
+        "overhead_us": statistics.median(called) - statistics.median(launched),
+        "samples": {"matmul_us": called, "launch_us": launched},
+    }
+
+
+def main() -> None:
+    """Measure and print; write every sample as JSON if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--device")
+    parser.add_argument("--size", type=int, default=64)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    result = measure(options.device, options.size)
+    print("{device} ({id}), {size}^3: matmul {matmul_us:.1f} us, bare launches {launch_us:.1f} us, overhead {overhead_us:.1f} us".format(**result))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Content hash -> bytes on disk: atomic, safe between processes, bounded; what is damaged or foreign is never trusted."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from portatile import settings
+
+_MAGIC = b"portatile-cache-1\n"
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """What a cache holds, in bytes, and how much it may hold."""
+
+    path: Path
+    entries: int
+    nbytes: int
+    limit: int
+
+
+class Cache:
+    """A folder of entries. Several processes may use one folder at once.
+
+    An entry is written to a temporary file and renamed, carries its own checksum, and belongs to the user who reads it;
+    one that does not is removed and reported as missing. A folder that cannot be written makes the cache forget: it
+    warns once and every ``get`` misses.
+    """
+
+    def __init__(self, root: Path, limit: int) -> None:
+        self.root = root
+        self.limit = limit
+        self._warned = False
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes stored under ``key``, a hexadecimal digest, or None."""
+        path = self._path(key)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(file.fileno())
+            foreign = hasattr(os, "getuid") and (status.st_uid != os.getuid() or bool(status.st_mode & 0o022))
+            raw = b"" if foreign else file.read()
+        start = len(_MAGIC) + _DIGEST_BYTES
+        if raw[: len(_MAGIC)] != _MAGIC or raw[len(_MAGIC) : start] != _checksum(key, raw[start:]):
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # the least recently used entries go first
+        return raw[start:]
+
+    def put(self, key: str, data: bytes) -> None:
+        """Store ``data`` under ``key``; makes room by dropping the least recently used entries."""
+        path = self._path(key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(_MAGIC + _checksum(key, data) + data)
+                Path(name).replace(path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    Path(name).unlink()
+                raise
+        except OSError as error:
+            self._warn(error)
+            return
+        self._shrink(keep=path)
+
+    def info(self) -> CacheInfo:
+        """Count what is there."""
+        sizes = [size for _, size, _ in self._entries()]
+        return CacheInfo(self.root, len(sizes), sum(sizes), self.limit)
+
+    def clear(self) -> int:
+        """Remove every entry; returns how many there were."""
+        removed = 0
+        for _, _, path in self._entries():
+            with contextlib.suppress(OSError):
+                path.unlink()
+                removed += 1
+        return removed
+
+    def _path(self, key: str) -> Path:
+        return self.root / key[:2] / f"{key[2:]}.bin"
+
+    def _entries(self) -> list[tuple[float, int, Path]]:
+        found = []
+        for path in self.root.glob("??/*.bin"):
+            with contextlib.suppress(OSError):
+                status = path.lstat()
+                found.append((status.st_mtime, status.st_size, path))
+        return found
+
+    def _shrink(self, keep: Path) -> None:
+        entries = self._entries()
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.limit:
+                break
+            if path != keep:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    total -= size
+
+    def _warn(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            message = f"the binary cache {self.root} cannot be written ({error}); kernels are compiled anew. Set PORTATILE_CACHE_DIR"
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def default() -> Cache:
+    """The cache that the environment names."""
+    chosen = settings.load()
+    return Cache(chosen.cache_dir / "binaries", chosen.cache_max_bytes)
+
+
+def _checksum(key: str, data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES, key=key.encode()[:64]).digest()

@@ -1,0 +1,87 @@
+"""Groups with a sub-command for each workload, whose sizes, options and dtypes become command-line options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from portatile import workloads
+from portatile.cli import Suggesting
+from portatile.records import Problem, Value
+from portatile.workload import Workload
+
+Action = Callable[..., int | None]
+
+
+class WorkloadGroup(Suggesting):
+    """Calls ``action(problem, **parameters)`` for the workload that the sub-command names."""
+
+    noun = "workload"
+
+    def __init__(self, name: str, action: Action, parameters: list[click.Parameter], text: str) -> None:
+        super().__init__(name, help=text, subcommand_metavar="WORKLOAD ...")
+        self.action, self.parameters = action, parameters
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The workloads there are."""
+        return sorted(workloads.names())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The sub-command of one workload."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        workload = workloads.get(cmd_name)
+
+        def run(**given: Any) -> int | None:
+            chosen = {key: given.pop(key) for key in list(given) if key.startswith(("size_", "option_", "element_"))}
+            return self.action(_problem(workload, chosen), **given)
+
+        summary = " ".join((type(workload).__doc__ or "").partition("\n\n")[0].split())
+        return click.Command(cmd_name, params=[*_problem_options(workload), *self.parameters], callback=run, help=summary)
+
+
+def per_workload(name: str) -> Callable[[Action], WorkloadGroup]:
+    """Make a WorkloadGroup of a function whose first argument is the problem; click's option decorators go below this one."""
+
+    def make(action: Action) -> WorkloadGroup:
+        parameters: list[click.Parameter] = list(reversed(getattr(action, "__click_params__", [])))
+        return WorkloadGroup(name, action, parameters, action.__doc__ or "")
+
+    return make
+
+
+def _problem_options(workload: Workload) -> list[click.Parameter]:
+    found: list[click.Parameter] = []
+    for size, meaning in workload.sizes.items():
+        found.append(click.Option([_flag(size), f"size_{size}"], type=click.IntRange(min=0), required=True, help=meaning))
+    dtypes = click.Choice(workload.dtypes)
+    found.append(
+        click.Option(["--dtype", "element_type"], type=dtypes, default=workload.dtypes[0], show_default=True, help="Element type.")
+    )
+    for option, values in workload.options.items():
+        spelled = [_spell(value) for value in values]
+        choice = click.Choice(spelled, case_sensitive=False)
+        found.append(click.Option([_flag(option), f"option_{option}"], type=choice, default=spelled[0], show_default=True))
+    return found
+
+
+def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:
+    sizes: dict[str, int] = {}
+    options: dict[str, Value] = {}
+    for key, given in chosen.items():
+        kind, _, name = key.partition("_")
+        if kind == "size":
+            sizes[name] = given
+        elif kind == "option":
+            options[name] = next(value for value in workload.options[name] if _spell(value).lower() == str(given).lower())
+    return workload.problem(sizes, chosen["element_type"], options)
+
+
+def _flag(name: str) -> str:
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+
+
+def _spell(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

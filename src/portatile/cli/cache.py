@@ -1,0 +1,101 @@
+"""The cache of compiled kernels: what it holds, clear it, fill it ahead of use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import msgspec
+
+from portatile import cache, device, execute, program, store, workloads
+from portatile.cli import Suggesting, _console
+from portatile.device.base import Device
+from portatile.errors import CompileError, UsageError
+from portatile.records import Config, Plan, Problem
+from portatile.select import choose
+
+
+@dataclass(frozen=True)
+class Item:
+    """What ``warm`` compiles: `portatile tune --json` prints one, with more fields beside."""
+
+    problem: Problem
+    config: Config
+
+
+@click.group(cls=Suggesting)
+def command() -> None:
+    """Compiled kernels on disk. `portatile cache warm` fills the cache before the first use."""
+
+
+@command.command()
+def info() -> None:
+    """Where the cache is, how many kernels it holds, and how much it may hold."""
+    found = cache.default().info()
+    _console.out.print(f"folder   {found.path}", markup=False)
+    _console.out.print(f"entries  {found.entries}")
+    _console.out.print(f"size     {_console.nbytes(found.nbytes)} of at most {_console.nbytes(found.limit)}")
+
+
+@command.command()
+def clear() -> None:
+    """Remove every compiled kernel."""
+    _console.out.print(f"removed {cache.default().clear()} entries")
+
+
+@command.command()
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--device", "selector", help="Device to compile for, as `portatile devices` names it.")
+def warm(file: Path | None, selector: str | None) -> int:
+    """Compile ahead what FILE lists, else everything tuned on the device.
+
+    FILE is JSON: an object with "problem" and "config" as `portatile tune --json` prints it, or a list of such objects.
+    """
+    chip = device.get(selector)
+    items = _read(file) if file else _winners(chip)
+    kept = cache.default()
+    compiled = known = 0
+    failures: list[str] = []
+    for item in _console.track(items, "compiling"):
+        workload = workloads.get(item.problem.workload)
+        reason = workload.space(item.problem, chip.info).violated(item.config)
+        if reason is not None:
+            failures.append(f"{_label(item.problem)}: {reason}")
+            continue
+        plan = execute.flatten(workload.plan(item.problem, item.config, chip.info), lambda problem: _resolve(problem, chip))
+        for source in execute.sources(plan):
+            try:
+                binary = program.build(source, chip.target, kept)
+            except CompileError as error:
+                failures.append(f"{_label(item.problem)}: {str(error).splitlines()[0]}")
+                continue
+            compiled, known = compiled + ("compile" in binary.seconds), known + ("compile" not in binary.seconds)
+    _console.out.print(f"{len(items)} configurations for {chip.info.name}: compiled {compiled} programs, {known} were there", markup=False)
+    for failure in failures:
+        _console.err.print(f"left out {failure}", markup=False)
+    return 1 if failures and not compiled + known else 0
+
+
+def _read(file: Path) -> list[Item]:
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=list[Item] | Item)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"{file}: {error}. It must hold objects with 'problem' and 'config', as `portatile tune --json` prints") from None
+    return found if isinstance(found, list) else [found]
+
+
+def _winners(chip: Device) -> list[Item]:
+    with store.ResultStore.default() as results:
+        mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip.info)]
+    return [Item(trial.problem, trial.config) for trial in mine]
+
+
+def _resolve(problem: Problem, chip: Device) -> Plan:
+    workload = workloads.get(problem.workload)
+    choice = choose(workload, problem, chip.info, store.known_results()(problem.workload))
+    return workload.plan(problem, choice.config, chip.info)
+
+
+def _label(problem: Problem) -> str:
+    return " ".join([problem.workload, *(f"{name}={value}" for name, value in problem.sizes.items()), problem.dtype])

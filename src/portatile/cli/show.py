@@ -1,0 +1,156 @@
+"""Print a configuration's kernels: the text after templating or preprocessing, PTX, registers and spills; needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from portatile import cache, device, execute, program, workloads
+from portatile.cli import _chips, _console
+from portatile.cli._workloads import per_workload
+from portatile.device.base import Target
+from portatile.dialect.preprocess import preprocess
+from portatile.errors import ArgumentError, UnknownNameError, UsageError
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Source, Value
+from portatile.select import choose
+from portatile.space import ParameterSpace
+from portatile.store import known_results
+
+_STAGES = ("template", "preprocessed", "lowered", "ptx", "resources")
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is shown: launches and texts of one configuration for one chip."""
+
+    problem: Problem
+    config: Config
+    why: str
+    info: DeviceInfo
+    plan: Plan
+
+    @property
+    def sources(self) -> Sequence[Source]:
+        return execute.sources(self.plan)
+
+
+@per_workload("show")
+@click.option("--config", "pairs", multiple=True, metavar="NAME=VALUE", help="Change one parameter; repeat. Default: what would run.")
+@click.option("--stage", type=click.Choice(_STAGES), default="template", show_default=True, help="What to print.")
+@click.option("--backend", type=click.Choice(["opencl", "cuda"]), help="Default: that of the device; cuda with --arch.")
+@click.option("--arch", help="CUDA architecture, for example sm_90; the chip need not be here.")
+@click.option("--device", "selector", help="Device, as `portatile devices` names it.")
+def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str | None, arch: str | None, selector: str | None) -> None:
+    """Print a configuration's kernels.
+
+    \b
+    template      the text with everything generated, and the definitions that go with it
+    preprocessed  without macros and conditionals, as the back end sees it
+    lowered       what the compiler is given: with the prelude, or translated to CUDA C++
+    ptx           the compiler's PTX (CUDA)
+    resources     registers, spills, local memory, work-groups
+
+    The text goes to standard output; which configuration it is goes to standard error.
+    """
+    info = _info(backend, arch, selector)
+    subject = _subject(problem, pairs, info)
+    spelled = " ".join(f"{name}={value}" for name, value in subject.config.items())
+    _console.err.print(f"{problem.workload} for {info.name} ({info.backend}), {subject.why}\n{spelled}", markup=False, soft_wrap=True)
+    if stage == "resources":
+        _resources(subject, _target(info, "cubin"))
+        return
+    for source in subject.sources:
+        click.echo(_text(source, stage, info))
+
+
+def _info(backend: str | None, arch: str | None, selector: str | None) -> DeviceInfo:
+    if arch is not None and (backend == "opencl" or selector is not None):
+        raise UsageError("--arch names a CUDA architecture: leave out --device and --backend opencl")
+    if arch is not None:
+        return _chips.chip(arch)
+    if selector is None and backend == "cuda" and not any(found.info.backend == "cuda" for found in device.devices()):
+        raise UsageError("there is no CUDA device here; name an architecture, for example --arch sm_90")
+    info = device.get(selector or backend).info
+    if backend is not None and info.backend != backend:
+        raise UsageError(f"{info.id} is a device of {info.backend}, not of {backend}")
+    return info
+
+
+def _subject(problem: Problem, pairs: tuple[str, ...], info: DeviceInfo) -> _Subject:
+    workload = workloads.get(problem.workload)
+    space = workload.space(problem, info)
+    chosen = choose(workload, problem, info, known_results()(problem.workload))
+    changes = dict(_parameter(space, pair) for pair in pairs)
+    config = {**chosen.config, **changes}
+    reason = space.violated(config)
+    if reason is not None:
+        raise ArgumentError(f"this configuration {reason}")
+    plan = execute.flatten(workload.plan(problem, config, info), lambda call: _resolve(call, info))
+    return _Subject(problem, config, "changed by --config" if changes else chosen.explanation, info, plan)
+
+
+def _resolve(problem: Problem, info: DeviceInfo) -> Plan:
+    workload = workloads.get(problem.workload)
+    return workload.plan(problem, choose(workload, problem, info, known_results()(problem.workload)).config, info)
+
+
+def _parameter(space: ParameterSpace, pair: str) -> tuple[str, Value]:
+    name, equals, text = pair.partition("=")
+    if not equals:
+        raise ArgumentError(f"--config {pair!r} is not NAME=VALUE")
+    if name not in space.parameters:
+        raise UnknownNameError("parameter", name, space.parameters)
+    for value in space.parameters[name]:
+        if str(value).lower() == text.lower() or (isinstance(value, bool) and text == str(int(value))):
+            return name, value
+    raise ArgumentError(f"{name}={text} is not one of {', '.join(map(str, space.parameters[name]))}")
+
+
+def _target(info: DeviceInfo, kind: str) -> Target:
+    if info.backend == "cuda":
+        target: Target = device.backends()["cuda"].target(info.architecture, kind)
+        return target
+    return device.get(info.id).target
+
+
+def _text(source: Source, stage: str, info: DeviceInfo) -> str:
+    """One source at one stage."""
+    if stage == "template":
+        return "\n".join([f"// {source.file}", *(f"#define {name} {value}" for name, value in source.defines), source.text])
+    if stage == "preprocessed":
+        return f"// {source.file}\n{squeeze(preprocess(source.text, source.file, dict(source.defines), info.backend))}"
+    if stage == "lowered":
+        return program.lower(source, _target(info, "cubin"))[0].text
+    target = _target(info, "ptx")
+    binary = target.compile(*program.lower(source, target))
+    text = binary.data.rstrip(b"\0")
+    if b".version" not in text[:4096]:
+        raise UsageError(f"{info.name} through {info.backend} compiles to no PTX; try --arch sm_90")
+    return text.decode()
+
+
+def squeeze(text: str) -> str:
+    """At most one empty line in a row."""
+    lines: list[str] = []
+    for line in map(str.rstrip, text.splitlines()):
+        if line or (lines and lines[-1]):
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _resources(subject: _Subject, target: Target) -> None:
+    binaries = {source: program.build(source, target, cache.default()) for source in _console.track(subject.sources, "compiling")}
+    rows: dict[tuple[str, ...], int] = {}
+    for step in subject.plan.steps:
+        assert isinstance(step, Launch)
+        used = binaries[step.source].resources.get(step.kernel)
+        figures = (used.registers, used.spill_stores, used.spill_loads, used.local_memory, used.stack) if used else (-1,) * 5
+        group, grid = ("x".join(map(str, size)) for size in (step.local_size, step.global_size))
+        row = (step.kernel, *("?" if figure < 0 else str(figure) for figure in figures), group, grid)
+        rows[row] = rows.get(row, 0) + 1
+    columns = ("kernel", "registers", "spill stores", "spill loads", "local bytes", "stack", "work-group", "work-items", "launches")
+    _console.out.print(_console.table("", columns, [[*row, str(count)] for row, count in rows.items()]))
+    if any(row[1] == "?" for row in rows):
+        _console.err.print("? : this compiler does not say", markup=False)

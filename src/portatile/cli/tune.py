@@ -1,0 +1,189 @@
+"""Search for the fastest configuration of a workload on a device; results are stored and used by later calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from types import TracebackType
+
+import click
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from portatile import workloads
+from portatile.cli import _console
+from portatile.cli._workloads import per_workload
+from portatile.records import Budget, Config, Problem, Trial, to_json
+from portatile.store import ResultStore
+from portatile.tuning import tuner
+from portatile.workload import Workload
+
+_PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
+
+
+@per_workload("tune")
+@click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
+@click.option("--budget", default="60s", show_default=True, help="30s, 5m, 200 (trials), or both: 60s,200.")
+@click.option("--strategy", default="local", show_default=True, help="How to search; a wrong name lists them.")
+@click.option("--seed", default=0, show_default=True, help="Of the operands and of the strategy's choices.")
+@click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+def command(problem: Problem, device: str | None, budget: str, strategy: str, seed: int, fresh: bool, as_json: bool) -> None:
+    """Search for the fastest configuration of a workload.
+
+    Progress goes to standard error, the table or the JSON document to standard output. Ctrl-C ends the search as the budget would.
+    """
+    request = tuner.Request(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    with ResultStore.default() as store, _Watch() as watch:
+        result = tuner.tune(request, store, watch)
+    workload = workloads.get(problem.workload)
+    if as_json:
+        click.echo(document(result, workload))
+    else:
+        _print(result, workload)
+
+
+def document(result: tuner.Result, workload: Workload) -> str:
+    """One JSON document: what the table says, and every trial. `portatile cache warm` reads it."""
+    flops = workload.flops(result.problem)
+    found = {
+        "problem": result.problem,
+        "config": result.best.config,
+        "device": result.device,
+        "seconds_per_run": result.best.median,
+        "gflops": _gflops(result.best, flops),
+        "default": {"config": result.default.config, "seconds_per_run": _finite(result.default), "gflops": _gflops(result.default, flops)},
+        "speedup": result.default.median / result.best.median if result.default.status == "ok" else None,
+        "stopped": result.stopped,
+        "seconds": result.seconds,
+        "failures": result.failures,
+        "trials": [asdict(trial) | {"problem": None, "device": None} for trial in result.trials],
+    }
+    return to_json(found).decode()
+
+
+class _Watch:
+    """Listens to the tuner: a live line on a terminal, a line now and then elsewhere. A context manager."""
+
+    def __init__(self) -> None:
+        self._live = _console.err.is_terminal
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[left]}"))
+        self._bar = Progress(*columns, console=_console.err, disable=not self._live, transient=True)
+        self._task: TaskID | None = None
+        self._printed = -_PLAIN_SECONDS
+        self._best: Config | None = None
+
+    def __enter__(self) -> _Watch:
+        self._bar.start()
+        self._task = self._bar.add_task("opening the device, preparing operands and reference", total=None, left="")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def __call__(self, progress: tuner.Progress) -> None:
+        """Show where the search stands."""
+        if self._live and self._task is not None:
+            total = None if progress.seconds_left is None else progress.seconds + progress.seconds_left
+            left = "" if progress.seconds_left is None else f"{progress.seconds_left:.0f} s left"
+            self._bar.update(self._task, description=_standing(progress), total=total, completed=progress.seconds, left=left)
+            return
+        better = progress.best is not None and progress.best.config != self._best
+        if better or progress.seconds - self._printed >= _PLAIN_SECONDS:
+            self._printed = progress.seconds
+            self._best = progress.best.config if progress.best else None
+            _console.err.print(f"{progress.seconds:6.1f} s  {_standing(progress)}", markup=False, soft_wrap=True)
+
+
+def _standing(progress: tuner.Progress) -> str:
+    workload = workloads.get(progress.problem.workload)
+    parts = [f"{progress.evaluations} tried ({progress.rate:.1f}/s)"]
+    if progress.known:
+        parts.append(f"{progress.known} from the store")
+    if progress.failures:
+        parts.append("failed: " + ", ".join(f"{count} {kind}" for kind, count in sorted(progress.failures.items())))
+    best = "nothing valid yet" if progress.best is None else f"best {_speed(progress.best, workload)}"
+    return f"{best}  {', '.join(parts)}"
+
+
+def _print(result: tuner.Result, workload: Workload) -> None:
+    problem, print_ = result.problem, _printer()
+    sizes = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
+    options = " ".join(f"{name}={value}" for name, value in problem.options.items())
+    print_(f"{problem.workload} {sizes} {problem.dtype} {options}".rstrip())
+    print_(f"on {result.device.name} ({result.device.platform}, {result.device.id})\n")
+    summary = [
+        ["winner", *_figures(result.best, workload, result.default)],
+        ["default", *_figures(result.default, workload, result.default)],
+    ]
+    _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up"), summary))
+    print_("")
+    valid = sorted((trial for trial in result.trials if trial.status == "ok"), key=lambda trial: trial.median)
+    names = varying(valid[:5])
+    rows = [
+        [str(place), *_figures(trial, workload, result.default), _spell(trial.config, names)] for place, trial in enumerate(valid[:5], 1)
+    ]
+    print_("best five" if len(valid) >= 5 else f"best {len(valid)}")
+    for row in rows:
+        print_(f"  {row[0]}  {row[3]:>16}  {row[4]:>7}  {row[5]}")
+    shared = {name: value for name, value in result.best.config.items() if name not in names}
+    if shared:
+        print_(f"  all: {_spell(shared, tuple(shared))}")
+    failed = ", ".join(f"{count} {kind}" for kind, count in sorted(result.failures.items())) or "none"
+    why = {"budget": "the budget is spent", "exhausted": "nothing is left to try", "interrupted": "interrupted"}[result.stopped]
+    print_(f"\n{len(result.trials)} configurations in {result.seconds:.1f} s, failed: {failed}; {why}")
+    for kind, message in first_messages(result.trials):
+        print_(f"  {kind}: {message}")
+
+
+def first_messages(trials: tuple[Trial, ...]) -> list[tuple[str, str]]:
+    """For each kind of failure its most frequent first line."""
+    lines: dict[str, Counter[str]] = {}
+    for trial in trials:
+        if trial.status != "ok" and trial.message:
+            lines.setdefault(trial.status, Counter())[trial.message.splitlines()[0][:160]] += 1
+    return [(kind, counted.most_common(1)[0][0]) for kind, counted in sorted(lines.items())]
+
+
+def varying(trials: list[Trial]) -> tuple[str, ...]:
+    """The parameters in which the configurations differ; of a single one, all."""
+    if not trials:
+        return ()
+    names = tuple(trials[0].config)
+    if len(trials) == 1:
+        return names
+    return tuple(name for name in names if len({repr(trial.config.get(name)) for trial in trials}) > 1)
+
+
+def _printer() -> Callable[[str], None]:
+    return lambda text: _console.out.print(text, markup=False)
+
+
+def _figures(trial: Trial, workload: Workload, default: Trial) -> list[str]:
+    if trial.status != "ok":
+        return [f"failed: {trial.status}", "", "", ""]
+    ordered = sorted(trial.samples)
+    quarter = len(ordered) // 4
+    spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
+    faster = f"{default.median / trial.median:.2f} x" if default.status == "ok" else ""
+    return [_console.seconds(trial.median), f"{spread:.1%}", _speed(trial, workload), faster]
+
+
+def _speed(trial: Trial, workload: Workload) -> str:
+    """Gflop/s; GB/s of the least traffic for a workload without floating-point operations."""
+    flops = workload.flops(trial.problem)
+    if flops > 0:
+        return f"{flops / trial.median / 1e9:.1f} Gflop/s"
+    return f"{workload.traffic(trial.problem) / trial.median / 1e9:.1f} GB/s"
+
+
+def _gflops(trial: Trial, flops: float) -> float | None:
+    return flops / trial.median / 1e9 if trial.status == "ok" else None
+
+
+def _finite(trial: Trial) -> float | None:
+    return trial.median if trial.status == "ok" else None
+
+
+def _spell(config: Config, names: tuple[str, ...]) -> str:
+    return " ".join(f"{name}={config[name]}" for name in names if name in config)

@@ -1,0 +1,32 @@
+"""What copies and fills ask of their arguments, the same for every back end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from portatile.device.base import Image, Memory
+from portatile.errors import ArgumentError
+
+
+def contiguous(array: NDArray[Any]) -> None:
+    """Raise ArgumentError for a host array that is not C-contiguous."""
+    if not array.flags.c_contiguous:
+        raise ArgumentError(f"an array of shape {array.shape} and strides {array.strides} is not C-contiguous: copy it first")
+
+
+def fits(memory: Memory, offset: int, nbytes: int) -> None:
+    """Raise ArgumentError for bytes that do not lie in ``memory``, or for a part of an image, or for memory given back."""
+    if memory.handle is None:
+        raise ArgumentError("this memory has been released")
+    if offset < 0 or nbytes < 0 or offset + nbytes > memory.nbytes:
+        raise ArgumentError(f"{nbytes} bytes from byte {offset} on do not lie in memory of {memory.nbytes} bytes")
+    if isinstance(memory, Image) and (offset or nbytes != memory.nbytes):
+        raise ArgumentError(f"images are copied as a whole: {memory.nbytes} bytes, not {nbytes} from {offset} on")
+
+
+def check_fill(pattern: bytes, offset: int, nbytes: int) -> None:
+    """Raise ArgumentError for a pattern that cannot fill the place."""
+    if len(pattern) not in (1, 2, 4) or nbytes % len(pattern) or offset % len(pattern):
+        raise ArgumentError(f"a pattern of {len(pattern)} bytes does not fill {nbytes} bytes from {offset} on: 1, 2 or 4 bytes, aligned")

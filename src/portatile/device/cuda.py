@@ -1,0 +1,385 @@
+"""CUDA through cuda-bindings: every GPU the driver shows, in its primary context, which CuPy and PyTorch share."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device import cuda_compiler
+from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
+from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.cuda_driver import Current, call, driver, failure, import_error
+from portatile.device.cuda_kernel import CudaKernel
+from portatile.device.cuda_memory import CudaImage, CudaMemory
+from portatile.device.cuda_queue import CudaQueue
+from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
+from portatile.records import Backend, Binary, DeviceInfo, Resources
+
+BACKEND: Backend = "cuda"
+
+_ELF_NO_BITS = 8  # a section that occupies memory, not the file
+_POOL_KEEPS = 1 << 30  # bytes of freed memory that the pool keeps for the next allocation
+_FORMATS = {"float32": ("FLOAT", 4), "float16": ("HALF", 2), "uint32": ("UNSIGNED_INT32", 4), "int32": ("SIGNED_INT32", 4)}
+
+
+def target(architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> Target:
+    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``kind="ptx"`` gives text to read."""
+    return CudaTarget(architecture, kind)
+
+
+def ordinal(pointer: int) -> int:
+    """The number of the GPU whose memory a pointer is; raises ArgumentError for one that is no device memory."""
+    if driver is None:
+        raise ArgumentError(f"CUDA memory needs cuda-bindings, which cannot be imported: {import_error}")
+    if pointer == 0:  # an empty array
+        return 0
+    call(driver.cuInit, 0)
+    error, *found = driver.cuPointerGetAttribute(driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer)
+    if int(error):
+        raise ArgumentError(str(failure(error, f"{pointer:#x} is no device memory")))
+    return int(found[0])
+
+
+def survey() -> Survey:
+    """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves, numbered as the driver numbers them."""
+    remedy = "install the CUDA extra: pip install 'portatile[cuda]'"
+    if driver is None:
+        level: Literal["absent", "broken"] = "broken" if _has_nvidia() else "absent"
+        return Survey((), (Finding(level, "CUDA", f"cuda-bindings cannot be imported: {import_error}", remedy),))
+    reason = cuda_compiler.available()
+    compiler = Finding("broken", "NVRTC", reason, remedy) if reason else Finding("ok", "NVRTC", _nvrtc_version())
+    try:
+        call(driver.cuInit, 0)
+        version = int(call(driver.cuDriverGetVersion))
+        count = int(call(driver.cuDeviceGetCount))
+    except Exception as error:  # the bindings raise types of their own where there is no driver
+        hidden = "NO_DEVICE" in str(error)
+        level = "broken" if _has_nvidia() and not hidden else "absent"
+        advice = "install NVIDIA's driver; in a container, start it with its GPU support"
+        advice = "check CUDA_VISIBLE_DEVICES, which may hide every GPU" if hidden else advice
+        return Survey((), (compiler, Finding(level, "CUDA driver", f"cannot be used: {str(error).splitlines()[0]}", advice)))
+    driver_text = f"{version // 1000}.{version % 1000 // 10}"
+    findings = [compiler, Finding("ok", "CUDA driver", f"CUDA {driver_text}: {count} GPU(s)")]
+    if reason is not None:
+        return Survey((), tuple(findings))
+    return Survey(tuple(CudaDevice(index, driver_text) for index in range(count)), tuple(findings))
+
+
+def _nvrtc_version() -> str:
+    return CudaTarget("sm_90").compiler
+
+
+def _has_nvidia() -> bool:
+    return any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version"))
+
+
+def _driver_release() -> str:
+    """The driver's own release, 580.126.09 say, where the kernel module tells."""
+    try:
+        words = Path("/proc/driver/nvidia/version").read_text().split()
+    except OSError:
+        return ""
+    return next((word for word in words if word.count(".") >= 1 and word.replace(".", "").isdigit()), "")
+
+
+def _describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:
+    def attribute(name: str) -> int:
+        return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
+
+    name = call(driver.cuDeviceGetName, 256, handle).split(b"\0")[0].decode()
+    memory = int(call(driver.cuDeviceTotalMem, handle))
+    architecture = f"sm_{attribute('COMPUTE_CAPABILITY_MAJOR')}{attribute('COMPUTE_CAPABILITY_MINOR')}"
+    place = (attribute("PCI_DOMAIN_ID"), attribute("PCI_BUS_ID"), attribute("PCI_DEVICE_ID"))
+    release = _driver_release()
+    return DeviceInfo(
+        id=f"cuda:{index}",
+        backend=BACKEND,
+        name=name,
+        vendor="NVIDIA Corporation",
+        platform="NVIDIA CUDA",
+        kind="gpu",
+        architecture=architecture,
+        driver=release or f"CUDA {driver_text}",
+        compiler=CudaTarget(architecture).compiler,
+        compute_units=attribute("MULTIPROCESSOR_COUNT"),
+        local_memory=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        global_memory=memory,
+        max_allocation=memory,
+        max_work_group_size=attribute("MAX_THREADS_PER_BLOCK"),
+        max_work_item_sizes=(attribute("MAX_BLOCK_DIM_X"), attribute("MAX_BLOCK_DIM_Y"), attribute("MAX_BLOCK_DIM_Z")),
+        fp64=True,
+        fp16=True,
+        images=True,
+        image_2d_max=(attribute("MAXIMUM_TEXTURE2D_LINEAR_WIDTH"), attribute("MAXIMUM_TEXTURE2D_LINEAR_HEIGHT")),
+        unified_memory=bool(attribute("INTEGRATED")),
+        chip=f"pci:{place[0]:04x}:{place[1]:02x}:{place[2]:02x}",
+        clock_mhz=attribute("CLOCK_RATE") // 1000,
+    )
+
+
+class CudaModule(Module):
+    """A loaded cubin."""
+
+    def __init__(self, device: CudaDevice, module: Any, binary: Binary) -> None:
+        self._device, self._module, self._binary = device, module, binary
+        self._generation = device.generation
+        self._kernels: dict[str, CudaKernel] = {}
+
+    def kernel(self, name: str) -> Kernel:
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            entry = self._binary.entry(name)
+            with self._device.current():
+                try:
+                    function = call(driver.cuModuleGetFunction, self._module, entry.symbol.encode())
+                except DeviceError as error:
+                    raise ArgumentError(f"the binary has no kernel {name!r}: {error}") from None
+                kernel = CudaKernel(self._device, function, entry, self._binary.resources.get(name, Resources()))
+            self._kernels[name] = kernel
+        return kernel
+
+    def release(self) -> None:
+        module, self._module = self._module, None
+        self._kernels.clear()
+        if module is not None and self._generation == self._device.generation:
+            with self._device.current():
+                driver.cuModuleUnload(module)
+
+    def __del__(self) -> None:
+        if getattr(self, "_module", None) is not None:
+            self.release()
+
+
+class CudaDevice(Device):
+    """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU."""
+
+    def __init__(self, index: int, driver_text: str) -> None:
+        self._handle = call(driver.cuDeviceGet, index)
+        self.info = _describe(index, self._handle, driver_text)
+        self.target = CudaTarget(self.info.architecture)
+        self.generation = 0  # counts releases: what belongs to an earlier context is gone with it
+        self._lock = threading.RLock()
+        self._context: tuple[Any, int] | None = None
+        self._pool: Any = None
+        self._stream: Any = None
+        self._fence_event: Any = None
+        self._queues: WeakSet[CudaQueue] = WeakSet()
+        self._default: CudaQueue | None = None
+
+    @property
+    def context(self) -> tuple[Any, int]:
+        """The primary context and its number, retained at first use."""
+        if self._context is None:
+            with self._lock:
+                if self._context is None:
+                    context = call(driver.cuDevicePrimaryCtxRetain, self._handle)
+                    with Current(context, int(context)):
+                        self._open(context)
+                    self._context = (context, int(context))
+        return self._context
+
+    def current(self) -> Current:
+        """``with device.current():`` runs with the device's context."""
+        return Current(*self.context)
+
+    def load(self, binary: Binary) -> Module:
+        if binary.kind not in ("cubin", "ptx"):
+            raise CompileError(f"{self.info.id} loads cubin and PTX, not {binary.kind}")
+        damaged = "the binary is damaged: build it again"
+        if binary.kind == "cubin" and not _is_whole(binary.data):
+            raise CompileError(f"{self.info.id}: {damaged}")
+        with self.current():
+            error, *module = driver.cuModuleLoadData(binary.data if binary.kind == "cubin" else binary.data.rstrip(b"\0") + b"\0")
+            if int(error):
+                raise CompileError(str(failure(error, f"{self.info.id} refuses the binary for {self.info.architecture}; {damaged}")))
+            return CudaModule(self, module[0], binary)
+
+    def allocate(self, nbytes: int) -> Memory:
+        with self.current(), self._lock:
+            if self._pool is None:
+                error, *found = driver.cuMemAlloc(max(nbytes, 1))
+            else:
+                error, *found = driver.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self._stream)
+            if int(error):
+                free, total = call(driver.cuMemGetInfo)
+                what = f"{self.info.id} cannot allocate {nbytes} bytes ({free} of {total} are free)"
+                raise DeviceError(str(failure(error, what)))
+            if self._pool is not None:
+                call(driver.cuEventRecord, self._fence_event, self._stream)
+                for queue in list(self._queues):
+                    if queue.stream is not None:
+                        call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
+            return CudaMemory(self, int(found[0]), nbytes)
+
+    def free(self, pointer: int, generation: int) -> None:
+        """Give memory back once everything queued so far is done; does not wait."""
+        if generation != self.generation or self._context is None:
+            return
+        with self.current(), self._lock:
+            if self._pool is None:
+                driver.cuMemFree(pointer)
+                return
+            for queue in list(self._queues):
+                if queue.stream is not None:
+                    self._fence(queue.stream)
+            driver.cuMemFreeAsync(pointer, self._stream)
+
+    def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
+        return CudaMemory(self, pointer, nbytes, owner)
+
+    def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
+        if channels not in (1, 2, 4) or dtype not in _FORMATS:
+            raise LaunchError(f"{self.info.id} has no images of {channels} x {dtype}; channels are 1, 2 or 4, types {', '.join(_FORMATS)}")
+        limit = self.info.image_2d_max
+        if not (0 < width <= limit[0] and 0 < height <= limit[1]):
+            raise LaunchError(f"an image of {width} x {height} does not fit {self.info.id}: at most {limit[0]} x {limit[1]}")
+        name, itemsize = _FORMATS[dtype]
+        align = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT
+        with self.current():
+            step = max(int(call(driver.cuDeviceGetAttribute, align, self._handle)), 512)
+            pitch = -(-width * channels * itemsize // step) * step
+            memory = self.allocate(pitch * height)
+            assert isinstance(memory, CudaMemory)
+            assert memory.pointer is not None
+            texture = call(driver.cuTexObjectCreate, *_texture(memory.pointer, (width, height, channels), name, pitch), None)
+        pointer, memory.pointer = memory.pointer, None  # the image owns it from here on
+        return CudaImage(self, pointer, (width, height, channels), dtype, pitch, texture)
+
+    def share(self, array: NDArray[Any]) -> Memory | None:
+        return None
+
+    def pinned(self, nbytes: int) -> NDArray[np.uint8]:
+        return np.asarray(_Pinned(self, max(nbytes, 1)))[:nbytes]
+
+    def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
+        return CudaQueue(self, profiling, out_of_order)
+
+    def foreign_queue(self, stream: int) -> Queue:
+        return CudaQueue(self, False, False, stream)
+
+    def default_queue(self) -> Queue:
+        if self._default is None:
+            with self._lock:
+                if self._default is None:
+                    self._default = CudaQueue(self, False, False)
+        return self._default
+
+    def register(self, queue: CudaQueue) -> None:
+        """Take note of a queue, which from now on waits for memory to be there before it is used."""
+        with self._lock:
+            self._queues.add(queue)
+            if self._pool is not None:
+                call(driver.cuEventRecord, self._fence_event, self._stream)
+                call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
+
+    def retire(self, queue: CudaQueue, stream: Any) -> None:
+        """Forget a queue; memory that it used is reused only after what it has queued."""
+        with self._lock:
+            self._queues.discard(queue)
+            if self._pool is not None:
+                with self.current():
+                    self._fence(stream)
+
+    def memory_in_use(self) -> int:
+        """Bytes allocated and not given back, as the pool counts them; -1 without a pool."""
+        if self._pool is None:
+            return -1
+        with self.current():
+            driver.cuStreamSynchronize(self._stream)
+            return int(call(driver.cuMemPoolGetAttribute, self._pool, driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
+
+    def release(self) -> None:
+        with self._lock:
+            if self._context is None:
+                return
+            for queue in list(self._queues):
+                queue.release()
+            self._default = None
+            with self.current():
+                if self._pool is not None:
+                    driver.cuStreamSynchronize(self._stream)
+                    driver.cuEventDestroy(self._fence_event)
+                    driver.cuStreamDestroy(self._stream)
+                    driver.cuMemPoolDestroy(self._pool)
+            self._pool = self._stream = self._fence_event = self._context = None
+            self.generation += 1
+            driver.cuDevicePrimaryCtxRelease(self._handle)
+
+    def _open(self, context: Any) -> None:
+        """The pool, its stream and its fence, where the driver has pools."""
+        pools = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
+        if not int(call(driver.cuDeviceGetAttribute, pools, self._handle)):
+            return
+        properties = driver.CUmemPoolProps()
+        properties.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.handleTypes = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_NONE
+        properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = int(self._handle)
+        self._pool = call(driver.cuMemPoolCreate, properties)
+        threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        call(driver.cuMemPoolSetAttribute, self._pool, threshold, driver.cuuint64_t(_POOL_KEEPS))
+        self._stream = call(driver.cuStreamCreate, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+        self._fence_event = call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+
+    def _fence(self, stream: Any) -> None:
+        """Make the pool's stream wait for what ``stream`` holds now."""
+        driver.cuEventRecord(self._fence_event, stream)
+        driver.cuStreamWaitEvent(self._stream, self._fence_event, 0)
+
+
+def _is_whole(cubin: bytes) -> bool:
+    """Whether an ELF file is as long as its own headers say: the driver is not asked to read past the end of a short one."""
+    if len(cubin) < 64 or cubin[:5] != b"\x7fELF\x02":
+        return False
+    number = struct.unpack_from
+    segments, sections = number("<QQ", cubin, 32)
+    segment_size, segment_count, section_size, section_count = number("<4H", cubin, 54)
+    if max(segments + segment_size * segment_count, sections + section_size * section_count) > len(cubin):
+        return False
+    for at in range(sections, sections + section_size * section_count, section_size):
+        (kind,) = number("<I", cubin, at + 4)
+        offset, length = number("<QQ", cubin, at + 24)
+        if kind != _ELF_NO_BITS and offset + length > len(cubin):
+            return False
+    return True
+
+
+def _texture(pointer: int, shape: tuple[int, int, int], format_name: str, pitch: int) -> tuple[Any, Any]:
+    """The descriptions of pitch-linear memory and of point sampling with whole coordinates, zero outside."""
+    resource = driver.CUDA_RESOURCE_DESC()
+    resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_PITCH2D
+    place = resource.res.pitch2D
+    place.devPtr = pointer
+    place.format = getattr(driver.CUarray_format, f"CU_AD_FORMAT_{format_name}")
+    place.width, place.height, place.numChannels = shape
+    place.pitchInBytes = pitch
+    sampling = driver.CUDA_TEXTURE_DESC()
+    sampling.addressMode = [driver.CUaddress_mode.CU_TR_ADDRESS_MODE_BORDER] * 3
+    sampling.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
+    sampling.flags = 1 if format_name.endswith("INT32") else 0  # CU_TRSF_READ_AS_INTEGER
+    return resource, sampling
+
+
+class _Pinned:
+    """Page-locked host memory, freed when the last array on it is gone."""
+
+    def __init__(self, device: CudaDevice, nbytes: int) -> None:
+        self._device, self._generation = device, device.generation
+        self._pointer: int | None = None
+        with device.current():
+            error, *found = driver.cuMemHostAlloc(nbytes, 0)
+        if int(error):
+            raise failure(error, f"{device.info.id} cannot allocate {nbytes} bytes of pinned memory")
+        self._pointer = int(found[0])
+        self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (self._pointer, False), "version": 3}
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None) is not None:
+            with self._device.current():
+                driver.cuMemFreeHost(self._pointer)

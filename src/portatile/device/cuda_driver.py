@@ -1,0 +1,55 @@
+"""The CUDA driver's functions, with exceptions for its error codes and its current context put right."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from portatile.errors import DeviceError, LaunchError, PortatileError
+
+import_error = ""
+try:
+    from cuda.bindings import driver as driver
+except (ImportError, OSError, RuntimeError) as error:
+    driver = None
+    import_error = str(error)
+
+_LAUNCH_ERRORS = ("INVALID_VALUE", "LAUNCH_OUT_OF_RESOURCES", "INVALID_IMAGE", "LAUNCH_INCOMPATIBLE_TEXTURING")
+
+
+def failure(error: Any, what: str) -> PortatileError:
+    """The exception for a driver's error code: LaunchError where the launch itself is at fault, else DeviceError."""
+    name = getattr(error, "name", str(error)).removeprefix("CUDA_ERROR_")
+    _, text = driver.cuGetErrorString(error)
+    kind = LaunchError if name in _LAUNCH_ERRORS else DeviceError
+    return kind(f"{what}: {name}" + (f" ({text.decode()})" if text else ""))
+
+
+def call(function: Any, *args: Any) -> Any:
+    """Call a driver function; its result without the error code, a tuple if there are several; raises DeviceError."""
+    result = function(*args)
+    if int(result[0]):
+        raise DeviceError(str(failure(result[0], function.__name__)))
+    return result[1] if len(result) == 2 else result[1:]
+
+
+class Current:
+    """While this lasts a device's context is the thread's; another library's context is put back after it."""
+
+    __slots__ = ("_context", "_number", "_previous")
+
+    def __init__(self, context: Any, number: int) -> None:
+        self._context, self._number = context, number
+        self._previous: Any = None
+
+    def __enter__(self) -> Current:
+        current = driver.cuCtxGetCurrent()[1]
+        number = int(current)
+        if number != self._number:
+            call(driver.cuCtxSetCurrent, self._context)
+            self._previous = current if number else None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self._previous is not None:
+            driver.cuCtxSetCurrent(self._previous)

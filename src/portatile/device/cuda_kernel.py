@@ -1,0 +1,179 @@
+"""A loaded CUDA kernel: which NDRanges it runs, and how its arguments are packed for the driver."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from portatile.device.base import Argument, Kernel, Memory
+from portatile.device.cuda_driver import call, driver, failure
+from portatile.device.cuda_memory import CudaImage, CudaMemory
+from portatile.errors import LaunchError
+from portatile.records import Entry, Resources, Size3
+
+if TYPE_CHECKING:
+    from portatile.device.cuda import CudaDevice
+
+LOCAL_ALIGNMENT = 128  # bytes; every __local argument starts at a multiple of it
+_DEFAULT_DYNAMIC = 48 * 1024  # bytes of local memory that need no opting in
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+_SCALARS = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"}
+_SCALARS |= {"int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+
+
+class _Layout:
+    """The parameter block of a kernel for one sequence of argument types: packed in place, read by the driver at the launch."""
+
+    def __init__(self, formats: Sequence[str]) -> None:
+        self.struct = struct.Struct("".join(formats))
+        self.block = ctypes.create_string_buffer(self.struct.size + 1)
+        base, offsets = ctypes.addressof(self.block), []
+        for i, piece in enumerate(formats):
+            ahead = "".join(formats[:i])
+            offsets.append(struct.calcsize(ahead + piece[0]) - struct.calcsize(piece[0]))
+        self.pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
+        self.address = ctypes.addressof(self.pointers)
+
+
+class CudaKernel(Kernel):
+    """A ``CUfunction``. Its parameter blocks are shared by all launches, hence the lock between packing and queueing."""
+
+    def __init__(self, device: CudaDevice, function: Any, entry: Entry, resources: Resources) -> None:
+        self.name, self.entry = entry.name, entry
+        self.device = device
+        self.function = function
+        self.lock = threading.Lock()
+        self.grids: dict[tuple[Size3, Size3], tuple[int, ...]] = {}
+        self.layouts: dict[tuple[type, ...], _Layout] = {}
+        names = driver.CUfunction_attribute
+        self._limit = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function))
+        self._static = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
+        self._opted = _DEFAULT_DYNAMIC - self._static
+        registers = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_NUM_REGS, function))
+        stack = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function))
+        known = resources if resources.registers >= 0 else Resources(registers, local_memory=self._static, stack=stack)
+        self.resources = known
+        self._sizes = self._parameter_sizes()
+
+    def grid(self, global_size: Size3, local_size: Size3) -> tuple[int, ...]:
+        """Blocks and threads in each dimension; raises LaunchError for an NDRange that the device cannot run."""
+        info, required = self.device.info, self.entry.work_group
+        what = f"kernel {self.name!r} with global size {global_size} and local size {local_size} on {info.id}"
+        if len(global_size) != 3 or len(local_size) != 3 or min(*global_size, *local_size) < 1:
+            raise LaunchError(f"{what}: sizes are three positive numbers")
+        if any(g % n for g, n in zip(global_size, local_size, strict=True)):
+            raise LaunchError(f"{what}: the global size must be a multiple of the local size")
+        if required is not None and required != local_size:
+            raise LaunchError(f"{what}: the kernel requires the local size {required}")
+        if prod(local_size) > self._limit or any(n > most for n, most in zip(local_size, info.max_work_item_sizes, strict=True)):
+            raise LaunchError(f"{what}: at most {self._limit} work-items and {info.max_work_item_sizes} in each dimension")
+        blocks = tuple(g // n for g, n in zip(global_size, local_size, strict=True))
+        if any(n > most for n, most in zip(blocks, _MAX_GRID, strict=True)):
+            raise LaunchError(f"{what}: {blocks} work-groups; at most {_MAX_GRID} in each dimension")
+        found = self.grids[global_size, local_size] = (*blocks, *local_size)
+        return found
+
+    def opt_in(self, dynamic: int) -> None:
+        """Ask for ``dynamic`` bytes of local memory, or raise LaunchError."""
+        if dynamic <= self._opted:
+            return
+        limit = self.device.info.local_memory
+        if self._static + dynamic > limit:
+            what = f"{self._static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
+            raise LaunchError(f"kernel {self.name!r} needs {what}; {self.device.info.id} has {limit}")
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        error = driver.cuFuncSetAttribute(self.function, attribute, dynamic)[0]
+        if int(error):
+            raise LaunchError(str(failure(error, f"kernel {self.name!r} with {dynamic} bytes of local memory")))
+        self._opted = dynamic
+
+    def pack(self, args: Sequence[Argument]) -> tuple[int, int]:
+        """Write the arguments; the address of their pointers and the bytes of dynamic local memory. The caller holds the lock."""
+        device = self.device
+        types = tuple(map(type, args))
+        layout = self.layouts.get(types)
+        if layout is None:
+            layout = self.layouts[types] = self._layout(args)
+        values: list[Any] = []
+        dynamic = 0
+        for arg, kind in zip(args, types, strict=True):
+            if kind is CudaMemory:
+                if arg.device is not device:  # type: ignore[union-attr]
+                    raise LaunchError(f"argument {self._parameter(len(values))}: {_complain(arg, device)}")
+                values.append(arg.pointer)  # type: ignore[union-attr]
+            elif kind is int:
+                values.append(dynamic)
+                dynamic += -(-arg // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT  # type: ignore[operator]
+            elif kind is CudaImage:
+                values += arg.fields()  # type: ignore[union-attr]
+            else:
+                values.append(arg)
+        try:
+            layout.struct.pack_into(layout.block, 0, *values)
+        except struct.error as error:
+            for i, arg in enumerate(args):
+                if isinstance(arg, Memory) and arg.handle is None:
+                    raise LaunchError(f"argument {self._parameter(i)}: this memory has been released") from None
+            raise LaunchError(f"arguments of kernel {self.name!r}: {error}") from None
+        if dynamic > self._opted:
+            self.opt_in(dynamic)
+        return layout.address, dynamic
+
+    def _layout(self, args: Sequence[Argument]) -> _Layout:
+        """Check the arguments' types against the kernel's parameters, once for every sequence of types."""
+        count = len(self._sizes) if self._sizes is not None else len(self.entry.parameters)
+        if len(args) != count and (self._sizes is not None or self.entry.parameters):
+            names = ", ".join(p.name for p in self.entry.parameters)
+            raise LaunchError(f"kernel {self.name!r} takes {count} arguments ({names}), not {len(args)}")
+        formats = []
+        for i, arg in enumerate(args):
+            piece = self._format(i, arg)
+            if self._sizes is not None and struct.calcsize(piece) != self._sizes[i]:
+                given = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
+                raise LaunchError(f"argument {self._parameter(i)} has {self._sizes[i]} bytes and does not take {given}")
+            formats.append(piece)
+        return _Layout(formats)
+
+    def _format(self, index: int, arg: Argument) -> str:
+        if isinstance(arg, CudaImage):
+            return "QQiiii"
+        if isinstance(arg, CudaMemory):
+            return "Q"
+        if type(arg) is int:
+            return "I"
+        if isinstance(arg, np.generic) and arg.dtype.name in _SCALARS:
+            return _SCALARS[arg.dtype.name]
+        raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, self.device)}")
+
+    def _parameter_sizes(self) -> tuple[int, ...] | None:
+        """The bytes of each parameter, where the driver can tell (CUDA 12.4 and newer)."""
+        query = getattr(driver, "cuFuncGetParamInfo", None)
+        if query is None:
+            return None
+        sizes: list[int] = []
+        while True:
+            try:
+                error, *found = query(self.function, len(sizes))
+            except RuntimeError:  # the driver is older than the bindings
+                return None
+            if int(error):
+                return tuple(sizes)
+            sizes.append(int(found[1]))
+
+    def _parameter(self, index: int) -> str:
+        parameters = self.entry.parameters
+        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
+        return f"{index}{text} of kernel {self.name!r}"
+
+
+def _complain(arg: object, device: CudaDevice) -> str:
+    if not isinstance(arg, Memory):
+        name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
+        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, or the bytes of local memory as an int"
+    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"

@@ -1,0 +1,109 @@
+"""Device memory, images and events of the CUDA driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from portatile.device.base import Event, Image, Memory
+from portatile.device.cuda_driver import call, driver, failure
+from portatile.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from portatile.device.cuda import CudaDevice
+
+
+class CudaMemory(Memory):
+    """A device pointer. ``owner`` is the foreign object that the memory belongs to, or None for memory of our own."""
+
+    def __init__(self, device: CudaDevice, pointer: int, nbytes: int, owner: object = None) -> None:
+        self.device: CudaDevice = device
+        self.pointer: int | None = pointer
+        self.nbytes = nbytes
+        self.owner = owner
+        self.generation = device.generation
+
+    @property
+    def handle(self) -> int | None:
+        """The device pointer."""
+        return self.pointer
+
+    def release(self) -> None:
+        pointer, self.pointer = self.pointer, None
+        if pointer is not None and self.owner is None:
+            self.device.free(pointer, self.generation)
+        self.owner = None
+
+    def __del__(self) -> None:
+        if getattr(self, "pointer", None) is not None:
+            self.release()
+
+
+class CudaImage(CudaMemory, Image):
+    """Pitch-linear device memory and the texture object that samples it.
+
+    A kernel takes it by value as ``{ulong texture; ulong data; int width; int height; int pitch; int channels;}``:
+    the texture is point-sampled with whole coordinates and reads 0 outside; ``data`` and ``pitch`` (bytes) serve writes.
+    """
+
+    def __init__(self, device: CudaDevice, pointer: int, shape: tuple[int, int, int], dtype: str, pitch: int, texture: Any) -> None:
+        super().__init__(device, pointer, shape[0] * shape[1] * shape[2] * np.dtype(dtype).itemsize)
+        self.width, self.height, self.channels = shape
+        self.dtype = dtype
+        self.pitch = pitch
+        self.texture = texture
+
+    def fields(self) -> tuple[int | None, ...]:
+        """The members of the kernel's struct."""
+        return int(self.texture), self.pointer, self.width, self.height, self.pitch, self.channels
+
+    def release(self) -> None:
+        if self.pointer is not None and self.generation == self.device.generation:
+            with self.device.current():
+                driver.cuTexObjectDestroy(self.texture)
+        super().release()
+
+
+class CudaEvent(Event):
+    """A ``CUevent``, with the one recorded before the command where its queue profiles single commands."""
+
+    __slots__ = ("_device", "_generation", "_profiling", "_start", "cu_event")
+
+    def __init__(self, device: CudaDevice, stream: Any, profiling: bool, start: CudaEvent | None = None) -> None:
+        flags = driver.CUevent_flags
+        self.cu_event = call(driver.cuEventCreate, int(flags.CU_EVENT_DEFAULT if profiling else flags.CU_EVENT_DISABLE_TIMING))
+        self._device, self._generation, self._profiling, self._start = device, device.generation, profiling, start
+        call(driver.cuEventRecord, self.cu_event, stream)
+
+    def wait(self) -> None:
+        with self._device.current():
+            error = driver.cuEventSynchronize(self.cu_event)[0]
+        if int(error):
+            raise failure(error, "a command failed on the device")
+
+    @property
+    def done(self) -> bool:
+        with self._device.current():
+            error = driver.cuEventQuery(self.cu_event)[0]
+        if int(error) and error != driver.CUresult.CUDA_ERROR_NOT_READY:
+            raise failure(error, "a command failed on the device")
+        return not int(error)
+
+    def seconds_since(self, earlier: Event) -> float:
+        assert isinstance(earlier, CudaEvent)
+        if not (self._profiling and earlier._profiling):
+            raise ArgumentError("times need events of queues made with profiling=True")
+        earlier.wait()
+        self.wait()
+        with self._device.current():
+            return float(call(driver.cuEventElapsedTime, earlier.cu_event, self.cu_event)) * 1e-3
+
+    @property
+    def duration(self) -> float | None:
+        return self.seconds_since(self._start) if self._start is not None else None
+
+    def __del__(self) -> None:
+        event = getattr(self, "cu_event", None)
+        if event is not None and self._generation == self._device.generation:
+            driver.cuEventDestroy(event)

@@ -1,0 +1,177 @@
+"""CUDA streams: launching and copying, the part of the CUDA back end that runs for every command."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from portatile.device.base import Argument, Event, Kernel, Memory, Queue
+from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.cuda_driver import call, driver, failure
+from portatile.device.cuda_kernel import CudaKernel
+from portatile.device.cuda_memory import CudaEvent, CudaImage, CudaMemory
+from portatile.errors import ArgumentError
+from portatile.records import Size3
+
+if TYPE_CHECKING:
+    from portatile.device.cuda import CudaDevice
+
+
+class CudaQueue(Queue):
+    """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed."""
+
+    def __init__(self, device: CudaDevice, profiling: bool, out_of_order: bool, foreign: int | None = None) -> None:
+        self.device: CudaDevice = device
+        self.profiling, self.out_of_order = profiling, out_of_order
+        self.generation = device.generation
+        self._foreign = foreign is not None
+        self._events = profiling or out_of_order
+        self._context, self._number = device.context
+        with device.current():
+            non_blocking = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+            self.stream = driver.CUstream(foreign) if foreign is not None else call(driver.cuStreamCreate, non_blocking)
+        self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
+        device.register(self)
+
+    def launch(
+        self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
+    ) -> Event | None:
+        assert isinstance(kernel, CudaKernel)
+        current = driver.cuCtxGetCurrent()[1]
+        if int(current) != self._number:
+            with self.device.current():
+                return self.launch(kernel, global_size, local_size, args, wait)
+        for event in wait:
+            self.wait_for(event)
+        grid = kernel.grids.get((global_size, local_size)) or kernel.grid(global_size, local_size)
+        start = CudaEvent(self.device, self.stream, True) if self.profiling else None
+        with kernel.lock:
+            address, dynamic = kernel.pack(args)
+            error = driver.cuLaunchKernel(kernel.function, *grid, dynamic, self.stream, address, 0)[0]
+        if int(error):
+            raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}")
+        return CudaEvent(self.device, self.stream, self.profiling, start) if self._events or wait else None
+
+    def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
+        contiguous(array)
+        fits(target, offset, array.nbytes)
+        return self._transfer(target, array, offset, blocking, wait, to_device=True)
+
+    def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
+        contiguous(array)
+        fits(source, offset, array.nbytes)
+        return self._transfer(source, array, offset, blocking, wait, to_device=False)
+
+    def copy(
+        self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
+    ) -> Event:
+        fits(target, target_offset, nbytes)
+        fits(source, source_offset, nbytes)
+        assert isinstance(target, CudaMemory)
+        assert isinstance(source, CudaMemory)
+        with self.device.current():
+            for event in wait:
+                self.wait_for(event)
+            if isinstance(target, CudaImage) or isinstance(source, CudaImage):
+                call(driver.cuMemcpy2DAsync, _copy_2d(source, source_offset, target, target_offset), self.stream)
+            elif nbytes:
+                call(driver.cuMemcpyDtoDAsync, _address(target) + target_offset, _address(source) + source_offset, nbytes, self.stream)
+            return CudaEvent(self.device, self.stream, self.profiling)
+
+    def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
+        assert isinstance(target, CudaMemory)
+        nbytes = target.nbytes - offset if nbytes is None else nbytes
+        fits(target, offset, nbytes)
+        check_fill(pattern, offset, nbytes)
+        if isinstance(target, CudaImage):
+            raise ArgumentError("fill takes buffers, not images")
+        function = {1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async}[len(pattern)]
+        if nbytes:
+            with self.device.current():
+                call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
+
+    def marker(self) -> Event:
+        with self.device.current():
+            return CudaEvent(self.device, self.stream, self.profiling)
+
+    def wait_for(self, event: Event) -> None:
+        assert isinstance(event, CudaEvent)
+        with self.device.current():
+            call(driver.cuStreamWaitEvent, self.stream, event.cu_event, 0)
+
+    def flush(self) -> None:
+        """Streams hand their commands on at once."""
+
+    def finish(self) -> None:
+        with self.device.current():
+            error = driver.cuStreamSynchronize(self.stream)[0]
+        if int(error):
+            raise failure(error, f"a command failed on {self.device.info.id}")
+        self._pending.clear()
+
+    def release(self) -> None:
+        stream, self.stream = self.stream, None
+        if stream is None or self.generation != self.device.generation:
+            return
+        self.device.retire(self, stream)
+        if not self._foreign:
+            with self.device.current():
+                driver.cuStreamSynchronize(stream)
+                driver.cuStreamDestroy(stream)
+        self._pending.clear()
+
+    def __del__(self) -> None:
+        if getattr(self, "stream", None) is not None:
+            self.release()
+
+    def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
+        assert isinstance(memory, CudaMemory)
+        host, nbytes = array.__array_interface__["data"][0], array.nbytes
+        with self.device.current():
+            for event in wait:
+                self.wait_for(event)
+            if isinstance(memory, CudaImage):
+                ends = (array, 0, memory, 0) if to_device else (memory, 0, array, 0)
+                call(driver.cuMemcpy2DAsync, _copy_2d(*ends), self.stream)
+            elif nbytes and to_device:
+                call(driver.cuMemcpyHtoDAsync, _address(memory) + offset, host, nbytes, self.stream)
+            elif nbytes:
+                call(driver.cuMemcpyDtoHAsync, host, _address(memory) + offset, nbytes, self.stream)
+            done = CudaEvent(self.device, self.stream, self.profiling)
+        if blocking:
+            done.wait()
+        else:
+            while self._pending and self._pending[0][0].done:
+                self._pending.popleft()
+            self._pending.append((done, array))
+        return done
+
+
+def _address(memory: CudaMemory) -> int:
+    if memory.pointer is None:
+        raise ArgumentError("this memory has been released")
+    return memory.pointer
+
+
+def _copy_2d(source: CudaMemory | NDArray[Any], source_offset: int, target: CudaMemory | NDArray[Any], target_offset: int) -> Any:
+    """A pitched copy of a whole image, one end of which is that image."""
+    image = target if isinstance(target, CudaImage) else source
+    assert isinstance(image, CudaImage)
+    row = image.nbytes // image.height
+    kinds = driver.CUmemorytype
+    what = driver.CUDA_MEMCPY2D()
+    what.WidthInBytes, what.Height = row, image.height
+    what.srcPitch = source.pitch if isinstance(source, CudaImage) else row
+    what.dstPitch = target.pitch if isinstance(target, CudaImage) else row
+    if isinstance(source, CudaMemory):
+        what.srcMemoryType, what.srcDevice = kinds.CU_MEMORYTYPE_DEVICE, _address(source) + source_offset
+    else:
+        what.srcMemoryType, what.srcHost = kinds.CU_MEMORYTYPE_HOST, source.__array_interface__["data"][0]
+    if isinstance(target, CudaMemory):
+        what.dstMemoryType, what.dstDevice = kinds.CU_MEMORYTYPE_DEVICE, _address(target) + target_offset
+    else:
+        what.dstMemoryType, what.dstHost = kinds.CU_MEMORYTYPE_HOST, target.__array_interface__["data"][0]
+    return what

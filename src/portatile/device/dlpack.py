@@ -1,0 +1,135 @@
+"""DLPack by ctypes: device memory handed to another library and taken from one, without a copy.
+
+The structures are those of dlpack.h 0.8 (unversioned), which every library that speaks DLPack reads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+
+CUDA_DEVICE = 2  # kDLCUDA
+_NAME, _USED = b"dltensor", b"used_dltensor"
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5}
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+_api = ctypes.pythonapi
+_api.PyCapsule_New.restype = ctypes.py_object
+_api.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
+_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+_set_name = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_SetName", _api))
+
+_exported: dict[int, tuple[object, ...]] = {}
+
+
+def _forget(managed: int) -> None:
+    _exported.pop(managed, None)
+
+
+def _drop(capsule: int) -> None:
+    """A capsule that nobody consumed still owns its tensor."""
+    if _is_valid(capsule, _NAME):
+        _forget(_get_pointer(capsule, _NAME))
+
+
+_deleter = _Deleter(_forget)
+_destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
+
+
+@dataclass(frozen=True)
+class Strided:
+    """An array in device memory: strides in bytes; ``owner`` keeps the memory alive."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    device_id: int
+    owner: object
+
+
+def export(array: Strided) -> object:
+    """A DLPack capsule of CUDA memory; the consumer's tensor keeps ``array.owner`` alive."""
+    ndim, itemsize = len(array.shape), array.dtype.itemsize
+    if array.dtype.kind not in _CODES or any(s % itemsize for s in array.strides):
+        raise ArgumentError(f"DLPack cannot describe dtype {array.dtype} with strides {array.strides}")
+    sizes = (ctypes.c_int64 * max(ndim, 1))(*array.shape)
+    steps = (ctypes.c_int64 * max(ndim, 1))(*(s // itemsize for s in array.strides))
+    managed = _Managed()
+    tensor = managed.tensor
+    tensor.data, tensor.device_type, tensor.device_id, tensor.ndim = array.pointer, CUDA_DEVICE, array.device_id, ndim
+    tensor.code, tensor.bits, tensor.lanes = _CODES[array.dtype.kind], itemsize * 8, 1
+    tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
+    tensor.strides = ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64))
+    managed.deleter = ctypes.cast(_deleter, ctypes.c_void_p).value
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, sizes, steps, array.owner)
+    return _api.PyCapsule_New(address, _NAME, ctypes.cast(_destructor, ctypes.c_void_p))
+
+
+class _Taken:
+    """Another library's tensor, given back to it with the last reference."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+        self._deleter = _Managed.from_address(address).deleter
+
+    def __del__(self) -> None:
+        if self._deleter:
+            _Deleter(self._deleter)(self._address)
+
+
+def take(capsule: object) -> Strided:
+    """The tensor in a capsule that ``__dlpack__`` gave; raises ArgumentError unless it lies in CUDA memory."""
+    place = id(capsule)
+    if not _is_valid(place, _NAME):
+        raise ArgumentError("not an unused DLPack capsule")
+    address = _get_pointer(place, _NAME)
+    tensor = _Managed.from_address(address).tensor
+    if tensor.device_type != CUDA_DEVICE:
+        raise ArgumentError(f"a DLPack tensor of device type {tensor.device_type}; only CUDA memory (type {CUDA_DEVICE}) is taken")
+    kinds = {code: kind for kind, code in _CODES.items()}
+    if tensor.lanes != 1 or tensor.code not in kinds or tensor.bits % 8:
+        raise ArgumentError(f"a DLPack tensor of type code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes is not supported")
+    dtype = np.dtype(f"{kinds[tensor.code]}{tensor.bits // 8}")
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = tuple(tensor.strides[i] * dtype.itemsize for i in range(tensor.ndim)) if tensor.strides else packed(shape, dtype.itemsize)
+    _set_name(place, _USED)
+    return Strided((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, tensor.device_id, _Taken(address))
+
+
+def packed(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """The strides, in bytes, of a C-contiguous array."""
+    strides, step = [], itemsize
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))

@@ -1,0 +1,162 @@
+"""Which OpenCL libraries are installed, and a folder of .icd files that tells the loader of those nobody registered.
+
+The loader inside pyopencl's wheel (ocl-icd) reads ``/etc/OpenCL/vendors`` or, when it is set, the folder that
+``OCL_ICD_VENDORS`` names, and always the folder inside its own package. Containers mount NVIDIA's library without
+registering it; Intel's wheel registers a path that does not exist; conda registers under its own prefix.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from portatile import settings
+from portatile.device.base import Finding
+
+SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+_NVIDIA_LIBRARY = "libnvidia-opencl.so.1"
+_NVIDIA_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib")
+_NVIDIA_NODES = ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")
+_INTEL_LIBRARY = "libintelocl.so"
+_INTEL_WHEEL = "intel-opencl-rt"
+
+
+@dataclass(frozen=True)
+class Registered:
+    """An .icd file and the library that it names."""
+
+    file: Path
+    library: str
+
+    @property
+    def broken(self) -> bool:
+        """Whether the file names a path that does not exist; a bare name is left to the dynamic linker."""
+        return "/" in self.library and not Path(self.library).exists()
+
+
+def registered(folder: Path) -> list[Registered]:
+    """The .icd files of a folder, by name."""
+    found = []
+    for file in sorted(folder.glob("*.icd")) if folder.is_dir() else []:
+        try:
+            found.append(Registered(file, file.read_text(errors="replace").strip()))
+        except OSError:
+            found.append(Registered(file, str(file)))
+    return found
+
+
+def unregistered(known: list[Registered]) -> list[Path]:
+    """Libraries that are installed where they belong and that no intact .icd file names."""
+    names = {Path(entry.library).name for entry in known if not entry.broken}
+    return [library for library in (*_nvidia(), *_intel(), *_prefix()) if library.name not in names]
+
+
+@contextmanager
+def vendors() -> Iterator[list[Finding]]:
+    """While this lasts the loader sees every installed library; yields what was found.
+
+    A user's own ``OCL_ICD_VENDORS`` is left alone. The loader reads the variable once, at the first
+    ``get_platforms()`` of the process, so it is put back afterwards and no child inherits it.
+    """
+    own = settings.load().ocl_icd_vendors
+    if own:
+        yield [Finding("ok", "OpenCL registration", f"OCL_ICD_VENDORS={own} is honoured; nothing is added to it"), *_own(Path(own))]
+        return
+    known = registered(SYSTEM_VENDORS)
+    extra = unregistered(known)
+    findings = [_describe(entry) for entry in known]
+    findings += [
+        Finding("ok", "OpenCL library", f"{library} is installed but not registered; it is used all the same") for library in extra
+    ]
+    if not extra:
+        yield findings
+        return
+    os.environ["OCL_ICD_VENDORS"] = str(_private_folder(known, extra))
+    try:
+        yield findings
+    finally:
+        del os.environ["OCL_ICD_VENDORS"]
+
+
+def _own(folder: Path) -> list[Finding]:
+    if folder.exists():
+        return [_describe(entry) for entry in registered(folder)]
+    remedy = "unset OCL_ICD_VENDORS, or set it to a folder of .icd files or to one OpenCL library"
+    return [Finding("broken", "OpenCL registration", f"OCL_ICD_VENDORS={folder} does not exist", remedy)]
+
+
+def _describe(entry: Registered) -> Finding:
+    if entry.broken:
+        remedy = f"install the library again, or write its path into {entry.file}, or remove the file"
+        return Finding("broken", "OpenCL registration", f"{entry.file} names {entry.library}, which does not exist", remedy)
+    return Finding("ok", "OpenCL registration", f"{entry.file} names {entry.library}")
+
+
+def _private_folder(known: list[Registered], extra: list[Path]) -> Path:
+    """A folder with the system's registrations and our own; its name is its content's hash, so that processes share it."""
+    files = {entry.file.name: entry.library for entry in known if not entry.broken}
+    files |= {f"portatile-{library.name}.icd": str(library) for library in extra}
+    content = repr(sorted(files.items())).encode()
+    folder = settings.load().cache_dir / "icd" / hashlib.blake2b(content, digest_size=8).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder, files)
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="portatile-icd-"))
+        _write(folder, files)
+    return folder
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for name, library in files.items():
+        if not (folder / name).exists():
+            scratch = folder / f".{name}.{os.getpid()}"
+            scratch.write_text(library + "\n")
+            scratch.replace(folder / name)
+
+
+def _nvidia() -> list[Path]:
+    """NVIDIA's library, where the machine has NVIDIA's kernel driver."""
+    if not any(Path(node).exists() for node in _NVIDIA_NODES):
+        return []
+    for folder in _NVIDIA_FOLDERS:
+        library = Path(folder, _NVIDIA_LIBRARY)
+        if library.exists():
+            return [library]
+    return _from_linker_cache(_NVIDIA_LIBRARY)
+
+
+def _from_linker_cache(name: str) -> list[Path]:
+    for tool in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
+        try:
+            text = subprocess.run([tool, "-p"], capture_output=True, text=True, timeout=10, check=False).stdout
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        paths = re.findall(rf"^\s*{re.escape(name)} .*=> (\S+)$", text, re.MULTILINE)
+        return [Path(path) for path in paths[:1] if Path(path).exists()]
+    return []
+
+
+def _intel() -> list[Path]:
+    """The library in Intel's wheel, whose own .icd file holds a path of the machine that built it."""
+    try:
+        files = metadata.distribution(_INTEL_WHEEL).files or []
+    except metadata.PackageNotFoundError:
+        return []
+    paths = (Path(str(file.locate())).resolve() for file in files if file.name == _INTEL_LIBRARY)
+    return [path for path in paths if path.exists()][:1]
+
+
+def _prefix() -> list[Path]:
+    """Libraries that an environment's own packages registered under its prefix."""
+    entries = registered(Path(sys.prefix, "etc/OpenCL/vendors"))
+    return [Path(entry.library) for entry in entries if "/" in entry.library and not entry.broken]

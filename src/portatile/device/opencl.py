@@ -1,0 +1,382 @@
+"""OpenCL through pyopencl: every device of every platform that the loader knows or can be told of."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import threading
+import warnings
+from collections import OrderedDict
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device import icd, ptxas
+from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
+from portatile.device.opencl_queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
+from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
+from portatile.records import ArgKind, Backend, Binary, DeviceInfo, Entry, Parameter, Resources, Source
+
+BACKEND: Backend = "opencl"
+
+_MAGIC = b"portatile-opencl-1\n"
+_DIGEST_BYTES = 16
+_KEPT_PROGRAMS = 32
+_CHANNEL_ORDER = {1: "R", 2: "RG", 4: "RGBA"}
+_CHANNEL_TYPE = {"float32": "FLOAT", "float16": "HALF_FLOAT", "uint32": "UNSIGNED_INT32", "int32": "SIGNED_INT32", "uint8": "UNORM_INT8"}
+
+
+def survey() -> Survey:
+    """Every usable device of every platform, numbered as ``pyopencl.get_platforms()`` numbers them in this process."""
+    if cl is None:
+        remedy = "install it: pip install pyopencl pocl-binary-distribution"
+        return Survey((), (Finding("broken", "OpenCL", f"pyopencl cannot be imported: {import_error}", remedy),))
+    with icd.vendors() as findings:
+        try:
+            platforms = cl.get_platforms()
+        except cl.Error as error:
+            remedy = "install an OpenCL library, for example: pip install pocl-binary-distribution"
+            return Survey((), (*findings, Finding("broken", "OpenCL", f"the loader finds no platform: {error}", remedy)))
+    devices: list[Device] = []
+    seen: set[tuple[str, str, str]] = set()
+    for p, platform in enumerate(platforms):
+        try:
+            found = platform.get_devices()
+        except cl.Error as error:
+            findings.append(Finding("broken", platform.name.strip(), f"lists no devices: {error}", "reinstall that OpenCL library"))
+            continue
+        identity = (platform.name, platform.version, ";".join(sorted(d.name for d in found)))
+        if identity in seen:
+            findings.append(Finding("ok", platform.name.strip(), f"platform {p} is registered twice; the second is ignored"))
+            continue
+        seen.add(identity)
+        if _is_pocl(platform) and shutil.which("ld") is None:
+            detail = "PoCL links kernels with 'ld', which is not on PATH: the first launch would end the process"
+            findings.append(Finding("broken", platform.name.strip(), detail, "install binutils (Debian: apt install binutils)"))
+            continue
+        devices += [ClDevice(f"opencl:{p}:{d}", handle) for d, handle in enumerate(found)]
+        findings.append(Finding("ok", platform.name.strip(), f"{platform.version.strip()}: {len(found)} device(s)"))
+    return Survey(tuple(devices), tuple(findings))
+
+
+def _is_pocl(platform: Any) -> bool:
+    return "Portable Computing Language" in platform.name
+
+
+def _describe(identity: str, device: Any) -> DeviceInfo:
+    platform = device.platform
+    extensions = set(device.extensions.split())
+    kind: Literal["cpu", "gpu", "accelerator"] = "accelerator"
+    if device.type & cl.device_type.GPU:
+        kind = "gpu"
+    elif device.type & cl.device_type.CPU:
+        kind = "cpu"
+    sizes = (*device.max_work_item_sizes, 1, 1)
+    images = bool(device.image_support)
+    return DeviceInfo(
+        id=identity,
+        backend=BACKEND,
+        name=device.name.strip(),
+        vendor=device.vendor.strip(),
+        platform=platform.name.strip(),
+        kind=kind,
+        architecture=_architecture(device, extensions),
+        driver=device.driver_version.strip(),
+        compiler=f"{platform.name.strip()} {platform.version.strip()} / {device.driver_version.strip()}",
+        compute_units=device.max_compute_units,
+        local_memory=device.local_mem_size,
+        global_memory=device.global_mem_size,
+        max_allocation=device.max_mem_alloc_size,
+        max_work_group_size=device.max_work_group_size,
+        max_work_item_sizes=(sizes[0], sizes[1], sizes[2]),
+        fp64="cl_khr_fp64" in extensions or bool(device.double_fp_config),
+        fp16="cl_khr_fp16" in extensions,
+        images=images,
+        image_2d_max=(device.image2d_max_width, device.image2d_max_height) if images else (0, 0),
+        unified_memory=bool(device.host_unified_memory),
+        chip=_chip(device, extensions, kind, identity),
+        clock_mhz=device.max_clock_frequency,
+    )
+
+
+def _architecture(device: Any, extensions: set[str]) -> str:
+    if "cl_nv_device_attribute_query" in extensions:
+        return f"sm_{device.compute_capability_major_nv}{device.compute_capability_minor_nv}"
+    if found := re.search(r"pthread-(\w+?)-[\w-]*-([\w.]+)$", device.version.strip()):
+        return "-".join(found.groups())  # PoCL names the LLVM target in its version
+    return re.sub(r"[^a-z0-9]+", "-", device.name.strip().lower()).strip("-")
+
+
+def _chip(device: Any, extensions: set[str], kind: str, identity: str) -> str:
+    """Equal for one chip through two platforms or back ends: the PCI address of a GPU; a host has one CPU."""
+    if kind == "cpu":
+        return "cpu:0"
+    if "cl_nv_device_attribute_query" in extensions:
+        domain = getattr(device, "pci_domain_id_nv", 0)
+        return f"pci:{domain:04x}:{device.pci_bus_id_nv:02x}:{device.pci_slot_id_nv:02x}"
+    if "cl_khr_pci_bus_info" in extensions:
+        try:
+            place = device.get_info(cl.device_info.PCI_BUS_INFO_KHR)
+            return f"pci:{place.pci_domain:04x}:{place.pci_bus:02x}:{place.pci_device:02x}"
+        except (AttributeError, cl.Error):
+            return identity
+    return identity
+
+
+class ClTarget(Target):
+    """The compiler inside an OpenCL device's driver."""
+
+    backend: Backend = BACKEND
+
+    def __init__(self, device: ClDevice) -> None:
+        self._device = device
+        self.architecture = device.info.architecture
+        self.compiler = device.info.compiler
+
+    def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
+        """Build OpenCL C with the driver's compiler; pyopencl's own disk cache is not used.
+
+        The driver may cache too: for cold timings start the process with ``device.COLD_COMPILER``. NVIDIA prints
+        registers and spills only when it did compile.
+        """
+        device = self._device
+        options = [f"-D{name}={value}" if value else f"-D{name}" for name, value in source.defines]
+        options += [*source.options, "-cl-kernel-arg-info"]
+        if device.nvidia:
+            options.append("-cl-nv-verbose")
+        program = cl.Program(device.context, source.text)
+        _build(program, options, device, f"{source.file} does not build for {device.info.name}")
+        log = str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
+        try:
+            kernels = program.all_kernels()
+            payload = program.get_info(cl.program_info.BINARIES)[0]
+        except cl.Error as error:
+            raise CompileError(f"{source.file}: the driver gives no binary: {error}", log) from None
+        found = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
+        reported = ptxas.parse(log)
+        resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
+        data = device.seal(payload)
+        device.keep(data, program)
+        return Binary(data, "opencl", found, resources, log)
+
+
+def _build(program: Any, options: list[str], device: ClDevice, message: str) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
+            program.build(options, devices=[device.cl_device], cache_dir=False)
+    except cl.Error as error:
+        if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
+            raise DeviceError(f"{message}: {error}") from None
+        raise CompileError(message, str(error)) from None
+
+
+def _entry(kernel: Any, device: Any) -> Entry:
+    info = cl.kernel_arg_info
+    parameters = []
+    try:
+        for i in range(kernel.num_args):
+            kind_name = kernel.get_arg_info(i, info.TYPE_NAME)
+            kind = _kind(kernel.get_arg_info(i, info.ADDRESS_QUALIFIER), kind_name)
+            parameters.append(Parameter(kernel.get_arg_info(i, info.NAME), kind, kind_name))
+    except cl.Error:
+        parameters = []  # a driver need not keep them
+    fixed = tuple(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
+    name = kernel.function_name
+    return Entry(name, name, tuple(parameters), (fixed[0], fixed[1], fixed[2]) if any(fixed) else None)
+
+
+def _kind(qualifier: int, type_name: str) -> ArgKind:
+    spaces = cl.kernel_arg_address_qualifier
+    if type_name.startswith("image"):
+        return "image"
+    if qualifier == spaces.LOCAL:
+        return "local"
+    return "buffer" if qualifier in (spaces.GLOBAL, spaces.CONSTANT) else "scalar"
+
+
+def _resources(kernel: Any, device: Any) -> Resources:
+    """What the driver tells of any kernel: static local memory. Private memory is not comparable between drivers."""
+    return Resources(local_memory=int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)))
+
+
+class ClModule(Module):
+    """A built program."""
+
+    def __init__(self, device: ClDevice, program: Any, binary: Binary) -> None:
+        self._device, self._program, self._binary = device, program, binary
+        self._kernels: dict[str, ClKernel] = {}
+
+    def kernel(self, name: str) -> Kernel:
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            entry = self._binary.entry(name)
+            try:
+                handle = cl.Kernel(self._program, entry.symbol)
+            except cl.Error as error:
+                raise ArgumentError(f"the binary has no kernel {name!r}: {error}") from None
+            kernel = self._kernels[name] = ClKernel(self._device, handle, entry, self._binary.resources.get(name, Resources()))
+        return kernel
+
+    def release(self) -> None:
+        for kernel in self._kernels.values():
+            kernel.release()
+        self._kernels.clear()
+        self._program = None
+
+
+class ClDevice(Device):
+    """One device of one OpenCL platform, with a context of its own."""
+
+    def __init__(self, identity: str, device: Any) -> None:
+        self.cl_device = device
+        self.info = _describe(identity, device)
+        self.nvidia = "cl_nv_device_attribute_query" in device.extensions
+        self.target = ClTarget(self)
+        self._lock = threading.RLock()
+        self._context: Any = None
+        self._default: ClQueue | None = None
+        self._programs: OrderedDict[bytes, Any] = OrderedDict()
+        self._share_alignment: int | None = None
+
+    @property
+    def context(self) -> Any:
+        """The ``pyopencl.Context``, created at first use."""
+        if self._context is None:
+            with self._lock:
+                if self._context is None:
+                    try:
+                        self._context = cl.Context([self.cl_device])
+                    except cl.Error as error:
+                        raise DeviceError(f"{self.info.id}: no context: {error}") from None
+        return self._context
+
+    def seal(self, payload: bytes) -> bytes:
+        """A driver's binary behind a checksum over it and the device's identity.
+
+        Drivers crash on binaries that are cut short or another version's: PoCL ends the process.
+        """
+        return _MAGIC + self._checksum(payload) + payload
+
+    def load(self, binary: Binary) -> Module:
+        if binary.kind != "opencl":
+            raise CompileError(f"{self.info.id} loads OpenCL binaries, not {binary.kind}")
+        program = self._programs.pop(binary.data, None)
+        if program is None:
+            start = len(_MAGIC) + _DIGEST_BYTES
+            payload = binary.data[start:]
+            if binary.data[:start] != _MAGIC + self._checksum(payload):
+                raise CompileError(f"the binary is damaged, or was built for another device or driver than {self.info.id}: build it again")
+            try:
+                program = cl.Program(self.context, [self.cl_device], [payload])
+            except cl.Error as error:
+                raise CompileError(f"{self.info.id} refuses the binary", str(error)) from None
+            _build(program, [], self, f"{self.info.id} refuses the binary")
+        return ClModule(self, program, binary)
+
+    def keep(self, data: bytes, program: Any) -> None:
+        """Remember a program that was just built, so that loading its binary in this process costs nothing."""
+        self._programs[data] = program
+        while len(self._programs) > _KEPT_PROGRAMS:
+            self._programs.popitem(last=False)
+
+    def allocate(self, nbytes: int) -> Memory:
+        try:
+            return ClMemory(self, cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(nbytes, 1)), nbytes)
+        except cl.Error as error:
+            limit = self.info.max_allocation
+            raise DeviceError(f"{self.info.id} cannot allocate {nbytes} bytes (at most {limit} in one piece): {error}") from None
+
+    def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
+        order, kind = _CHANNEL_ORDER.get(channels), _CHANNEL_TYPE.get(dtype)
+        if not self.info.images or order is None or kind is None:
+            raise LaunchError(f"{self.info.id} has no images of {channels} x {dtype}; there are 1, 2 or 4 of {', '.join(_CHANNEL_TYPE)}")
+        limit = self.info.image_2d_max
+        if not (0 < width <= limit[0] and 0 < height <= limit[1]):
+            raise LaunchError(f"an image of {width} x {height} does not fit {self.info.id}: at most {limit[0]} x {limit[1]}")
+        pixel = cl.ImageFormat(getattr(cl.channel_order, order), getattr(cl.channel_type, kind))
+        try:
+            handle = cl.Image(self.context, cl.mem_flags.READ_WRITE, pixel, shape=(width, height))
+        except cl.Error as error:
+            raise LaunchError(f"{self.info.id} has no image of {width} x {height}, {channels} x {dtype}: {error}") from None
+        return ClImage(self, handle, width, height, channels, dtype)
+
+    def share(self, array: NDArray[Any]) -> Memory | None:
+        if not self.info.unified_memory or array.nbytes == 0 or not array.flags.c_contiguous:
+            return None
+        if self._share_alignment is None:
+            self._share_alignment = self._probe_sharing()
+        if not self._share_alignment or array.__array_interface__["data"][0] % self._share_alignment:
+            return None
+        access = cl.mem_flags.READ_WRITE if array.flags.writeable else cl.mem_flags.READ_ONLY
+        try:
+            return ClMemory(self, cl.Buffer(self.context, access | cl.mem_flags.USE_HOST_PTR, hostbuf=array), array.nbytes, array)
+        except cl.Error:
+            return None
+
+    def pinned(self, nbytes: int) -> NDArray[np.uint8]:
+        owner = _Pinned(self, max(nbytes, 1))
+        return np.asarray(owner)[:nbytes]
+
+    def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
+        return ClQueue(self, profiling, out_of_order)
+
+    def default_queue(self) -> Queue:
+        if self._default is None:
+            with self._lock:
+                if self._default is None:
+                    self._default = ClQueue(self, False, False)
+        return self._default
+
+    def release(self) -> None:
+        with self._lock:
+            if self._default is not None:
+                self._default.release()
+            self._default = self._context = self._share_alignment = None
+            self._programs.clear()
+
+    def _checksum(self, payload: bytes) -> bytes:
+        state = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        state.update(f"{self.info.compiler}\n{self.info.architecture}\n".encode())
+        state.update(payload)
+        return state.digest()
+
+    def _probe_sharing(self) -> int:
+        """The alignment from which on commands act on a host array itself, 0 for never: told by filling one."""
+        queue = self.default_queue()
+        for alignment in (16, 4096):
+            raw = np.zeros(16384, np.uint8)
+            start = -raw.ctypes.data % 8192 + alignment
+            array = raw[start : start + 4096]
+            with ClMemory(
+                self, cl.Buffer(self.context, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=array), 4096
+            ) as memory:
+                queue.fill(memory, b"\x5a")
+                queue.finish()
+                if bool((array == 0x5A).all()):
+                    return alignment
+        return 0
+
+
+class _Pinned:
+    """Host memory that the driver allocated, mapped for as long as an array refers to it."""
+
+    def __init__(self, device: ClDevice, nbytes: int) -> None:
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        queue = device.default_queue()
+        assert isinstance(queue, ClQueue)
+        try:
+            self._buffer = cl.Buffer(device.context, flags, nbytes)
+            access = cl.map_flags.READ | cl.map_flags.WRITE
+            self._array, _ = cl.enqueue_map_buffer(queue.cl_queue, self._buffer, access, 0, (nbytes,), np.uint8)
+        except cl.Error as error:
+            raise failure(error, f"{device.info.id} cannot allocate {nbytes} bytes of pinned memory") from None
+        self._queue = queue.cl_queue
+        self.__array_interface__ = self._array.__array_interface__
+
+    def __del__(self) -> None:
+        array = getattr(self, "_array", None)
+        if array is not None:
+            array.base.release(self._queue)

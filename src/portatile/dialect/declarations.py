@@ -1,0 +1,298 @@
+"""What declarations of OpenCL C need in CUDA C++: address spaces, functions, kernels and their wrappers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from portatile.dialect.expressions import Names
+from portatile.dialect.names import CONSTANT, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, SPACES, words
+from portatile.dialect.tokens import Tokens
+from portatile.errors import CompileError
+from portatile.records import ArgKind, Entry, Parameter, Size3
+
+# A kernel with the name of a library function cannot be exported under it.
+_TAKEN = words(
+    """abort abs acos acosf acosh asin asinf asinh atan atan2 atanf atanh calloc cbrt ceil clock copysign cos cosh cospi cyl_bessel_i0
+    erf erfc erfcinv erfcx erfinv exit exp exp10 exp2 expm1 fabs fabsf fdim floor fma fmax fmin fmod fprintf free frexp hypot ilogb
+    isfinite isinf isnan isnormal j0 j1 jn labs ldexp lgamma llabs llrint llround log log10 log1p log2 logb lrint lround main malloc max
+    memchr memcmp memcpy memmove memset min modf nan nearbyint nextafter norm norm3d norm4d normcdf pow printf rcbrt realloc remainder
+    remquo rhypot rint rnorm round rsqrt saturate scalbln scalbn signbit sin sincos sincospi sinh sinpi sprintf sqrt strcmp strcpy strlen
+    strncmp strncpy tan tanh tgamma time trunc umax umin vprintf y0 y1 yn"""
+)
+_TAKEN = _TAKEN | {f"{name}f" for name in _TAKEN}
+_DROPPED = frozenset({"inline", "__inline", "__inline__", "static", "extern"})
+_CONTROL = frozenset({"if", "for", "while", "switch", "return", "sizeof", "__attribute__", "asm", "__asm__"})
+_CONSTANT_EXPRESSION = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
+
+
+@dataclass
+class _Attributes:
+    """The attributes of a function that mean something here."""
+
+    work_group: Size3 | None = None
+    min_groups: int | None = None
+    noinline: bool = False
+
+
+@dataclass
+class _Function:
+    """Where the parts of a function stand in the token list."""
+
+    start: int
+    name: int
+    opening: int
+    end: int
+    attributes: _Attributes = field(default_factory=_Attributes)
+    kernel: bool = False
+
+
+class Declarations:
+    """One walk over the external declarations; ``entries`` holds the kernels found."""
+
+    def __init__(self, tokens: Tokens, names: Names, file: str) -> None:
+        self._tokens, self._names, self._file = tokens, names, file
+        self.entries: list[Entry] = []
+
+    def rewrite(self) -> None:
+        """Change every declaration in place; raises CompileError."""
+        tokens, start, i = self._tokens, 0, 0
+        while i < len(tokens):
+            token = tokens[i]
+            if token.kind == "directive" and i == start:
+                start = i + 1
+            elif token.text == ";":
+                self._declaration(start, i)
+                start = i + 1
+            elif token.text == "{" and (function := self._function(start, i)):
+                self._body(i + 1, tokens.partner[i])
+                if function.kernel:
+                    self._wrap(function, tokens.partner[i])
+                i = tokens.partner[i]
+                start = i + 1
+            elif token.text in ("(", "[", "{"):
+                i = tokens.partner[i]
+            i += 1
+
+    def _error(self, index: int, message: str) -> CompileError:
+        return CompileError(f"{self._file}:{self._tokens[index].line}: {message}")
+
+    # Functions
+
+    def _function(self, start: int, end: int) -> _Function | None:
+        """The function whose body or final semicolon is at ``end``; its specifiers and parameters are rewritten."""
+        tokens = self._tokens
+        groups = []
+        for i in tokens.at_depth(start, end):
+            if tokens[i].text in ("=", "typedef"):
+                return None
+            if tokens[i].text == "(" and i > start and tokens[i - 1].kind == "name" and tokens[i - 1].text not in _CONTROL:
+                groups.append(i)
+        if not groups or groups[0] == start + 1:
+            return None
+        function = _Function(start, groups[0] - 1, groups[0], end)
+        self._specifiers(function)
+        for part in tokens.split(function.opening + 1, tokens.partner[function.opening]):
+            self._parameter(part)
+        return function
+
+    def _specifiers(self, function: _Function) -> None:
+        """Attributes are read and dropped; every function is inlined unless it says otherwise, so that address spaces are known."""
+        tokens = self._tokens
+        closing = tokens.partner[function.opening]
+        for i in [*range(function.start, function.name), *range(closing + 1, function.end)]:
+            if tokens[i].text == "__attribute__":
+                self._attribute(function.attributes, i)
+                tokens.erase(i, tokens.partner[i + 1])
+            elif tokens[i].text in KERNEL:
+                function.kernel = True
+                tokens.erase(i)
+            elif tokens[i].text in _DROPPED or tokens[i].text in SPACES - CONSTANT:
+                tokens.erase(i)
+            elif tokens[i].text in CONSTANT:
+                tokens[i].out = "const"
+        first = tokens[function.start]
+        first.out = ("__noinline__ " if function.attributes.noinline else "__forceinline__ ") + first.out
+
+    def _attribute(self, found: _Attributes, i: int) -> None:
+        tokens = self._tokens
+        for j in range(i + 1, tokens.partner[i + 1]):
+            word = tokens[j].text.strip("_")
+            if word == "noinline":
+                found.noinline = True
+            elif word in ("reqd_work_group_size", "min_groups"):
+                parts = tokens.split(j + 2, tokens.partner[j + 1])
+                numbers = [self._number(part) for part in parts]
+                if word == "min_groups" and len(numbers) == 1:
+                    found.min_groups = numbers[0]
+                elif word == "reqd_work_group_size" and len(numbers) == 3 and min(numbers) > 0:
+                    found.work_group = (numbers[0], numbers[1], numbers[2])
+                else:
+                    raise self._error(j, f"{tokens[j].text} takes {'three positive numbers' if word != 'min_groups' else 'one number'}")
+
+    def _number(self, part: range) -> int:
+        """A constant expression of integers."""
+        text = " ".join(self._tokens[i].text.rstrip("uUlL") if self._tokens[i].kind == "number" else self._tokens[i].text for i in part)
+        try:
+            tree = ast.parse(text.replace("/", "//"), mode="eval")
+            if all(isinstance(node, _CONSTANT_EXPRESSION) for node in ast.walk(tree)):
+                return int(eval(compile(tree, self._file, "eval"), {"__builtins__": {}}))
+        except (SyntaxError, ValueError, TypeError, ArithmeticError):
+            pass
+        raise self._error(part.start, f"{text!r} is not a constant number")
+
+    def _parameter(self, part: range) -> None:
+        """Drop the address space; a ``__constant`` pointer is read-only, and restrict, or its loads are not cached."""
+        tokens = self._tokens
+        constant = any(tokens[i].text in CONSTANT for i in part)
+        has_const = any(tokens[i].text == "const" for i in part)
+        star = max((i for i in part if tokens[i].text == "*"), default=None)
+        for i in part:
+            if tokens[i].text in SPACES:
+                tokens[i].out = "const" if tokens[i].text in CONSTANT and not has_const else ""
+        if constant and star is not None and tokens.text_at(star + 1) not in ("restrict", "__restrict", "__restrict__"):
+            tokens[star].out = "* __restrict__"
+
+    # Kernels
+
+    def _wrap(self, function: _Function, closing: int) -> None:
+        """Put the exported kernel on the line of the closing brace of the function that it calls."""
+        tokens = self._tokens
+        name = tokens[function.name]
+        symbol = f"portatile_{name.text}" if name.text in _TAKEN else name.text
+        parameters, declared, passed = [], [], []
+        for part in tokens.split(function.opening + 1, tokens.partner[function.opening]):
+            if [tokens[i].text for i in part] == ["void"]:
+                continue
+            at = self._declarator(part)
+            parameter = self._describe(part, at)
+            parameters.append(parameter)
+            if parameter.kind == "local":
+                declared.append(f"unsigned {tokens[at].out}")
+                passed.append(f"::ocl::portatile_local{{{tokens[at].out}}}")
+            else:
+                declared.append(tokens.emitted(part))
+                passed.append(tokens[at].out)
+        bounds, assume = "", ""
+        if size := function.attributes.work_group:
+            groups = f", {function.attributes.min_groups}" if function.attributes.min_groups else ""
+            bounds = f"__launch_bounds__({size[0] * size[1] * size[2]}{groups}) "
+            for axis, extent in zip("xyz", size, strict=True):
+                assume += f"__builtin_assume(blockDim.{axis} == {extent}); __builtin_assume(threadIdx.{axis} < {extent}); "
+        tokens[closing].out += (
+            f' }} namespace entry {{ extern "C" __global__ void {bounds}{symbol}({", ".join(declared)})'
+            f" {{ {assume}::ocl::prog::{name.out}({', '.join(passed)}); }} }} namespace {{"
+        )
+        self.entries.append(Entry(name.text, symbol, tuple(parameters), function.attributes.work_group))
+
+    def _declarator(self, part: range) -> int:
+        """Where the parameter's name stands: the last name before array brackets, inside ``(*name)`` too."""
+        tokens = self._tokens
+        for i in self._tokens.at_depth(part.start, part.stop):
+            if tokens[i].text == "(" and tokens.text_at(i + 1) == "*":
+                return tokens.partner[i] - 1
+        brackets = next((i for i in part if tokens[i].text == "["), part.stop)
+        at = brackets - 1
+        while at >= part.start and tokens[at].text == ")" and tokens.text_at(tokens.partner[at] - 1) == "__attribute__":
+            at = tokens.partner[at] - 2
+        if at <= part.start or tokens[at].kind != "name":
+            raise self._error(part.start, "a parameter of a kernel needs a name")
+        return at
+
+    def _describe(self, part: range, at: int) -> Parameter:
+        """The record of a kernel's parameter."""
+        tokens = self._tokens
+        texts = [tokens[i].text for i in part]
+        words = [tokens[i].text for i in part if i != at and tokens[i].kind == "name" and tokens[i].out and tokens[i].text not in SPACES]
+        words = [w for w in words if w not in ("const", "volatile", "restrict", "__restrict", "__restrict__", "__attribute__")]
+        base = self._type(words)
+        pointer = "*" in texts or "[" in texts
+        kind: ArgKind
+        if any(t in LOCAL for t in texts):
+            kind = "local"
+        elif base in IMAGES:
+            kind = "image"
+        elif pointer:
+            if not any(t in SPACES for t in texts):
+                raise self._error(at, f"the pointer {tokens[at].text!r} of a kernel must be __global, __constant or __local")
+            kind = "buffer"
+        else:
+            kind = "scalar"
+        return Parameter(tokens[at].text, kind, base + "*" if pointer else base)
+
+    def _type(self, words: Sequence[str]) -> str:
+        """OpenCL C's short name of a type, through the text's own typedefs of scalars."""
+        for _ in range(8):
+            if len(words) == 1 and words[0] in self._names.scalars:
+                words = self._names.scalars[words[0]].split()
+            else:
+                break
+        if words and all(w in INTEGER_WORDS for w in words):
+            return INTEGERS.get(tuple(sorted(words)), " ".join(words))
+        return " ".join(words)
+
+    # Variables
+
+    def _declaration(self, start: int, end: int) -> None:
+        """A declaration outside of functions, which ends with the semicolon at ``end``: a prototype, a type or a constant."""
+        if self._function(start, end) is None:
+            self._variable(start, end, program_scope=True)
+
+    def _body(self, first: int, end: int) -> None:
+        """Every statement of a block, and those of the blocks inside."""
+        tokens, start, i = self._tokens, first, first
+        while i < end:
+            text = tokens[i].text
+            if tokens[i].kind == "directive" or text in ("{", "}", ":"):
+                start = i + 1
+            elif text == ";":
+                self._variable(start, i, program_scope=False)
+                start = i + 1
+            elif text in ("(", "["):
+                self._nested(i, tokens.partner[i])
+                if tokens.text_at(i - 1) in ("if", "for", "while", "switch"):
+                    start = tokens.partner[i] + 1
+                i = tokens.partner[i]
+            elif text == "=" and tokens.text_at(i + 1) == "{":
+                self._nested(i + 1, tokens.partner[i + 1])
+                i = tokens.partner[i + 1]
+            i += 1
+
+    def _nested(self, first: int, last: int) -> None:
+        """Inside brackets (casts, loops' heads, initialisers) an address space always belongs to a pointer."""
+        tokens = self._tokens
+        for i in range(first, last):
+            if tokens[i].text in SPACES:
+                tokens[i].out = ""
+                if tokens[i].text in CONSTANT and "const" not in (tokens.text_at(i - 1), tokens.text_at(i + 1)):
+                    tokens[i].out = "const"
+
+    def _variable(self, start: int, end: int, program_scope: bool) -> None:
+        """One declaration: an address space is dropped from a pointer and becomes CUDA's qualifier on a variable."""
+        tokens = self._tokens
+        places = [i for i in tokens.at_depth(start, end) if tokens[i].text in SPACES]
+        for i in tokens.at_depth(start, end):
+            if program_scope and tokens[i].text in ("(", "[", "{"):
+                self._nested(i, tokens.partner[i])
+        if not places:
+            return
+        head = next((i for i in tokens.at_depth(start, end) if tokens[i].text in ("=", "[", ",")), end)
+        pointer = any("*" in (tokens[i].text, tokens[i].text == "(" and tokens.text_at(i + 1)) for i in tokens.at_depth(start, head))
+        typedef = any(tokens[i].text == "typedef" for i in range(start, end))
+        spaces = {tokens[i].text for i in places}
+        tokens_const = any(tokens[i].text == "const" for i in range(start, head))
+        for i in places:
+            tokens[i].out = ""
+        qualifier = ""
+        if spaces & CONSTANT:
+            qualifier = "const " if not tokens_const else ""
+            if not typedef and (not pointer or program_scope):
+                qualifier = "static __constant__ " + qualifier
+                for i in range(start, head):
+                    if tokens[i].text == "static":
+                        tokens[i].out = ""
+        elif spaces & LOCAL and not pointer and not typedef:
+            array = any(tokens[i].text == "[" for i in tokens.at_depth(start, end))
+            qualifier = "__shared__ __attribute__((aligned(16))) " if array else "__shared__ "
+        tokens[start].out = qualifier + tokens[start].out

@@ -1,0 +1,174 @@
+"""What expressions of OpenCL C need in CUDA C++: vector literals, swizzles, conversions, compound literals, words spelt differently."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from portatile.dialect.names import CPP_ONLY, SCALARS, SPACES, SPELT, VECTORS
+from portatile.dialect.tokens import ASSIGNMENTS, Tokens
+
+_WIDTH = r"(?:2|3|4|8|16)?"
+_TYPE = rf"(?:{'|'.join(SCALARS)}){_WIDTH}"
+_CONVERT = re.compile(rf"convert_({_TYPE})(_sat)?(?:_(rt[ezpn]))?")
+_AS = re.compile(rf"as_({_TYPE}|size_t)")
+_LETTERS = re.compile(r"[xyzw]{2,16}")
+_DIGITS = re.compile(r"[sS][0-9a-fA-F]{2,16}")
+_SINGLE = re.compile(r"[xyzw]|[sS][0-9a-fA-F]")
+_HALVES = frozenset({"lo", "hi", "even", "odd"})
+_HALF_LITERAL = re.compile(r"((?:\d|\.\d)[\w.+-]*?)[hH]")
+_QUALIFIERS = SPACES | {"const", "volatile", "struct", "union"}
+# Names before an opening bracket that is not a call.
+_NOT_A_CALL = frozenset({"return", "sizeof", "else", "do", "case"})
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the text declares: vector types (OpenCL's and the text's own), aggregate types, names of struct members."""
+
+    vectors: frozenset[str]
+    aggregates: frozenset[str]
+    members: frozenset[str]
+    scalars: dict[str, str]
+
+
+def declared(tokens: Tokens) -> Names:
+    """Collect the names that decide how a token is to be read."""
+    vectors, aggregates, members = set(VECTORS), set[str](), set[str]()
+    scalars: dict[str, str] = {}
+    for i, token in enumerate(tokens):
+        if token.text in ("struct", "union"):
+            name = tokens.text_at(i + 1)
+            brace = i + 1
+            while brace < len(tokens) and tokens[brace].text == "__attribute__":
+                brace = tokens.partner[brace + 1] + 1
+            if brace < len(tokens) and tokens[brace].kind == "name":
+                name = tokens[brace].text
+                aggregates.add(name)
+                brace += 1
+            if tokens.text_at(brace) == "{":
+                end = tokens.partner[brace]
+                members |= {
+                    tokens[j].text for j in range(brace, end) if tokens[j].kind == "name" and tokens.text_at(j + 1) in (";", ",", "[", ":")
+                }
+                del name
+        elif token.text == "typedef":
+            end = next((j for j in tokens.at_depth(i, len(tokens)) if tokens[j].text == ";"), len(tokens))
+            name = tokens.text_at(end - 1)
+            words = [tokens[j].text for j in tokens.at_depth(i + 1, end - 1)]
+            words = [w for w in words if w not in _QUALIFIERS - {"struct", "union"}]
+            if len(words) == 1 and words[0] in vectors:
+                vectors.add(name)
+            if words and words[0] in ("struct", "union"):
+                aggregates.add(name)
+            if words and all(re.fullmatch(r"\w+", w) for w in words) and words[0] not in ("struct", "union", "enum"):
+                scalars[name] = " ".join(words)
+    return Names(frozenset(vectors), frozenset(aggregates), frozenset(members), scalars)
+
+
+def rewrite(tokens: Tokens, names: Names) -> None:
+    """Change every expression in place."""
+    for i, token in enumerate(tokens):
+        if token.kind == "number":
+            if (match := _HALF_LITERAL.fullmatch(token.text)) and not token.text.lower().startswith("0x"):
+                token.out = f"half({match[1]}f)" if re.search(r"[.eE]", match[1]) else f"half({match[1]}.0f)"
+        elif token.kind == "directive":
+            if not token.text.startswith("#pragma unroll"):
+                token.out = ""
+        elif token.kind == "name":
+            _word(tokens, i)
+        elif token.text == "(":
+            _literal(tokens, i, names)
+        elif token.text in (".", "->"):
+            _swizzle(tokens, i, names)
+
+
+def _word(tokens: Tokens, i: int) -> None:
+    """A name by itself."""
+    token = tokens[i]
+    if token.text in SPELT:
+        token.out = SPELT[token.text]
+    elif token.text in CPP_ONLY:
+        token.out = f"{token.text}_c"
+    elif tokens.text_at(i + 1) == "(":
+        if match := _CONVERT.fullmatch(token.text):
+            rounding = f"round_{match[3]}" if match[3] else "round_default"
+            token.out = f"convert_<{match[1]}, {rounding}, {'true' if match[2] else 'false'}>"
+        elif match := _AS.fullmatch(token.text):
+            token.out = f"as_<{match[1]}>"
+
+
+def _literal(tokens: Tokens, i: int, names: Names) -> None:
+    """``(float4)(a, b, c, d)`` becomes ``float4(a, b, c, d)``, and ``(struct s){a}`` becomes ``s{a}``.
+
+    Left alone, the first compiles silently as a comma expression.
+    """
+    end = tokens.partner[i]
+    after = tokens.text_at(end + 1)
+    if after not in ("(", "{"):
+        return
+    inside = [j for j in range(i + 1, end) if tokens[j].text not in _QUALIFIERS]
+    if len(inside) != 1 or tokens[inside[0]].kind != "name":
+        return
+    name, before = tokens[inside[0]].text, tokens[i - 1] if i else None
+    called = before is not None and ((before.kind == "name" and before.text not in _NOT_A_CALL) or before.text == "__attribute__")
+    if name in names.vectors and not called:
+        tokens.erase(i, end)
+        tokens[inside[0]].out = name
+        if before is not None and before.kind == "name":
+            tokens[i].out = " "
+        if after == "{":
+            tokens[end + 1].out, tokens[tokens.partner[end + 1]].out = "(", ")"
+    elif name in names.aggregates and after == "{" and not called:
+        tokens.erase(i, end)
+        tokens[inside[0]].out = f" {name}"
+
+
+def _indices(name: str) -> list[int] | None:
+    """The component numbers of a swizzle, or None for another name."""
+    if _LETTERS.fullmatch(name) and len(name) in (2, 3, 4, 8, 16):
+        return ["xyzw".index(c) for c in name]
+    if _DIGITS.fullmatch(name) and len(name) - 1 in (2, 3, 4, 8, 16):
+        return [int(c, 16) for c in name[1:]]
+    return None
+
+
+def _swizzle(tokens: Tokens, i: int, names: Names) -> None:
+    """``v.xy`` becomes a call that gives a value, or a reference where it is assigned to."""
+    name = tokens.text_at(i + 1)
+    if tokens[i + 1].out != name or name in names.members:
+        return  # done as part of a longer chain, or a member of a structure
+    if re.fullmatch(r"S[0-9a-fA-F]", name):
+        tokens[i + 1].out = f"s{name[1:]}"
+        return
+    if _indices(name) is None and name not in _HALVES:
+        return
+    chain = [i + 1]
+    while tokens.text_at(chain[-1] + 1) == "." and (
+        _indices(follower := tokens.text_at(chain[-1] + 2)) is not None or follower in _HALVES or _SINGLE.fullmatch(follower)
+    ):
+        chain.append(chain[-1] + 2)
+    after = tokens.text_at(chain[-1] + 1)
+    written = after in ASSIGNMENTS or after in ("++", "--") or _prefixed(tokens, i)
+    for j in chain:
+        part = tokens[j].text
+        indices = _indices(part)
+        if indices is None and written and _SINGLE.fullmatch(part):
+            indices = ["xyzw".index(part)] if part in "xyzw" else [int(part[1], 16)]
+        if part in _HALVES:
+            tokens[j].out = f"{part}_w()" if written else f"{part}()"
+        elif indices is not None:
+            tokens[j].out = f"{'swzw' if written else 'swz'}<{', '.join(map(str, indices))}>()"
+
+
+def _prefixed(tokens: Tokens, i: int) -> bool:
+    """Whether the operand that ends before the dot at ``i`` stands behind ``++`` or ``--``."""
+    j = i - 1
+    while j >= 0:
+        if tokens[j].text in (")", "]"):
+            j = tokens.partner[j] - 1
+        elif tokens[j].kind == "name" or tokens[j].text in (".", "->"):
+            j -= 1
+        else:
+            return tokens[j].text in ("++", "--") and tokens.text_at(j - 1) not in (")", "]") and tokens[j - 1].kind != "name"
+    return False

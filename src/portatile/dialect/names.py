@@ -1,0 +1,61 @@
+"""The words of OpenCL C that mean something else, or nothing, in CUDA C++."""
+
+from __future__ import annotations
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of ``text``."""
+    return frozenset(text.split())
+
+
+SCALARS = ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "float", "double")
+WIDTHS = (2, 3, 4, 8, 16)
+VECTORS = frozenset(f"{scalar}{width}" for scalar in SCALARS for width in WIDTHS)
+IMAGES = frozenset({"image1d_t", "image1d_array_t", "image1d_buffer_t", "image2d_t", "image2d_array_t", "image3d_t"})
+
+LOCAL = frozenset({"__local", "local"})
+CONSTANT = frozenset({"__constant", "constant"})
+GLOBAL = frozenset({"__global", "global", "__private", "private"})
+SPACES = LOCAL | CONSTANT | GLOBAL
+ACCESS = frozenset({"__read_only", "read_only", "__write_only", "write_only", "__read_write", "read_write"})
+KERNEL = frozenset({"__kernel", "kernel"})
+
+# Words that are spelt differently; an empty text drops them.
+SPELT = {
+    "restrict": "__restrict__",
+    "__restrict": "__restrict__",
+    "typeof": "__typeof__",
+    "_Bool": "bool",
+    "register": "",
+    "__const": "const",
+    "__volatile": "volatile",
+    "__signed": "signed",
+    **dict.fromkeys(ACCESS, ""),
+}
+
+# Keywords of C++ that are ordinary names in C.
+CPP_ONLY = words(
+    """alignas alignof and and_eq bitand bitor catch char8_t char16_t char32_t class compl concept const_cast consteval constexpr
+    constinit co_await co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq
+    nullptr operator or or_eq protected public reinterpret_cast requires static_assert static_cast template this thread_local throw try
+    typeid typename using virtual wchar_t xor xor_eq"""
+)
+
+# Combinations of C's own integer words, sorted, with OpenCL C's short names.
+INTEGERS = {
+    ("unsigned",): "uint",
+    ("int", "unsigned"): "uint",
+    ("char", "unsigned"): "uchar",
+    ("short", "unsigned"): "ushort",
+    ("int", "short", "unsigned"): "ushort",
+    ("long", "unsigned"): "ulong",
+    ("int", "long", "unsigned"): "ulong",
+    ("signed",): "int",
+    ("int", "signed"): "int",
+    ("char", "signed"): "char",
+    ("short", "signed"): "short",
+    ("int", "short"): "short",
+    ("long", "signed"): "long",
+    ("int", "long"): "long",
+}
+INTEGER_WORDS = frozenset({"unsigned", "signed", "char", "short", "int", "long"})

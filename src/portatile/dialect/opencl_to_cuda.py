@@ -1,0 +1,76 @@
+"""OpenCL C to CUDA C++: preprocessor, rewriting of tokens, prelude. The user's lines keep their numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+
+from portatile.dialect import declarations, expressions
+from portatile.dialect.preprocess import preprocess
+from portatile.dialect.tokens import Tokens, UnbalancedError
+from portatile.errors import CompileError
+from portatile.records import Entry, digest
+
+_HERE = Path(__file__).parent
+_HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_math.h")
+
+# OpenCL C lets float division and square root err by 2.5 and 3 units in the last place, and NVIDIA's compiler for it uses that:
+# without the same freedom kernels would be slower as CUDA. Contraction of a * b + c is on in both.
+NVRTC_OPTIONS: tuple[str, ...] = (
+    "-default-device",
+    "-std=c++20",
+    "-prec-div=false",
+    "-prec-sqrt=false",
+    "-diag-suppress=177,550,2361",
+)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """CUDA C++ for NVRTC, complete in itself, and the kernels in it."""
+
+    text: str
+    entries: tuple[Entry, ...]
+
+
+@cache
+def _prelude(headers: tuple[str, ...]) -> str:
+    """The prelude's headers; their own macros end with them."""
+    text = "\n".join((_HERE / name).read_text() for name in headers)
+    macros = sorted(set(re.findall(r"^#define (\w+)", text, re.MULTILINE)))
+    return text + "".join(f"#undef {name}\n" for name in macros)
+
+
+@cache
+def _version() -> str:
+    files = sorted(p for p in _HERE.iterdir() if p.suffix in (".h", ".py"))
+    return digest(version("pcpp"), *NVRTC_OPTIONS, *(p.read_bytes() for p in files))
+
+
+VERSION = _version()
+PRELUDE_OPENCL = (_HERE / "opencl.h").read_text()
+
+
+def translate(text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({})) -> Translation:
+    """Translate OpenCL C to CUDA C++.
+
+    The options that NVRTC needs are ``NVRTC_OPTIONS``. A ``__local`` argument of a kernel becomes a 32-bit unsigned byte offset into
+    dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for what is not
+    supported; what NVRTC finds wrong it reports with the lines of ``file``.
+    """
+    try:
+        tokens = Tokens(preprocess(text, file, defines))
+    except UnbalancedError as error:
+        raise CompileError(f"{file}:{error.line}: {error}") from None
+    names = expressions.declared(tokens)
+    expressions.rewrite(tokens, names)
+    walk = declarations.Declarations(tokens, names, file)
+    walk.rewrite()
+    shown = file.replace("\\", "\\\\").replace('"', '\\"')
+    opening = f'namespace ocl {{ namespace prog {{ namespace {{\n#line 1 "{shown}"\n'
+    return Translation(f"{_prelude(_HEADERS)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries))

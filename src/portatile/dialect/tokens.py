@@ -1,0 +1,117 @@
+"""Tokens of preprocessed C: text with its place, and a second text that a pass may change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+_LEX = re.compile(
+    r"""(?P<space>\s+)
+    |(?P<directive>\#[^\n]*)
+    |(?P<string>(?:u8|[LuU])?"(?:\\.|[^"\\\n])*"|[LuU]?'(?:\\.|[^'\\\n])*')
+    |(?P<name>[A-Za-z_$][\w$]*)
+    |(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
+    |(?P<op>->|\+\+|--|<<=|>>=|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\.\.\.|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+CLOSING = {"(": ")", "[": "]", "{": "}"}
+ASSIGNMENTS = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
+
+
+class Token:
+    """One token: ``text`` as it stands in the source, ``out`` as it will be emitted after the white space ``before``."""
+
+    __slots__ = ("before", "kind", "line", "out", "text")
+
+    def __init__(self, kind: str, text: str, before: str, line: int) -> None:
+        self.kind, self.text, self.before, self.line, self.out = kind, text, before, line, text
+
+    def __repr__(self) -> str:
+        return f"{self.text!r}@{self.line}"
+
+
+class UnbalancedError(Exception):
+    """A bracket without its partner, at ``line``."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Tokens(Sequence[Token]):
+    """A token list in which brackets know their partners. Passes never insert or remove tokens: they change ``Token.out``."""
+
+    def __init__(self, text: str) -> None:
+        self._list: list[Token] = []
+        self.partner: dict[int, int] = {}
+        self.tail = ""
+        self._lex(text)
+        self._match()
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self._list[index]
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def text_at(self, index: int) -> str:
+        """The source text of the token at ``index``, or nothing outside of the list."""
+        return self._list[index].text if 0 <= index < len(self._list) else ""
+
+    def emit(self) -> str:
+        """The program text with every change."""
+        return "".join(part for token in self._list for part in (token.before, token.out)) + self.tail
+
+    def emitted(self, indices: Iterable[int]) -> str:
+        """What some of the tokens will be, on one line."""
+        return " ".join(self._list[i].out for i in indices if self._list[i].out)
+
+    def erase(self, first: int, last: int | None = None) -> None:
+        """Emit nothing for the tokens ``first`` to ``last``, both included."""
+        for token in self._list[first : (first if last is None else last) + 1]:
+            token.out = ""
+
+    def at_depth(self, first: int, end: int) -> Iterator[int]:
+        """Indices from ``first`` to before ``end`` that are outside of brackets; a bracket itself is given, its content skipped."""
+        i = first
+        while i < end:
+            yield i
+            i = self.partner.get(i, i) if self._list[i].text in CLOSING else i
+            i += 1
+
+    def split(self, first: int, end: int, separator: str = ",") -> list[range]:
+        """The parts of ``first`` to before ``end`` between separators that are outside of brackets; an empty stretch has no parts."""
+        parts, start = [], first
+        for i in self.at_depth(first, end):
+            if self._list[i].text == separator:
+                parts.append(range(start, i))
+                start = i + 1
+        return [*parts, range(start, end)] if start < end or parts else []
+
+    def _lex(self, text: str) -> None:
+        before, line = "", 1
+        for match in _LEX.finditer(text):
+            kind, piece = match.lastgroup or "op", match.group()
+            if kind == "space":
+                before += piece
+            else:
+                self._list.append(Token(kind, piece, before, line))
+                before = ""
+            line += piece.count("\n")
+        self.tail = before
+
+    def _match(self) -> None:
+        stack: list[int] = []
+        for i, token in enumerate(self._list):
+            if token.kind != "op":
+                continue
+            if token.text in CLOSING:
+                stack.append(i)
+            elif token.text in ")]}":
+                if not stack or CLOSING[self._list[stack[-1]].text] != token.text:
+                    raise UnbalancedError(f"unexpected {token.text!r}", token.line)
+                opening = stack.pop()
+                self.partner[opening], self.partner[i] = i, opening
+        if stack:
+            token = self._list[stack[-1]]
+            raise UnbalancedError(f"{token.text!r} is never closed", token.line)

@@ -1,0 +1,192 @@
+"""Run a Plan: the one executor, for tuning and for use, so that what was tuned is what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+import msgspec
+import numpy as np
+
+from portatile.device.base import Argument, Device, Event, Kernel, Memory, Module, Queue
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary
+from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, guard_verdict, worst
+
+
+def flatten(plan: Plan, resolve: Callable[[Problem], Plan]) -> Plan:
+    """The plan with every Call replaced by the launches of the plan that ``resolve`` finds for it.
+
+    Calls run one after another, so their temporaries share memory: each place holds the largest that any call needs.
+    """
+    steps: list[Launch] = []
+    shared: dict[str, Temporary] = {}
+    for step in plan.steps:
+        if isinstance(step, Launch):
+            steps.append(step)
+            continue
+        callee = flatten(resolve(step.problem), resolve)
+        names = dict(step.operands)
+        for place, temporary in enumerate(callee.temporaries):
+            names[temporary.name] = _share(temporary, place, shared)
+        steps.extend(_bind_call(launch, step, names) for launch in callee.steps if isinstance(launch, Launch))
+    return Plan(tuple(steps), (*plan.temporaries, *shared.values()))
+
+
+def _share(temporary: Temporary, place: int, shared: dict[str, Temporary]) -> str:
+    """The name under which a callee's temporary lives in the caller."""
+    if temporary.kind == "image":
+        name = f"call/{temporary.width}x{temporary.height}x{temporary.channels}:{temporary.dtype}/{place}"
+    else:
+        name = f"call/{place}"
+    known = shared.get(name)
+    if known is None or known.nbytes < temporary.nbytes:
+        shared[name] = replace(temporary, name=name)
+    return name
+
+
+def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
+    """A callee's launch with its operands, temporaries and scalars under the caller's names."""
+
+    def bind(arg: Arg) -> Arg:
+        if arg.kind in ("buffer", "image"):
+            return replace(arg, name=names[arg.name])
+        if arg.kind == "scalar" and arg.value is None:
+            value = call.scalars[arg.name]
+            return replace(arg, name=value) if isinstance(value, str) else replace(arg, value=value)
+        return arg
+
+    return msgspec.structs.replace(launch, args=tuple(bind(arg) for arg in launch.args))
+
+
+class Executable:
+    """A flat plan, loaded on a device and ready to run any number of times.
+
+    ``build`` compiles a Source for the device (and caches). With ``guard`` every temporary is poisoned and has a canary
+    behind it, which ``check_temporaries`` inspects. Temporaries belong to the queue that uses them: on an in-order queue
+    one run's workspace is the next one's. ``modules`` are shared with other executables: whoever made the mapping unloads them.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        plan: Plan,
+        build: Callable[[Source], Binary],
+        guard: bool = False,
+        modules: dict[Source, Module] | None = None,
+    ) -> None:
+        self.device = device
+        self.plan = plan
+        self.guard = guard
+        self.seconds: dict[str, float] = {}
+        self._modules: dict[Source, Module] = {} if modules is None else modules
+        self._shared = modules is not None
+        self._workspaces: WeakKeyDictionary[Queue, dict[str, Memory]] = WeakKeyDictionary()
+        self._steps: list[tuple[Kernel, Size3, Size3, tuple[_Slot, ...]]] = []
+        self.resources: dict[str, Resources] = {}
+        for step in plan.steps:
+            if not isinstance(step, Launch):
+                raise ArgumentError("an Executable runs launches only: flatten the plan first")
+            self._steps.append(self._load(step, build))
+
+    def run(
+        self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None
+    ) -> None:
+        """Queue every launch in order; does not wait. ``operands`` binds the plan's buffers, ``scalars`` its scalars.
+
+        ``events`` takes the launches' events where the queue makes them.
+        """
+        memories = operands
+        if self.plan.temporaries:
+            workspace = self._workspaces.get(queue)
+            memories = {**operands, **(workspace if workspace is not None else self._allocate(queue))}
+        launch = queue.launch
+        for kernel, global_size, local_size, slots in self._steps:
+            args: list[Argument] = []
+            for name, kind, constant in slots:
+                if kind is None:
+                    args.append(constant)  # type: ignore[arg-type]
+                elif kind is Memory:
+                    args.append(memories[name])
+                else:
+                    args.append(kind(scalars[name]))
+            event = launch(kernel, global_size, local_size, args)
+            if events is not None and event is not None:
+                events.append(event)
+
+    def check_temporaries(self, queue: Queue) -> Verdict:
+        """Whether the canaries behind the temporaries are alive; waits for the queue."""
+        verdicts = []
+        for temporary in self.plan.temporaries:
+            memory = self._workspaces.get(queue, {}).get(temporary.name)
+            if memory is not None and temporary.kind == "buffer" and self.guard:
+                tail = np.empty(GUARD_BYTES, np.uint8)
+                queue.download(tail, memory, offset=_round_up(temporary.nbytes))
+                verdicts.append(guard_verdict(f"temporary {temporary.name}", tail))
+        return worst(verdicts)
+
+    def release(self) -> None:
+        """Unload the kernels and free the workspaces."""
+        for workspace in self._workspaces.values():
+            for memory in workspace.values():
+                memory.release()
+        self._workspaces.clear()
+        self._steps.clear()
+        if not self._shared:
+            for module in self._modules.values():
+                module.release()
+            self._modules.clear()
+
+    def __enter__(self) -> Executable:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+    def _load(self, step: Launch, build: Callable[[Source], Binary]) -> tuple[Kernel, Size3, Size3, tuple[_Slot, ...]]:
+        module = self._modules.get(step.source)
+        if module is None:
+            binary = build(step.source)
+            for phase, seconds in binary.seconds.items():
+                self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
+            self.resources.update(binary.resources)
+            module = self._modules[step.source] = self.device.load(binary)
+        return module.kernel(step.kernel), step.global_size, step.local_size, tuple(_slot(arg) for arg in step.args)
+
+    def _allocate(self, queue: Queue) -> dict[str, Memory]:
+        workspace: dict[str, Memory] = {}
+        for temporary in self.plan.temporaries:
+            if temporary.kind == "image":
+                workspace[temporary.name] = self.device.image(temporary.width, temporary.height, temporary.channels, temporary.dtype)
+                continue
+            size = _round_up(temporary.nbytes)
+            memory = self.device.allocate(size + GUARD_BYTES if self.guard else max(size, 4))
+            if self.guard:
+                queue.fill(memory, bytes([POISON_BYTE]) * 4, 0, size)
+                queue.fill(memory, GUARD_WORD.to_bytes(4, "little"), size, GUARD_BYTES)
+            workspace[temporary.name] = memory
+        self._workspaces[queue] = workspace
+        return workspace
+
+
+_Slot = tuple[str, type | None, object]
+
+
+def _slot(arg: Arg) -> _Slot:
+    """(name, what to look it up as, constant): Memory for operands, a NumPy type for the caller's scalars, None for constants."""
+    if arg.kind in ("buffer", "image"):
+        return arg.name, Memory, None
+    if arg.kind == "local":
+        return arg.name, None, int(arg.value or 0)
+    kind = np.dtype(arg.dtype).type
+    return (arg.name, kind, None) if arg.value is None else (arg.name, None, kind(arg.value))
+
+
+def _round_up(nbytes: int) -> int:
+    return -(-nbytes // 4) * 4
+
+
+def sources(plan: Plan) -> Sequence[Source]:
+    """The distinct kernel texts of a flat plan, in the order of their first use."""
+    return list(dict.fromkeys(step.source for step in plan.steps if isinstance(step, Launch)))

@@ -1,0 +1,63 @@
+"""Kernel text + configuration -> source of one back end; source + target -> Binary, through the cache."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import msgspec
+
+from portatile import dialect
+from portatile.cache import Cache
+from portatile.device.base import Target
+from portatile.records import Binary, Entry, Source, canonical, digest
+
+_decode = msgspec.msgpack.Decoder(Binary).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def lower(source: Source, target: Target) -> tuple[Source, tuple[Entry, ...]]:
+    """``source`` in the dialect of the target's back end, and its kernels as far as the dialect knows them.
+
+    Raises CompileError with file and line for a construct that the dialect does not support.
+    """
+    if target.backend == "cuda":
+        translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines))
+        options = (*dialect.NVRTC_OPTIONS, *source.options)
+        return Source(source.file, translation.text, (), options), translation.entries
+    text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
+    return replace(source, text=text), ()
+
+
+def key(source: Source, target: Target) -> str:
+    """Content hash of everything that decides the binary."""
+    return digest(source.digest, dialect.VERSION, target.backend, target.architecture, target.compiler)
+
+
+def build(source: Source, target: Target, cache: Cache | None) -> Binary:
+    """Compile ``source`` (OpenCL C) for ``target``, or take it from ``cache``.
+
+    ``Binary.seconds`` has the phases ``cache``, ``lower`` and ``compile``. Raises CompileError with the log.
+    """
+    started = time.perf_counter()
+    name = key(source, target)
+    if cache is not None and (raw := cache.get(name)) is not None:
+        try:
+            found = _decode(raw)
+        except msgspec.DecodeError:
+            found = None  # written by another version of the record
+        if found is not None:
+            return replace(found, seconds={"cache": time.perf_counter() - started})
+    looked = time.perf_counter()
+    lowered, entries = lower(source, target)
+    ready = time.perf_counter()
+    binary = target.compile(lowered, entries)
+    done = time.perf_counter()
+    if cache is not None:
+        cache.put(name, _encode(binary))
+    return replace(binary, seconds={"cache": looked - started, "lower": ready - looked, "compile": done - ready})
+
+
+def source_hash(sources: tuple[Source, ...]) -> str:
+    """Content hash of a plan's kernel texts: with problem and configuration it tells whether a result is still valid."""
+    return digest(dialect.VERSION, *sorted({canonical(source) for source in sources}))

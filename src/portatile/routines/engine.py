@@ -1,0 +1,84 @@
+"""Problems made ready on a device: select, build and load once, run many times. It cannot reach the tuner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from portatile import cache, execute, program, select, store, workloads
+from portatile.device.base import Device, Memory, Queue
+from portatile.records import Binary, Plan, Problem, Source
+from portatile.select import Choice
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A problem that is compiled and loaded on its device."""
+
+    problem: Problem
+    choice: Choice
+    executable: execute.Executable
+
+    def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> None:
+        """Queue the computation; does not wait."""
+        self.executable.run(queue, operands, scalars)
+
+
+class Engine:
+    """What is prepared on one device. Safe to use from several threads."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.lock = threading.RLock()
+        self._prepared: dict[str, Prepared] = {}
+        self._cache = cache.default()
+        self._results = store.known_results()
+
+    def prepare(self, problem: Problem) -> Prepared:
+        """The problem with the best configuration known for it; compiled at the first call, memoised after it."""
+        prepared = self._prepared.get(problem.key)
+        if prepared is None:
+            with self.lock:
+                prepared = self._prepared.get(problem.key)
+                if prepared is None:
+                    choice = self.choose(problem)
+                    plan = workloads.get(problem.workload).plan(problem, choice.config, self.device.info)
+                    executable = execute.Executable(self.device, execute.flatten(plan, self._resolve), self._build)
+                    prepared = self._prepared[problem.key] = Prepared(problem, choice, executable)
+        return prepared
+
+    def choose(self, problem: Problem) -> Choice:
+        """The configuration for a problem, and why."""
+        return select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
+
+    def forget(self) -> None:
+        """Drop what is memoised, so that results tuned since are used."""
+        with self.lock:
+            self._prepared.clear()
+            self._results = store.known_results()
+
+    def _resolve(self, problem: Problem) -> Plan:
+        return workloads.get(problem.workload).plan(problem, self.choose(problem).config, self.device.info)
+
+    def _build(self, source: Source) -> Binary:
+        return program.build(source, self.device.target, self._cache)
+
+
+_engines: dict[str, Engine] = {}
+_lock = threading.Lock()
+
+
+def engine(device: Device) -> Engine:
+    """The engine of a device, made once."""
+    found = _engines.get(device.info.id)
+    if found is None or found.device is not device:
+        with _lock:
+            found = _engines[device.info.id] = Engine(device)
+    return found
+
+
+def forget() -> None:
+    """Make every engine look at the result store again; tuning calls it when it ends."""
+    for known in _engines.values():
+        known.forget()

@@ -1,0 +1,73 @@
+"""From matrices to a finished computation: the path every routine takes, lean when a shape comes again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile import device as devices
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.routines.arrays import Matrix, place
+from portatile.routines.engine import Engine, Prepared, engine
+
+_MAX_REMEMBERED = 4096
+_remembered: dict[tuple[object, ...], tuple[Engine, Prepared]] = {}
+_chips: dict[str | None, Device] = {}
+
+
+def run(
+    selector: str | None,
+    workload: str,
+    sizes: tuple[int, ...],
+    options: tuple[str, ...],
+    matrices: tuple[Matrix, ...],
+    scalars: Mapping[str, float],
+    read: tuple[bool, ...],
+) -> None:
+    """Compute; returns when the last of ``matrices``, the output, is in the caller's array.
+
+    ``sizes`` and ``options`` are in the workload's order, ``matrices`` in the order of its operands; ``read`` tells
+    which of them the computation reads.
+    """
+    chip = _chips.get(selector) or _chips.setdefault(selector, devices.get(selector))
+    layouts = tuple((stored.stride, stored.alignment) for stored in matrices)
+    key = (chip.info.id, workload, sizes, options, matrices[-1].array.dtype.char, layouts)
+    found = _remembered.get(key)
+    if found is None or found[0].device is not chip:
+        found = _prepare(chip, workload, sizes, options, matrices)
+        if len(_remembered) >= _MAX_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = found
+    home, prepared = found
+    if not prepared.executable.plan.steps:
+        return
+    names = [operand.name for operand in workloads.get(workload).operands]
+    with home.lock:
+        queue = chip.default_queue()
+        placed = [place(chip, queue, stored, needed) for stored, needed in zip(matrices, read, strict=True)]
+        try:
+            prepared.run(queue, {name: operand.memory for name, operand in zip(names, placed, strict=True)}, scalars)
+            placed[-1].collect(queue)
+        finally:
+            for operand in placed:
+                operand.memory.release()
+
+
+def forget() -> None:
+    """Drop what is remembered: results tuned since, and another default device, are used from the next call on."""
+    for home, _ in _remembered.values():
+        home.forget()
+    _remembered.clear()
+    _chips.clear()
+
+
+def _prepare(
+    chip: Device, workload: str, sizes: tuple[int, ...], options: tuple[str, ...], matrices: tuple[Matrix, ...]
+) -> tuple[Engine, Prepared]:
+    description = workloads.get(workload)
+    layout = {operand.name: stored.layout for operand, stored in zip(description.operands, matrices, strict=True)}
+    dtype = matrices[-1].array.dtype.name
+    named_options = dict(zip(description.options, options, strict=True))
+    problem = description.problem(dict(zip(description.sizes, sizes, strict=True)), dtype, named_options, layout)
+    home = engine(chip)
+    return home, home.prepare(problem)

@@ -1,0 +1,267 @@
+"""ResultStore: trials in, trials out; one SQLite file that several tuners share."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+import msgspec
+
+from portatile import settings
+from portatile.errors import StoreError
+from portatile.records import Config, DeviceInfo, Problem, Status, Trial, canonical, digest, from_json, to_json
+
+VERSION = 1
+_BUSY_SECONDS = 30.0
+_TABLES = """
+CREATE TABLE trials (
+    id INTEGER PRIMARY KEY,
+    workload TEXT NOT NULL,
+    problem TEXT NOT NULL,
+    device TEXT NOT NULL,
+    driver TEXT NOT NULL,
+    source TEXT NOT NULL,
+    config TEXT NOT NULL,
+    status TEXT NOT NULL,
+    median REAL,
+    record BLOB NOT NULL
+);
+CREATE INDEX by_problem ON trials (problem, device, config);
+CREATE INDEX by_workload ON trials (workload);
+"""
+
+
+def device_key(device: DeviceInfo) -> str:
+    """What makes two devices the same for a result: the chip and the way to it, not the driver, the machine or its place in a list."""
+    kind = {"backend": device.backend, "platform": device.platform, "name": device.name, "architecture": device.architecture}
+    return digest(canonical(kind | {"vendor": device.vendor, "compute_units": device.compute_units}))
+
+
+@dataclass(frozen=True)
+class Query:
+    """Which trials are wanted; ``None`` is any. ``device`` compares as ``device_key`` does, so ``driver`` is asked for by itself."""
+
+    problem: Problem | None = None
+    workload: str | None = None
+    device: DeviceInfo | None = None
+    driver: str | None = None
+    source: str | None = None
+    config: Config | None = None
+    status: Status | None = None
+
+    def _where(self) -> tuple[str, list[str]]:
+        wanted = {
+            "problem": None if self.problem is None else self.problem.key,
+            "workload": self.workload,
+            "device": None if self.device is None else device_key(self.device),
+            "driver": self.driver,
+            "source": self.source,
+            "config": None if self.config is None else canonical(self.config),
+            "status": self.status,
+        }
+        given = {column: value for column, value in wanted.items() if value is not None}
+        return " AND ".join(f"{column} = ?" for column in given) or "1", list(given.values())
+
+
+class ResultStore:
+    """Trials in a file, each committed as it is added, so that a killed process loses none.
+
+    Several processes may read and write one file at once. Where the file cannot be written (no permission, disk full, locked
+    for too long) the store warns once and keeps what is added from then on in memory; what the file holds stays readable.
+    Raises StoreError for a file that a newer version wrote, that is damaged, or that is something else.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        """Open or create the store at ``path``; ``None`` keeps everything in memory."""
+        self.path = path
+        self._memory: sqlite3.Connection | None = None
+        self._file: sqlite3.Connection | None = None
+        if path is None:
+            self._memory = _create(":memory:")
+        else:
+            self._file = self._open(path)
+
+    @classmethod
+    def default(cls) -> ResultStore:
+        """The user's store, where the settings say."""
+        return cls(settings.load().store_path)
+
+    @property
+    def persistent(self) -> bool:
+        """Whether trials that are added now outlive the process."""
+        return self._memory is None
+
+    def add(self, trial: Trial) -> None:
+        """Append a trial and commit it."""
+        row = _row(trial)
+        if self._memory is None and self._file is not None:
+            try:
+                _insert(self._file, row)
+                return
+            except sqlite3.OperationalError as error:
+                self._forget(error)
+            except sqlite3.DatabaseError as error:
+                raise self._unusable(error) from error
+        assert self._memory is not None
+        _insert(self._memory, row)
+
+    def trials(self, query: Query | None = None) -> list[Trial]:
+        """The trials that match, oldest first."""
+        where, values = (query or Query())._where()
+        return self._read(f"SELECT record FROM trials WHERE {where} ORDER BY id", values)
+
+    def best(self, problem: Problem, device: DeviceInfo) -> Trial | None:
+        """The fastest valid trial of the problem on the device, with any driver, or None."""
+        where, values = Query(problem=problem, device=device, status="ok")._where()
+        found = self._read(f"SELECT record FROM trials WHERE {where} ORDER BY median LIMIT 1", values)
+        return min(found, key=lambda trial: trial.median, default=None)
+
+    def leaders(self, workload: str | None = None, count: int = 1) -> list[Trial]:
+        """The ``count`` fastest valid configurations of every problem on every device, fastest first."""
+        where, values = Query(workload=workload, status="ok")._where()
+        ranked = f"SELECT *, row_number() OVER (PARTITION BY problem, device ORDER BY median) AS place FROM trials WHERE {where}"
+        return sorted(self._read(f"SELECT record FROM ({ranked}) WHERE place <= ?", [*values, count]), key=lambda trial: trial.median)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        for connection in (self._file, self._memory):
+            if connection is not None:
+                connection.close()
+
+    def __enter__(self) -> ResultStore:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _open(self, path: Path) -> sqlite3.Connection | None:
+        """A connection that can write; else one that can read, or none, and what is added goes to memory."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return _create(str(path))
+        except (OSError, sqlite3.OperationalError) as error:
+            self._forget(error)
+        except (sqlite3.DatabaseError, StoreError) as error:
+            raise self._unusable(error) from error
+        with contextlib.suppress(OSError):
+            if not path.is_file():
+                return None
+        for mode in ("mode=ro", "immutable=1"):  # the second where not even the write-ahead log's index can be made
+            try:
+                connection = sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
+                _check_version(connection)
+            except sqlite3.OperationalError:
+                continue
+            except (sqlite3.DatabaseError, StoreError) as error:
+                raise self._unusable(error) from error
+            return connection
+        return None
+
+    def _forget(self, error: Exception) -> None:
+        self._memory = _create(":memory:")
+        message = (
+            f"the result store {self.path} cannot be written ({error}); results are kept until this process ends. Set PORTATILE_DATA_DIR"
+        )
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+    def _read(self, statement: str, values: Sequence[object]) -> list[Trial]:
+        found = []
+        for connection in (self._file, self._memory):
+            if connection is not None:
+                try:
+                    found += [from_json(raw, Trial) for (raw,) in connection.execute(statement, values)]
+                except (sqlite3.Error, msgspec.MsgspecError) as error:
+                    raise self._unusable(error) from error
+        return found
+
+    def _unusable(self, error: Exception) -> StoreError:
+        return StoreError(f"the result store {self.path} cannot be used: {error}. Move it away or set PORTATILE_DATA_DIR")
+
+
+def known_results() -> Callable[[str], Sequence[Trial]]:
+    """What has been tuned, by name of the workload: the leaders of the user's store and of the results that come with the package.
+
+    Read once per workload. A store that cannot be used warns and counts as empty: it must not stop a computation.
+    """
+    memo: dict[str, Sequence[Trial]] = {}
+    path = settings.load().store_path
+
+    def load(workload: str) -> Sequence[Trial]:
+        if workload not in memo:
+            memo[workload] = [*_leaders_of(path, workload), *shipped(workload)]
+        return memo[workload]
+
+    return load
+
+
+def shipped(workload: str | None = None) -> list[Trial]:
+    """The results that come with the package: every ``tuning/shipped/*.json``, each a list of trials."""
+    folder = resources.files("portatile").joinpath("tuning", "shipped")
+    if not folder.is_dir():
+        return []
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
+    found = (trial for file in files for trial in from_json(file.read_bytes(), list[Trial]))
+    return [trial for trial in found if workload in (None, trial.problem.workload)]
+
+
+def _leaders_of(path: Path, workload: str, count: int = 5) -> Iterable[Trial]:
+    if not path.is_file():
+        return []
+    try:
+        with ResultStore(path) as store:
+            return store.leaders(workload, count)
+    except StoreError as error:
+        warnings.warn(f"{error}; going on without it", RuntimeWarning, stacklevel=2)
+        return []
+
+
+def _create(name: str) -> sqlite3.Connection:
+    """A connection that commits every statement by itself, to a file that has the tables."""
+    connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("BEGIN IMMEDIATE")  # fails here, and not at the first trial, where the file cannot be written
+        _check_version(connection)
+        if _version(connection) == 0:
+            for statement in filter(str.strip, _TABLES.split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+        with contextlib.suppress(sqlite3.OperationalError):  # another process may be at it; without the log the store is only slower
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")  # a killed process loses nothing; only a power failure could
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _check_version(connection: sqlite3.Connection) -> None:
+    version = _version(connection)
+    if version > VERSION:
+        raise StoreError(f"a newer portatile wrote it (its format is {version}, this one knows {VERSION})")
+    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise StoreError("it is an SQLite file of another program")
+
+
+def _row(trial: Trial) -> tuple[object, ...]:
+    median = trial.median if trial.status == "ok" and trial.samples else None
+    keys = (trial.problem.workload, trial.problem.key, device_key(trial.device), trial.device.driver, trial.source)
+    return (*keys, canonical(trial.config), trial.status, median, to_json(trial))
+
+
+def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
+    connection.execute(
+        "INSERT INTO trials (workload, problem, device, driver, source, config, status, median, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        row,
+    )

@@ -1,0 +1,41 @@
+"""Kernel text from a template file that lies beside a workload: Jinja for what must be generated, definitions for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from portatile.records import Source, Value
+
+
+def load(module_file: str, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
+    """The text file ``name`` in the folder of ``module_file`` with ``values`` expanded, and ``defines`` for the preprocessor.
+
+    An undefined name in the template raises ``jinja2.UndefinedError``. True and False become 1 and 0.
+    """
+    path = Path(module_file).parent / name
+    return Source(name, _template(path).render(values), tuple((key, spell(value)) for key, value in defines.items()))
+
+
+def spell(value: Value) -> str:
+    """A value as the preprocessor wants it."""
+    if isinstance(value, bool):
+        return str(int(value))
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+@lru_cache(maxsize=64)
+def _template(path: Path) -> jinja2.Template:
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=jinja2.FileSystemLoader(path.parent),
+    )
+    return environment.get_template(path.name)

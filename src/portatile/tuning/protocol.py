@@ -1,0 +1,211 @@
+"""What the parent and its workers say to each other: data only, as length-prefixed MessagePack frames over pipes.
+
+The parent sends Open once, then to a timing worker Cases (once) and Evaluate, to a compile worker Build. A worker answers Opened,
+Ready (for Cases) or Refused, Entered whenever it begins a phase (the watchdog's clock), and Evaluated or Built. A closed pipe
+ends the worker.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from portatile.errors import ArgumentError
+from portatile.records import DeviceInfo, Launch, Plan, Resources, Source, Status
+
+Phase = str  # "open", "compile", "launch" (first runs and their check) or "run" (timed)
+
+
+class Timing(msgspec.Struct, frozen=True):
+    """How a variant is timed: ``samples`` bursts of back-to-back runs, each at least ``burst`` seconds long, in at most ``most`` seconds.
+
+    A variant that takes ``give_up`` times as long as the best is hopeless and not sampled further.
+    """
+
+    samples: int = 7
+    burst: float = 0.005
+    most: float = 0.5
+    give_up: float = 3.0
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """A one-dimensional array in the shared arena: ``size`` elements from byte ``offset``."""
+
+    offset: int
+    dtype: str
+    size: int
+
+
+class ExpectedSlices(msgspec.Struct, frozen=True):
+    """A workload's Expected in the arena."""
+
+    values: Slice
+    scale: Slice
+    indices: Slice | None
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A problem that every variant is checked on; the last case is the one that is timed."""
+
+    label: str
+    operands: Mapping[str, Slice]
+    roles: Mapping[str, str]
+    scalars: Mapping[str, float]
+    expected: Mapping[str, ExpectedSlices]
+
+
+class Open(msgspec.Struct, frozen=True, tag=True):
+    """Open a device, or only its compiler: ``compiles`` says for a compile worker which device the parent means."""
+
+    selector: str | None
+    cache: str
+    cache_limit: int
+    arena: int = -1
+    compiles: DeviceInfo | None = None
+
+
+class Cases(msgspec.Struct, frozen=True, tag=True):
+    """What to check and to time on."""
+
+    cases: tuple[Case, ...]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A variant's plan for one case, and the bound on its error; the plan's sources are numbers until ``thick`` restores them."""
+
+    case: int
+    plan: Plan
+    bound: float
+
+
+class Evaluate(msgspec.Struct, frozen=True, tag=True):
+    """Check one variant on every part and time it on the last one. ``best`` is the fastest so far, in seconds."""
+
+    number: int
+    sources: tuple[Source, ...]
+    parts: tuple[Part, ...]
+    timing: Timing
+    best: float | None
+
+
+class Build(msgspec.Struct, frozen=True, tag=True):
+    """Compile sources into the cache."""
+
+    number: int
+    sources: tuple[Source, ...]
+
+
+class Opened(msgspec.Struct, frozen=True, tag=True):
+    """The device is there."""
+
+    info: DeviceInfo
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The operands are on the device."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """The device is not there: the name of the exception and its message."""
+
+    error: str
+    message: str
+
+
+class Entered(msgspec.Struct, frozen=True, tag=True):
+    """A phase begins that is expected to last ``expected`` seconds (0: not known)."""
+
+    phase: Phase
+    expected: float = 0.0
+
+
+class Evaluated(msgspec.Struct, frozen=True, tag=True):
+    """What came of a variant, in the terms of a Trial. ``broken``: the device cannot be trusted any more and the worker ends."""
+
+    number: int
+    status: Status
+    samples: tuple[float, ...] = ()
+    event_samples: tuple[float, ...] = ()
+    seconds: Mapping[str, float] = {}
+    error: float | None = None
+    message: str = ""
+    resources: Mapping[str, Resources] = {}
+    broken: bool = False
+
+
+class Built(msgspec.Struct, frozen=True, tag=True):
+    """Sources are in the cache, or ``message`` says why they do not compile."""
+
+    number: int
+    seconds: Mapping[str, float]
+    failed: bool = False
+    message: str = ""
+
+
+Request = Open | Cases | Evaluate | Build
+Reply = Opened | Ready | Refused | Entered | Evaluated | Built
+
+_HEAD = struct.Struct("<Q")
+_LONGEST = 1 << 31  # a longer frame is a worker that writes nonsense
+_encoder = msgspec.msgpack.Encoder()
+_requests = msgspec.msgpack.Decoder(Request)
+_replies = msgspec.msgpack.Decoder(Reply)
+
+
+def frame(message: Request | Reply) -> bytes:
+    """A message as it goes over the pipe."""
+    body = _encoder.encode(message)
+    return _HEAD.pack(len(body)) + body
+
+
+def request(body: bytes) -> Request:
+    """A frame's body as the worker reads it."""
+    message: Request = _requests.decode(body)
+    return message
+
+
+class Frames:
+    """Bytes in, bodies of whole frames out."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The bodies that ``data`` completes; raises ArgumentError for what cannot be a frame."""
+        self._buffer += data
+        while len(self._buffer) >= _HEAD.size:
+            (length,) = _HEAD.unpack_from(self._buffer)
+            if length > _LONGEST:
+                raise ArgumentError(f"a frame of {length} bytes")
+            end = _HEAD.size + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(self._buffer[_HEAD.size : end])
+            del self._buffer[:end]
+            yield body
+
+
+def reply(body: bytes) -> Reply:
+    """A frame's body as the parent reads it; raises ``msgspec.MsgspecError`` for nonsense."""
+    message: Reply = _replies.decode(body)
+    return message
+
+
+def thin(plan: Plan, sources: list[Source]) -> Plan:
+    """A flat plan whose sources are numbers in ``sources``, which grows: eighty launches of one text carry it once."""
+    steps = []
+    for step in plan.steps:
+        assert isinstance(step, Launch)
+        if step.source not in sources:
+            sources.append(step.source)
+        steps.append(msgspec.structs.replace(step, source=Source(str(sources.index(step.source)), "")))
+    return replace(plan, steps=tuple(steps))
+
+
+def thick(plan: Plan, sources: Sequence[Source]) -> Plan:
+    """What ``thin`` made thin."""
+    steps = (msgspec.structs.replace(step, source=sources[int(step.source.file)]) for step in plan.steps if isinstance(step, Launch))
+    return replace(plan, steps=tuple(steps))

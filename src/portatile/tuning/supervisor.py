@@ -1,0 +1,397 @@
+"""Workers and the watch over them: compile-ahead, deadlines, restart after a crash, and nothing left running."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import selectors
+import signal
+import site
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from portatile import errors
+from portatile.errors import ArgumentError, DeviceError, PortatileError
+from portatile.records import DeviceInfo, Source, Status
+from portatile.tuning import protocol
+from portatile.tuning.protocol import (
+    Build,
+    Built,
+    Case,
+    Cases,
+    Entered,
+    Evaluate,
+    Evaluated,
+    Frames,
+    Open,
+    Opened,
+    Phase,
+    Ready,
+    Refused,
+    Reply,
+    Request,
+)
+
+_RESTARTS = 3  # workers in a row that die before they have opened the device
+_LOG_TAIL = 2000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The watchdog's patience, in seconds per phase.
+
+    From the second trial on, the phases on the device (``launch`` and ``run``) may take ``factor`` times as long as the
+    longest so far, but not less than ``least`` and not more than their own limit.
+    """
+
+    open: float = 120.0
+    compile: float = 120.0
+    launch: float = 60.0
+    run: float = 60.0
+    least: float = 10.0
+    factor: float = 20.0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One configuration on its way: what to compile, and what to check and time."""
+
+    number: int
+    sources: tuple[Source, ...]
+    parts: tuple[protocol.Part, ...]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every worker of a run is told when it starts. ``jobs``: compile workers, None for as many as the machine can spare."""
+
+    selector: str | None
+    cache: Path
+    cache_limit: int
+    arena: int
+    limits: Limits = field(default_factory=Limits)
+    timing: protocol.Timing = field(default_factory=protocol.Timing)
+    jobs: int | None = None
+
+
+class _Dead(Exception):
+    """A worker ended, or writes nonsense."""
+
+
+class _Child:
+    """One worker process."""
+
+    def __init__(self, opening: Open, limits: Limits) -> None:
+        self.limits = limits
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        self.frames = Frames()
+        self.variant: Variant | None = None
+        self.ready = False
+        self.begun = False
+        self.phase: Phase = "open"
+        self.since = time.monotonic()
+        self.deadline = self.since + limits.open
+        replies, answers = os.pipe()
+        try:
+            keep = [answers] + ([opening.arena] if opening.arena >= 0 else [])
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "portatile.tuning.worker", str(answers)],
+                stdin=subprocess.PIPE,
+                stdout=self.log,
+                stderr=self.log,
+                pass_fds=keep,
+                start_new_session=True,  # Ctrl-C reaches the parent only, and the whole group can be ended
+                env=_environment(),
+            )
+        except BaseException:
+            os.close(replies)
+            self.log.close()
+            raise
+        finally:
+            os.close(answers)
+        self.replies = replies
+        self.send(opening)
+
+    def send(self, message: Request) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # its end is noticed when its answers end
+            self.process.stdin.write(protocol.frame(message))
+            self.process.stdin.flush()
+
+    def enter(self, phase: Phase, limit: float) -> None:
+        self.phase, self.since, self.deadline = phase, time.monotonic(), time.monotonic() + limit
+
+    def give(self, variant: Variant, message: Request, limit: float) -> None:
+        """Hand it a variant; until it says that it has begun, the variant is not to blame for what happens."""
+        self.variant, self.begun = variant, False
+        self.send(message)
+        self.enter("compile", limit)
+
+    def rest(self) -> None:
+        """Nothing to do, so nothing to be late with."""
+        self.ready, self.variant, self.deadline = True, None, math.inf
+
+    def receive(self) -> list[Reply]:
+        """What has arrived; raises _Dead at the end."""
+        data = os.read(self.replies, 1 << 20)
+        if not data:
+            raise _Dead("the process ended")
+        try:
+            return [protocol.reply(body) for body in self.frames.feed(data)]
+        except (ArgumentError, msgspec.MsgspecError) as error:
+            raise _Dead(f"it answered nonsense: {error}") from None
+
+    def end(self, grace: float) -> str:
+        """Kill the process, ``grace`` seconds after its pipe is closed, and what it started; reap it, and say how it ended."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self.process.wait(grace)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self.replies)
+        size = self.log.seek(0, os.SEEK_END)
+        self.log.seek(max(size - _LOG_TAIL, 0))
+        tail = self.log.read().decode(errors="replace").strip()
+        self.log.close()
+        return f"{_fate(code)}{': ' if tail else ''}{tail}"
+
+
+@dataclass
+class _Patience:
+    """The longest that each phase took so far."""
+
+    limits: Limits
+    longest: dict[str, float] = field(default_factory=dict)
+
+    def limit(self, phase: Phase, expected: float = 0.0) -> float:
+        most = float(getattr(self.limits, phase))
+        if phase in ("launch", "run") and phase in self.longest:
+            most = min(most, max(self.limits.least, self.limits.factor * self.longest[phase]))
+        return max(most, 10 * expected)
+
+    def learn(self, child: _Child) -> None:
+        self.longest[child.phase] = max(self.longest.get(child.phase, 0.0), time.monotonic() - child.since)
+
+
+class Supervisor:
+    """Evaluates variants in worker processes; a context manager that leaves no process behind."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self._selector = selectors.DefaultSelector()
+        self._patience = _Patience(setup.limits)
+        self._cases: tuple[Case, ...] | None = None
+        self._timer: _Child | None = None
+        self._compilers: list[_Child] = []
+        self._to_compile: deque[Variant] = deque()
+        self._to_time: deque[Variant] = deque()
+        self._compile_seconds: dict[int, float] = {}
+        self._done: list[Evaluated] = []
+        self._stillborn = 0
+        self._info: DeviceInfo | None = None
+        self.best: float | None = None
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Start the timing worker, so that it opens the device while the parent prepares the operands."""
+        self._timer = self._start(None)
+
+    def info(self) -> DeviceInfo:
+        """The device; waits for the worker. Raises what opening it raised there."""
+        while self._info is None:
+            if self._timer is None:
+                self.begin()
+            self._turn(math.inf)
+        return self._info
+
+    def prepare(self, cases: tuple[Case, ...]) -> None:
+        """What to check and to time on; the arena holds it. Starts the compile workers."""
+        self._cases = cases
+        info = self.info()
+        if self._timer is not None:
+            self._lay_out(self._timer)
+        jobs = self.setup.jobs
+        if jobs is None:  # on a CPU compiling would disturb the timing
+            jobs = 0 if info.kind == "cpu" else max(min(len(os.sched_getaffinity(0)) - 2, 14), 1)
+        self._compilers = [self._start(info) for _ in range(jobs)]
+
+    @property
+    def ahead(self) -> int:
+        """How many variants should be under way at once to keep every worker busy."""
+        return 1 + 2 * len(self._compilers)
+
+    @property
+    def under_way(self) -> int:
+        """Variants that were submitted and have not come back."""
+        busy = [child for child in (self._timer, *self._compilers) if child is not None and child.variant is not None]
+        return len(self._to_compile) + len(self._to_time) + len(busy) + len(self._done)
+
+    def submit(self, variant: Variant) -> None:
+        """Have a variant evaluated."""
+        (self._to_compile if self._compilers else self._to_time).append(variant)
+        self._dispatch()
+
+    def collect(self, timeout: float) -> list[Evaluated]:
+        """What has been evaluated; waits up to ``timeout`` seconds for the first."""
+        until = time.monotonic() + timeout
+        while not self._done and self.under_way and time.monotonic() < until:
+            self._turn(until)
+        done, self._done = self._done, []
+        return done
+
+    def close(self) -> None:
+        """End every worker; a second call does nothing."""
+        for child in (self._timer, *self._compilers):
+            if child is not None:
+                self._selector.unregister(child.replies)
+                child.end(grace=0.5 if child.variant is None else 0)
+        self._timer, self._compilers = None, []
+        self._selector.close()
+
+    def _start(self, compiles: DeviceInfo | None) -> _Child:
+        setup = self.setup
+        arena = -1 if compiles else setup.arena
+        child = _Child(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits)
+        self._selector.register(child.replies, selectors.EVENT_READ, child)
+        return child
+
+    def _lay_out(self, child: _Child) -> None:
+        if self._cases is not None:
+            child.send(Cases(self._cases))
+            child.enter("open", self.setup.limits.open)
+
+    def _dispatch(self) -> None:
+        """Give idle workers work; replace the ones that died."""
+        for child in self._compilers:
+            if child.ready and child.variant is None and self._to_compile:
+                variant = self._to_compile.popleft()
+                child.give(variant, Build(variant.number, variant.sources), self._patience.limit("compile"))
+        if not self._to_time:
+            return
+        if self._timer is None:
+            self.begin()
+        timer = self._timer
+        assert timer is not None
+        if timer.ready and timer.variant is None:
+            variant = self._to_time.popleft()
+            message = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best)
+            timer.give(variant, message, self._patience.limit("compile"))
+
+    def _turn(self, until: float) -> None:
+        """Wait for something to happen until ``until`` and act on it."""
+        self._dispatch()
+        children = [child for child in (self._timer, *self._compilers) if child is not None]
+        wake = min([until, *(child.deadline for child in children)])
+        timeout = None if math.isinf(wake) else max(wake - time.monotonic(), 0)
+        for key, _ in self._selector.select(timeout):
+            child: _Child = key.data
+            try:
+                replies = child.receive()
+            except _Dead as reason:
+                self._bury(child, "crash", str(reason))
+                continue
+            for reply in replies:
+                self._hear(child, reply)
+        now = time.monotonic()
+        for child in children:
+            if child.deadline < now:
+                self._bury(child, "timeout", f"{child.phase} took longer than {now - child.since:.3g} s")
+
+    def _hear(self, child: _Child, reply: Reply) -> None:
+        match reply:
+            case Opened(info):
+                child.deadline = math.inf
+                if child is self._timer:
+                    self._info = info
+                    self._lay_out(child)
+                else:
+                    child.rest()
+            case Ready():
+                self._stillborn = 0
+                child.rest()
+            case Refused(name, message):
+                kind = getattr(errors, name, DeviceError)
+                raise (kind if issubclass(kind, PortatileError) else DeviceError)(message)
+            case Entered(phase, expected):
+                child.begun = True
+                child.enter(phase, self._patience.limit(phase, expected))
+            case Built(number, seconds, failed, message):
+                variant = child.variant
+                assert variant is not None
+                self._compile_seconds[number] = sum(seconds.values())
+                self._patience.learn(child)
+                child.rest()
+                if failed:
+                    self._finish(Evaluated(number, "compile", seconds=seconds, message=message))
+                else:
+                    self._to_time.append(variant)
+            case Evaluated():
+                self._patience.learn(child)
+                child.rest()
+                self._finish(reply)
+                if reply.broken:
+                    self._bury(child, "crash", "")
+
+    def _finish(self, outcome: Evaluated) -> None:
+        ahead = self._compile_seconds.pop(outcome.number, 0.0)
+        seconds = (
+            {**outcome.seconds, "compile": outcome.seconds.get("compile", 0.0) + ahead} if outcome.status != "compile" else outcome.seconds
+        )
+        self._done.append(msgspec.structs.replace(outcome, seconds=seconds))
+
+    def _bury(self, child: _Child, status: Status, reason: str) -> None:
+        """End a worker; the variant that it was at has ``status``."""
+        self._selector.unregister(child.replies)
+        hung, variant = status == "timeout", child.variant
+        fate = child.end(grace=0 if hung else 1)
+        child.deadline = math.inf
+        if variant is not None and (child.begun or hung):
+            message = reason if hung else f"the worker ended during {child.phase} ({fate})"
+            self._finish(Evaluated(variant.number, status, seconds={child.phase: time.monotonic() - child.since}, message=message))
+        elif variant is not None:
+            (self._to_time if child is self._timer else self._to_compile).appendleft(variant)
+        if not child.ready:
+            self._stillborn += 1
+            if self._stillborn >= _RESTARTS:
+                raise DeviceError(f"the worker that opens the device ended {self._stillborn} times before it could: {reason} ({fate})")
+        if child is self._timer:
+            self._timer = None
+        else:
+            self._compilers[self._compilers.index(child)] = self._start(self._info)
+
+
+def _environment() -> dict[str, str]:
+    """The parent's environment, in which a portatile that is not installed is found too."""
+    root = str(Path(errors.__file__).parent.parent)
+    environment = dict(os.environ)
+    if root not in (*site.getsitepackages(), site.getusersitepackages()):
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH"))))
+    return environment
+
+
+def _fate(code: int | None) -> str:
+    if code is None:
+        return "killed"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

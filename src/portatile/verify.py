@@ -1,0 +1,94 @@
+"""Poison, canaries and bounds: what must be true of a device's memory after a correct run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.workload import Expected
+
+GUARD_BYTES = 4096
+GUARD_WORD = 0x5AC3F00D  # as a float32 2.8e16: no result of a test looks like it, and it is not a NaN
+POISON_BYTE = 0xFF  # as any floating-point type: NaN
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a result is right. ``error`` is the largest deviation in units of the allowed one (1 is the limit)."""
+
+    ok: bool
+    error: float = 0.0
+    message: str = ""
+
+
+def guarded(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes of ``array`` with a canary behind them; the size is rounded up to a whole number of words."""
+    raw = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    body = np.full(-(-raw.size // 4) * 4, POISON_BYTE, np.uint8)
+    body[: raw.size] = raw
+    return np.concatenate([body, guard()])
+
+
+def guard() -> NDArray[np.uint8]:
+    """The canary."""
+    return np.full(GUARD_BYTES // 4, GUARD_WORD, np.uint32).view(np.uint8)
+
+
+def guard_verdict(name: str, tail: NDArray[np.uint8]) -> Verdict:
+    """Whether the canary behind ``name`` is alive; ``tail`` is what lies there now."""
+    wrong = np.flatnonzero(tail != guard())
+    if wrong.size == 0:
+        return Verdict(True)
+    return Verdict(
+        False, float("inf"), f"wrote behind {name}: {wrong.size} bytes of its canary changed, the first {wrong[0]} bytes past its end"
+    )
+
+
+def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
+    """Whether an input is bit for bit what it was."""
+    wrong = np.flatnonzero(before.view(np.uint8) != after.view(np.uint8))
+    if wrong.size == 0:
+        return Verdict(True)
+    return Verdict(
+        False, float("inf"), f"changed its input {name}: {wrong.size} bytes, the first in element {int(wrong[0]) // before.itemsize}"
+    )
+
+
+def compare(got: NDArray[Any], expected: Expected, bound: float, name: str = "output") -> Verdict:
+    """Compare an output's whole memory (one-dimensional) with what it must hold.
+
+    An element is right when ``|got - value| <= bound * scale``; where ``scale`` is 0 it must be equal, NaN equalling NaN.
+    Infinities must agree in sign.
+    """
+    places = expected.indices
+    values = got if places is None else got[places]
+    values = values.astype(np.float64)
+    if values.shape != expected.values.shape:
+        return Verdict(False, float("inf"), f"{name} has {values.size} elements, expected {expected.values.size}")
+    same = (values == expected.values) | (np.isnan(values) & np.isnan(expected.values))
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        error = np.abs(values - expected.values) / (bound * expected.scale)
+    error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
+    if error.size == 0:
+        return Verdict(True)
+    worst = int(np.argmax(error))
+    largest = float(error[worst])
+    if largest <= 1:
+        return Verdict(True, largest)
+    place = worst if places is None else int(places[worst])
+    message = (
+        f"{name}[{place}] is {float(values[worst])!r}, expected {float(expected.values[worst])!r}: {largest:.3g} times the allowed error;"
+        f" {int(np.count_nonzero(error > 1))} of {error.size} elements are wrong"
+    )
+    return Verdict(False, largest, message)
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    """The first failure, or the largest error of all."""
+    for verdict in verdicts:
+        if not verdict.ok:
+            return verdict
+    return max(verdicts, key=lambda v: v.error, default=Verdict(True))

@@ -1,0 +1,73 @@
+"""GEMM: C = alpha op(A) op(B) + beta C, from the ten-parameter generator of D1.8 to pipelined and register-tiled forms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from portatile.records import Config, DeviceInfo, Plan, Problem
+from portatile.space import ParameterSpace
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads.gemm import choice, plan, presets, reference, space
+from portatile.workloads.gemm.point import Point
+
+
+class Gemm(Workload):
+    """C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C for real matrices with contiguous rows.
+
+    A is stored m x k, or k x m with ``trans_a="T"``; B is stored k x n, or n x k with ``trans_b="T"``. beta = 0 does not
+    read C, alpha = 0 does not read A or B. Column-major operands are the transposed problem: C^T = op(B)^T op(A)^T.
+    """
+
+    name = "gemm"
+    sizes = {"m": "rows of C", "n": "columns of C", "k": "terms of each sum"}
+    options = {"trans_a": ("N", "T"), "trans_b": ("N", "T")}
+    dtypes = ("float32", "float64")
+    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
+    scalars = {"alpha": 1.0, "beta": 0.0}
+
+    presets = presets.PRESETS
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """The shapes of A, B and C as they are stored."""
+        return dict(plan.operand_shapes(problem))
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """The configurations that are legal for the problem on the device."""
+        return space.build(problem, device)
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """The best known configuration for the kind of device and the size; always legal."""
+        return choice.default(problem, device)
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """Packing where asked for, the product, and with split k the reduction."""
+        return plan.build(problem, Point.of(config), device)
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Random operands; see ``reference.inputs``."""
+        return reference.inputs(problem, rng)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """C in float64, everywhere or where sampled rows meet sampled columns."""
+        return {"c": reference.reference(problem, inputs, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """Rounding of a sum of k products split into parts; see ``reference.bound``."""
+        point = Point.of(config)
+        return reference.bound(problem, point.SPLIT_K + point.KG)
+
+    def flops(self, problem: Problem) -> float:
+        """2 m n k, the BLAS's convention: scaling by alpha and beta is not counted."""
+        return 2.0 * problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"]
+
+    def traffic(self, problem: Problem) -> float:
+        """A and B read once, C written once."""
+        m, n, k = (problem.sizes[s] for s in "mnk")
+        return float(problem.itemsize) * (m * k + k * n + m * n)
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Shapes that nothing divides, with padded rows and offsets."""
+        return reference.awkward(self, problem)
+
+
+workload = Gemm()

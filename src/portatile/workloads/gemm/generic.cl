@@ -1,0 +1,197 @@
+// GEMM by the ten parameters of Du et al. (Table 4): C = alpha op(A) op(B) + beta C, every operand row-major.
+//
+// A work-group of TBR x TBC work-items computes TRR x TCR blocks of (TBR TR) x (TBC TC) elements, a work-item TR x TC of each.
+// A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B. Group (x, y) owns tile x, counted along
+// rows of tiles, and k in [y chunk, (y + 1) chunk). With SPLIT it stores its bare sums to plane y of `c`, for reduce.cl.
+// With TXC the operands are images of one row per column of the tile direction, as stage.cl writes them.
+{% set rows = TRR * TR %}
+{% set vectors = TCR * TC // VL %}
+{% set realv = real if VL == 1 else real ~ VL %}
+{% macro acc(r, v) %}{{ "acc_%d_%d" % (r, v) if SCALARS else "acc[%d][%d]" % (r, v) }}{% endmacro %}
+{% macro frag_a(r) %}{{ "a_%d" % r if SCALARS else "a[%d]" % r }}{% endmacro %}
+{% macro frag_b(v) %}{{ "b_%d" % v if SCALARS else "b[%d]" % v }}{% endmacro %}
+{% macro row(r) %}({{ (r // TR) * TBR * TR + r % TR }} + tr * {{ TR }}){% endmacro %}
+{% macro col(v) %}({{ (v * VL // TC) * TBC * TC + v * VL % TC }} + tc * {{ TC }}){% endmacro %}
+{% if real == "double" %}
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+{% endif %}
+
+#define BM (TBR * TR * TRR)
+#define BN (TBC * TC * TCR)
+#define ITEMS (TBR * TBC)
+{% if MAD == "fma" %}
+#define MULTIPLY_ADD(x, y, z) fma(({{ realv }})(x), (y), (z))
+{% elif MAD == "mad" %}
+#define MULTIPLY_ADD(x, y, z) mad(({{ realv }})(x), (y), (z))
+{% else %}
+#define MULTIPLY_ADD(x, y, z) ((x) * (y) + (z))
+{% endif %}
+#if defined(PORTATILE_CUDA)
+#define LOAD(p) {{ "(*(p))" if VL == 1 else "vload%d(0, p)" % VL }}
+#define STORE(x, p) {{ "(*(p) = (x))" if VL == 1 else "vstore%d(x, 0, p)" % VL }}
+#else  // not vload: some compilers call it as a function, and some do not survive its 512-bit forms
+typedef {{ realv }} loose __attribute__((aligned({{ 4 if real == "float" else 8 }})));
+#define LOAD(p) (*(__global const loose*)(p))
+#define STORE(x, p) (*(__global loose*)(p) = (x))
+#endif
+
+{% macro multiply() %}
+{% for r in range(rows) %}
+{% for v in range(vectors) %}
+            {{ acc(r, v) }} = MULTIPLY_ADD({{ frag_a(r) }}, {{ frag_b(v) }}, {{ acc(r, v) }});
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+{# one step of k with operands read from global memory; `guarded` where a vector of columns may pass n #}
+{% macro direct(guarded) %}
+{% for r in range(rows) %}
+            {{ frag_a(r) }} = a_row_{{ r }}[(long)kk * a_step];
+{% endfor %}
+{% for v in range(vectors) %}
+{% if guarded or TRANS_B and VL > 1 %}
+            {{ frag_b(v) }} = {% if VL == 1 %}b_at[(long)kk * b_step + (long)min(col0 + {{ col(v) }}, n - 1) * b_across]{% else %}({{ realv }})({% for e in range(VL) %}b_at[(long)kk * b_step + (long)min(col0 + {{ col(v) }} + {{ e }}, n - 1) * b_across]{{ ", " if not loop.last }}{% endfor %}){% endif %};
+{% else %}
+            {{ frag_b(v) }} = LOAD(b_at + (long)kk * b_step + (long)(col0 + {{ col(v) }}) * b_across);
+{% endif %}
+{% endfor %}
+{{ multiply() }}{% endmacro %}
+__kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
+void gemm(const int m, const int n, const int k, const int chunk, const {{ real }} alpha, const {{ real }} beta,
+{% if TXC %}
+          __read_only image2d_t a_image, __read_only image2d_t b_image,
+{% else %}
+          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
+          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
+{% endif %}
+          __global {{ real }}* restrict c_base, const long c_offset, const int ldc)
+{
+    const int tc = (int)get_local_id(0), tr = (int)get_local_id(1);
+    const int across = (n - 1) / BN + 1;
+    const int col0 = (int)get_group_id(0) % across * BN, row0 = (int)get_group_id(0) / across * BM;
+    const int k0 = (int)get_group_id(1) * chunk;
+    const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
+{% if not TXC %}
+    __global const {{ real }}* a_at = a_base + a_offset;
+    __global const {{ real }}* b_at = b_base + b_offset;
+{% endif %}
+{% if SCALARS %}
+{% for r in range(rows) %}
+    {{ realv }} {% for v in range(vectors) %}{{ acc(r, v) }} = ({{ realv }})(0){{ ", " if not loop.last }}{% endfor %};
+{% endfor %}
+    {{ real }} {% for r in range(rows) %}{{ frag_a(r) }}{{ ", " if not loop.last }}{% endfor %};
+    {{ realv }} {% for v in range(vectors) %}{{ frag_b(v) }}{{ ", " if not loop.last }}{% endfor %};
+{% else %}
+    {{ realv }} acc[{{ rows }}][{{ vectors }}];
+#pragma unroll
+    for (int r = 0; r < {{ rows }}; ++r)
+#pragma unroll
+        for (int v = 0; v < {{ vectors }}; ++v)
+            acc[r][v] = ({{ realv }})(0);
+    {{ real }} a[{{ rows }}];
+    {{ realv }} b[{{ vectors }}];
+{% endif %}
+
+{% if SM %}
+    __local {{ real }} a_tile[KB * (BM + PAD)] __attribute__((aligned(64)));
+    __local {{ real }} b_tile[KB * (BN + PAD)] __attribute__((aligned(64)));
+    const int item = tr * TBC + tc;
+    for (int kb = k0; kb < k1; kb += KB) {
+        // work-items take elements of the tile in storage order; their number need not divide the tile
+        for (int e = item; e < BM * KB; e += ITEMS) {
+{% if TRANS_A %}
+            const int kk = e / BM, i = e % BM;
+            const int inside = kb + kk < k1 && row0 + i < m;
+            a_tile[kk * (BM + PAD) + i] = inside ? a_at[(long)(kb + kk) * lda + row0 + i] : 0;
+{% else %}
+            const int i = e / KB, kk = e % KB;
+            const int inside = kb + kk < k1 && row0 + i < m;
+            a_tile[kk * (BM + PAD) + i] = inside ? a_at[(long)(row0 + i) * lda + kb + kk] : 0;
+{% endif %}
+        }
+        for (int e = item; e < BN * KB; e += ITEMS) {
+{% if TRANS_B %}
+            const int j = e / KB, kk = e % KB;
+            const int inside = kb + kk < k1 && col0 + j < n;
+            b_tile[kk * (BN + PAD) + j] = inside ? b_at[(long)(col0 + j) * ldb + kb + kk] : 0;
+{% else %}
+            const int kk = e / BN, j = e % BN;
+            const int inside = kb + kk < k1 && col0 + j < n;
+            b_tile[kk * (BN + PAD) + j] = inside ? b_at[(long)(kb + kk) * ldb + col0 + j] : 0;
+{% endif %}
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll {{ UNROLL }}
+        for (int kk = 0; kk < KB; ++kk) {
+{% for r in range(rows) %}
+            {{ frag_a(r) }} = a_tile[kk * (BM + PAD) + {{ row(r) }}];
+{% endfor %}
+{% for v in range(vectors) %}
+            {{ frag_b(v) }} = *(__local const {{ realv }}*)(b_tile + kk * (BN + PAD) + {{ col(v) }});
+{% endfor %}
+{{ multiply() }}        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+{% elif TXC %}
+    // a pixel is `pixel` elements; rows of the images are k, what lies outside reads as 0
+    for (int kk = k0; kk < k1; kk += KB)
+#pragma unroll {{ UNROLL }}
+        for (int step = 0; step < KB; ++step) {
+{% for r in range(0, rows, pixel) %}
+            {{ real }}{{ pixel }} a_pixel_{{ r }} = PIXEL(a_image, kk + step, (row0 + {{ row(r) }}) / {{ pixel }});
+{% for e in range(pixel) %}
+            {{ frag_a(r + e) }} = a_pixel_{{ r }}.s{{ e }};
+{% endfor %}
+{% endfor %}
+{% for v in range(vectors) %}
+            {{ frag_b(v) }} = PIXEL(b_image, kk + step, (col0 + {{ col(v) }}) / {{ pixel }});
+{% endfor %}
+{{ multiply() }}        }
+{% else %}
+{% for r in range(rows) %}
+    __global const {{ real }}* a_row_{{ r }} = a_at + (long)min(row0 + {{ row(r) }}, m - 1) * {{ "1" if TRANS_A else "lda" }};
+{% endfor %}
+    const int a_step = {{ "lda" if TRANS_A else "1" }}, b_step = {{ "1" if TRANS_B else "ldb" }}, b_across = {{ "ldb" if TRANS_B else "1" }};
+    int kk = k0;
+    if (col0 + BN <= n) {
+        while (kk + KB <= k1) {
+#pragma unroll {{ UNROLL }}
+            for (int step = 0; step < KB; ++step) {
+{{ direct(false) }}                ++kk;
+            }
+        }
+    }
+    for (; kk < k1; ++kk) {
+{{ direct(true) }}    }
+{% endif %}
+
+    __global {{ real }}* c_at = c_base + c_offset{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+{% for r in range(rows) %}
+    if (row0 + {{ row(r) }} < m) {
+        __global {{ real }}* c_row = c_at + (long)(row0 + {{ row(r) }}) * ldc + col0;
+{% for v in range(vectors) %}
+        if (col0 + {{ col(v) }} + VL <= n) {
+{% if SPLIT %}
+            STORE({{ acc(r, v) }}, c_row + {{ col(v) }});
+{% else %}
+            if (beta == 0)
+                STORE(alpha * {{ acc(r, v) }}, c_row + {{ col(v) }});
+            else
+                STORE(alpha * {{ acc(r, v) }} + beta * LOAD(c_row + {{ col(v) }}), c_row + {{ col(v) }});
+{% endif %}
+        }
+{% if VL > 1 %}
+        else {
+{% for e in range(VL - 1) %}
+            if (col0 + {{ col(v) }} + {{ e }} < n)
+{% if SPLIT %}
+                c_row[{{ col(v) }} + {{ e }}] = {{ acc(r, v) }}.s{{ "%x" % e }};
+{% else %}
+                c_row[{{ col(v) }} + {{ e }}] = alpha * {{ acc(r, v) }}.s{{ "%x" % e }} + (beta == 0 ? 0 : beta * c_row[{{ col(v) }} + {{ e }}]);
+{% endif %}
+{% endfor %}
+        }
+{% endif %}
+{% endfor %}
+    }
+{% endfor %}
+}

@@ -1,0 +1,85 @@
+// Packs an operand into panels: panel p holds, for every k in turn, WIDTH neighbours across it; zeros where the operand ends.
+//
+// The operand is `across` x k in storage with K_FAST (k contiguous), else k x `across`. panels[p][kk][w] is the element at
+// p WIDTH + w across and kk along k; a panel is `depth` >= k deep. alpha = 0 must not read the operand: nothing is written then.
+{% if real == "double" %}
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+{% endif %}
+
+{% if SERIAL %}
+// One work-item packs a slice of SLICE steps of k of one panel: groups count slices, then panels.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void gemm_pack(const int across, const int k, const int depth, const {{ real }} alpha,
+               __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels)
+{
+    if (alpha == 0)
+        return;
+    const int slices = (depth - 1) / SLICE + 1, panel = (int)get_group_id(0) / slices;
+    const int first = panel * WIDTH, start = (int)get_group_id(0) % slices * SLICE;
+    const int end = min(start + SLICE, k), wide = min(WIDTH, across - first);
+    __global const {{ real }}* from = base + offset;
+    __global {{ real }}* to = panels + ((long)panel * depth + start) * WIDTH;
+{% if K_FAST %}
+    for (int w = 0; w < wide; ++w) {
+        __global const {{ real }}* line = from + (long)(first + w) * ld;
+        for (int kk = start; kk < end; ++kk)
+            to[(long)(kk - start) * WIDTH + w] = line[kk];
+    }
+    for (int w = wide; w < WIDTH; ++w)
+        for (int kk = start; kk < end; ++kk)
+            to[(long)(kk - start) * WIDTH + w] = 0;
+{% else %}
+    if (wide == WIDTH) {
+        for (int kk = start; kk < end; ++kk, to += WIDTH) {
+            __global const {{ real }}* line = from + (long)kk * ld + first;
+#pragma unroll
+            for (int w = 0; w < WIDTH; ++w)
+                to[w] = line[w];
+        }
+    } else {
+        for (int kk = start; kk < end; ++kk, to += WIDTH) {
+            __global const {{ real }}* line = from + (long)kk * ld + first;
+            for (int w = 0; w < WIDTH; ++w)
+                to[w] = w < wide ? line[w] : 0;
+        }
+    }
+{% endif %}
+    for (int kk = max(end, start); kk < min(start + SLICE, depth); ++kk)
+        for (int w = 0; w < WIDTH; ++w)
+            panels[((long)panel * depth + kk) * WIDTH + w] = 0;
+}
+{% else %}
+// A work-group of 32 x 8 moves a square of 32 x 32: groups count squares across, then along k.
+__kernel __attribute__((reqd_work_group_size(32, 8, 1)))
+void gemm_pack(const int across, const int k, const int depth, const {{ real }} alpha,
+               __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels)
+{
+    if (alpha == 0)
+        return;
+    const int x = (int)get_local_id(0), y = (int)get_local_id(1);
+    const int width = ((across - 1) / WIDTH + 1) * WIDTH, squares = (width - 1) / 32 + 1;
+    const int across0 = (int)get_group_id(0) % squares * 32, k0 = (int)get_group_id(0) / squares * 32;
+    __global const {{ real }}* from = base + offset;
+{% if K_FAST %}
+    __local {{ real }} square[32][33];
+#pragma unroll
+    for (int step = 0; step < 32; step += 8) {
+        const int i = across0 + y + step, kk = k0 + x;
+        square[y + step][x] = i < across && kk < k ? from[(long)i * ld + kk] : 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+{% endif %}
+    const int i = across0 + x;
+    __global {{ real }}* to = panels + (long)(i / WIDTH) * depth * WIDTH + i % WIDTH;
+#pragma unroll
+    for (int step = 0; step < 32; step += 8) {
+        const int kk = k0 + y + step;
+        if (kk < depth && i < width)
+{% if K_FAST %}
+            to[(long)kk * WIDTH] = square[x][y + step];
+{% else %}
+            to[(long)kk * WIDTH] = i < across && kk < k ? from[(long)kk * ld + i] : 0;
+{% endif %}
+    }
+}
+{% endif %}

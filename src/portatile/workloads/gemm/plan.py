@@ -1,0 +1,198 @@
+"""From a configuration to steps: packing, staging, the product, and the reduction of split k."""
+
+from __future__ import annotations
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
+from portatile.template import load
+from portatile.workload import packed_layout
+from portatile.workloads.gemm.point import Point
+
+_INT_MAX = 2**31 - 1
+_SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
+_STATIC_LOCAL = 48 * 1024
+_REDUCE_ITEMS = 64
+_REDUCE_ROWS = 32768
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def operand_shapes(problem: Problem) -> dict[str, tuple[int, int]]:
+    """The shapes of A, B and C as they are stored."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    return {
+        "a": (m, k) if problem.options["trans_a"] == "N" else (k, m),
+        "b": (k, n) if problem.options["trans_b"] == "N" else (n, k),
+        "c": (m, n),
+    }
+
+
+def check(problem: Problem) -> None:
+    """Raise ArgumentError for a layout that the kernels do not index: rows must be contiguous and not overlap."""
+    for name, shape in operand_shapes(problem).items():
+        layout = problem.layout[name]
+        if len(layout.strides) != 2 or (layout.strides[1] != 1 and shape[1] > 1):
+            raise ArgumentError(f"gemm: operand {name} must have contiguous rows, its strides are {layout.strides}; copy or transpose it")
+        if layout.strides[0] < shape[1] and shape[0] > 1:
+            raise ArgumentError(f"gemm: the rows of operand {name} overlap: row stride {layout.strides[0]}, {shape[1]} columns")
+        if max(*shape, layout.strides[0]) > _INT_MAX:
+            raise ArgumentError(
+                f"gemm: operand {name} of shape {shape} with row stride {layout.strides[0]} is too large for 32-bit indices"
+            )
+
+
+def build(problem: Problem, point: Point, device: DeviceInfo) -> Plan:
+    """The plan of ``point``; raises ArgumentError where the configuration contradicts itself or the problem."""
+    check(problem)
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    if m == 0 or n == 0:
+        return Plan(())
+    if k == 0:
+        return Plan((_reduce(problem, 0),), (Temporary("planes", problem.itemsize),))
+    return _Steps(problem, point, device).plan()
+
+
+def k_fast(problem: Problem, name: str) -> bool:
+    """Whether neighbours along k are contiguous in the storage of A or B."""
+    return (problem.options["trans_a"] == "N") if name == "a" else (problem.options["trans_b"] == "T")
+
+
+def takes_vectors(problem: Problem, name: str) -> bool:
+    """Whether A or B can be copied to local memory 16 bytes at a time as it lies: k slow, rows aligned and whole vectors long."""
+    width = 16 // problem.itemsize
+    across = problem.sizes["m" if name == "a" else "n"]
+    return not k_fast(problem, name) and across % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
+
+
+def real(problem: Problem) -> str:
+    """The element type as the kernels spell it."""
+    return {"float32": "float", "float64": "double"}[problem.dtype]
+
+
+def scalar(name: str, value: int) -> Arg:
+    """A 32-bit literal."""
+    return Arg(name, "scalar", dtype="int32", value=value)
+
+
+def _matrix(name: str, role: str, layout: Layout) -> tuple[Arg, ...]:
+    return (
+        Arg(name, "buffer", role),  # type: ignore[arg-type]
+        Arg("offset", "scalar", dtype="int64", value=layout.offset),
+        scalar("ld", layout.strides[0]),
+    )
+
+
+def _factors(problem: Problem) -> tuple[Arg, ...]:
+    return tuple(Arg(name, "scalar", dtype=problem.dtype) for name in ("alpha", "beta"))
+
+
+def _reduce(problem: Problem, parts: int) -> Launch:
+    m, n = problem.sizes["m"], problem.sizes["n"]
+    source = load(__file__, "reduce.cl", {"ITEMS": _REDUCE_ITEMS}, real=real(problem))
+    args = (
+        *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
+        *_factors(problem),
+        Arg("planes", role="temporary"),
+        *_matrix("c", "inout", problem.layout["c"]),
+    )
+    size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS), 1)
+    return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, 1, 1), args)
+
+
+class _Steps:
+    """What the steps of one plan share."""
+
+    def __init__(self, problem: Problem, point: Point, device: DeviceInfo) -> None:
+        self.problem, self.point, self.device = problem, point, device
+        self.m, self.n, self.k = (problem.sizes[s] for s in "mnk")
+        self.trans_a = problem.options["trans_a"] == "T"
+        self.trans_b = problem.options["trans_b"] == "T"
+        self.chunk = ceil_div(ceil_div(self.k, point.SPLIT_K), point.KB) * point.KB
+        self.parts = ceil_div(self.k, self.chunk)
+        self.split = point.SPLIT_K > 1
+        # CUDA has static arrays of at most 48 KB; beyond, local memory is an argument
+        self.local_argument = device.backend == "cuda" and point.local_bytes(problem.itemsize) > _STATIC_LOCAL
+        self.temporaries: list[Temporary] = []
+
+    def plan(self) -> Plan:
+        """All steps in order."""
+        steps = []
+        depth = ceil_div(self.k, self.point.KB) * self.point.KB
+        layouts = dict(self.problem.layout)
+        names = {"a": "a", "b": "b"}
+        for name, packed, across, width in (
+            ("a", self.point.PACK_A, self.m, self.point.rows),
+            ("b", self.point.PACK_B, self.n, self.point.columns),
+        ):
+            if packed:
+                steps.append(self._pack(name, across, width, depth))
+                names[name] = f"{name}_panels"
+                layouts[name] = Layout((0, 1))
+        target = self.problem.layout["c"]
+        if self.split:
+            self.temporaries.append(Temporary("planes", self.parts * self.m * self.n * self.problem.itemsize))
+            target = packed_layout((self.m, self.n))
+        sizes = (("m", self.m), ("n", self.n), ("k", self.k), ("chunk", self.chunk))
+        args = (
+            *(scalar(name, value) for name, value in sizes),
+            *_factors(self.problem),
+            *_matrix(names["a"], "in" if names["a"] == "a" else "temporary", layouts["a"]),
+            *_matrix(names["b"], "in" if names["b"] == "b" else "temporary", layouts["b"]),
+            *_matrix("planes" if self.split else "c", "temporary" if self.split else "inout", target),
+        )
+        if self.local_argument:
+            args = (*args, Arg("tiles", "local", value=self.point.local_bytes(self.problem.itemsize)))
+        groups = ceil_div(self.m, self.point.rows) * ceil_div(self.n, self.point.columns)
+        local = (self.point.items, 1, 1) if self.point.FORM == "gpu" else (self.point.TBC, self.point.TBR, 1)
+        size = (groups * local[0], self.parts * local[1], 1)
+        steps.append(Launch(self._source(), "gemm", size, local, args))
+        if self.split:
+            steps.append(_reduce(self.problem, self.parts))
+        return Plan(tuple(steps), tuple(self.temporaries))
+
+    def _pack(self, name: str, across: int, width: int, depth: int) -> Launch:
+        layout = self.problem.layout[name]
+        panels = ceil_div(across, width)
+        self.temporaries.append(Temporary(f"{name}_panels", panels * width * depth * self.problem.itemsize))
+        serial = self.point.FORM == "cpu"
+        defines = {"WIDTH": width} | ({"SLICE": _SLICE} if serial else {})
+        source = load(__file__, "pack.cl", defines, real=real(self.problem), SERIAL=serial, K_FAST=k_fast(self.problem, name))
+        args = (
+            *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
+            Arg("alpha", "scalar", dtype=self.problem.dtype),
+            *_matrix(name, "in", layout),
+            Arg(f"{name}_panels", role="temporary"),
+        )
+        if serial:
+            return Launch(source, "gemm_pack", (panels * ceil_div(depth, _SLICE), 1, 1), (1, 1, 1), args)
+        squares = ceil_div(panels * width, 32) * ceil_div(depth, 32)
+        return Launch(source, "gemm_pack", (squares * 32, 8, 1), (32, 8, 1), args)
+
+    def _source(self) -> Source:
+        point = self.point
+        facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split}
+        if point.FORM == "gpu":
+            facts = {"SPLIT": self.split, "LOCAL_ARGUMENT": self.local_argument, **self._staging()}
+        values = {**point.config(), **facts, "real": real(self.problem), "itemsize": self.problem.itemsize}
+        return load(__file__, f"{point.FORM}.cl", {**point.config(), **facts}, **values)
+
+    def _staging(self) -> dict[str, Value]:
+        """Where gpu.cl takes its tiles from, and whether the tiles divide the operands."""
+        facts: dict[str, Value] = {}
+        sides = (("a", "m", self.point.PACK_A, self.point.rows), ("b", "n", self.point.PACK_B, self.point.columns))
+        for name, size, packed, tile in sides:
+            across = self.problem.sizes[size]
+            if packed:
+                source = "panel"
+            elif k_fast(self.problem, name):
+                source = "columns"
+            else:
+                source = "vectors" if takes_vectors(self.problem, name) else "elements"
+            facts[f"{name.upper()}_FROM"] = source
+            facts[f"{name.upper()}_EDGE"] = not packed and (across % tile != 0 or self.k % self.point.KB != 0)
+        target = packed_layout((self.m, self.n)) if self.split else self.problem.layout["c"]
+        facts["C_VECTORS"] = target.vector_width(self.problem.itemsize) >= self.point.VL
+        return facts

@@ -1,0 +1,89 @@
+"""A configuration as a typed record: the parameters of D1.8's generator, and those that later devices ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.records import Config, Value
+
+
+@dataclass(frozen=True)
+class Point:
+    """One configuration. Defaults are the values that leave a parameter without effect.
+
+    FORM: kernel text, ``generic``, ``cpu`` or ``gpu``. VL: elements of a vector. TR, TC: rows and columns of one block of
+    a work-item; TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group; KB: steps of k per local-memory stage or
+    unrolled block. TXC: operands through images. SM: operands through local memory. UNROLL: steps of k unrolled. MAD: spelling of
+    multiply-add. SCALARS: the register tile as scalars, not arrays. PAD: elements added to a row of local memory. STAGES: tiles in
+    local memory, filled by asynchronous copies. LANES: work-items of a warp along columns. DOUBLE: operands of the next
+    step of k are loaded to registers before the current one is used. KG: parts of a work-group that share the k of a stage.
+    PACK_A, PACK_B: the operand is packed into panels by a kernel of its own. SPLIT_K: groups that share the k of one tile.
+    RASTER: rows of tiles that neighbouring groups cover together. MMA: matrix instructions.
+    """
+
+    FORM: str
+    VL: int = 1
+    TC: int = 1
+    TR: int = 1
+    TBC: int = 1
+    TBR: int = 1
+    TCR: int = 1
+    TRR: int = 1
+    KB: int = 1
+    TXC: bool = False
+    SM: bool = False
+    UNROLL: int = 1
+    MAD: str = "fma"
+    SCALARS: bool = True
+    PAD: int = 0
+    STAGES: int = 1
+    LANES: int = 0
+    DOUBLE: bool = False
+    KG: int = 1
+    PACK_A: bool = False
+    PACK_B: bool = False
+    SPLIT_K: int = 1
+    RASTER: int = 1
+    MMA: bool = False
+
+    @classmethod
+    def of(cls, config: Config) -> Point:
+        """From a configuration; raises UsageError for a name or a type that does not belong."""
+        known = {field.name: field for field in fields(cls)}
+        for name, value in config.items():
+            if name not in known:
+                raise UnknownNameError("gemm parameter", name, known)
+            expected = {"str": str, "int": int, "bool": bool}[str(known[name].type)]
+            if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+                raise ArgumentError(f"gemm: {name}={value!r} must be of type {expected.__name__}")
+        if config.get("FORM") not in ("generic", "cpu", "gpu"):
+            raise ArgumentError(f"gemm: FORM={config.get('FORM')!r} is not one of generic, cpu, gpu")
+        return cls(**config)  # type: ignore[arg-type]
+
+    def config(self) -> dict[str, Value]:
+        """The configuration, every parameter named."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile of C that a work-group computes."""
+        return self.TBR * self.TR * self.TRR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the tile of C that a work-group computes."""
+        return self.TBC * self.TC * self.TCR
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group."""
+        return self.TBR * self.TBC * self.KG
+
+    def local_bytes(self, itemsize: int) -> int:
+        """Local memory of a work-group."""
+        if not self.SM:
+            return 0
+        stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * self.PAD)
+        exchange = self.rows * self.columns if self.KG > 1 else 0
+        return max(stages, exchange) * itemsize

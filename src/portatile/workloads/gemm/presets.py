@@ -1,0 +1,81 @@
+"""Named points of the space: the blockings of the documents and of devices that were tuned by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile.records import Config
+from portatile.workloads.gemm.point import Point
+
+
+def generic(vl: int, block: tuple[int, int], group: tuple[int, int], blocks: tuple[int, int], kb: int, sm: bool) -> Point:
+    """A point of D1.8's ten parameters; pairs are rows, columns."""
+    (tr, tc), (tbr, tbc), (trr, tcr) = block, group, blocks
+    return Point("generic", VL=vl, TR=tr, TC=tc, TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, KB=kb, UNROLL=kb, SM=sm)
+
+
+def register(vl: int, rows: int, vectors: int, unroll: int = 4, pack_b: bool = True) -> Point:
+    """A register tile of ``rows`` x ``vectors`` vectors for a processor."""
+    return Point("cpu", VL=vl, TR=rows, TC=vl * vectors, UNROLL=unroll, MAD="a*b+c", PACK_B=pack_b)
+
+
+def pipeline(vl: int, group: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, lanes: int, double: bool = True) -> Point:
+    """A tiled, pipelined point: ``group`` work-items of ``blocks`` squares of ``vl`` x ``vl`` elements; pairs are rows, columns."""
+    (tbr, tbc), (trr, tcr) = group, blocks
+    return Point(
+        "gpu",
+        VL=vl,
+        TR=vl,
+        TC=vl,
+        TBR=tbr,
+        TBC=tbc,
+        TRR=trr,
+        TCR=tcr,
+        KB=kb,
+        SM=True,
+        UNROLL=kb,
+        SCALARS=False,
+        STAGES=stages,
+        LANES=lanes,
+        DOUBLE=double,
+    )
+
+
+def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int) -> Point:
+    """A float64 point for NVIDIA's matrix instructions: ``warps`` of ``blocks`` squares of 16 x 16; pairs are rows, columns."""
+    (down, across), (trr, tcr) = warps, blocks
+    return Point(
+        "gpu",
+        VL=2,
+        TR=2,
+        TC=4,
+        TBR=8 * down,
+        TBC=4 * across,
+        TRR=trr,
+        TCR=tcr,
+        KB=kb,
+        SM=True,
+        UNROLL=kb,
+        SCALARS=False,
+        PAD=4,
+        STAGES=stages,
+        LANES=4,
+        DOUBLE=True,
+        MMA=True,
+    )
+
+
+MAGMA = generic(1, (1, 1), (16, 16), (3, 3), 6, True)
+"""Table 5 of Du et al., Tesla C2050: 256 work-items load a tile 48 wide and 6 deep."""
+
+NAKASATO = generic(4, (8, 8), (8, 8), (1, 1), 8, False)
+"""Table 5 of Du et al., Radeon 5870."""
+
+MEDIUM = generic(4, (4, 4), (16, 16), (1, 1), 16, True)
+"""A tile of 64 x 64 that every GPU runs decently."""
+
+PRESETS: Mapping[str, Config] = {
+    "magma": MAGMA.config(),
+    "nakasato": NAKASATO.config(),
+    "medium": MEDIUM.config(),
+}

@@ -1,0 +1,276 @@
+"""C = A B by the kernels of a first course in GPU matrix multiplication: from one work-item to tiles in local memory.
+
+The two kernels that courses compare (one element each from global memory, or from square tiles in local memory), the
+bottom line of a sequential program, and the next rungs of the usual ladder: more results per work-item, wide loads, a
+transposed operand with rectangular, padded tiles. The fast matrix product is the workload ``gemm``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Size3, Source, Temporary, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+
+_MAX_GROUPS = 65535  # of work-groups along a column of C, CUDA's limit; a group goes on where they end
+_TRANSPOSE_TILE = 16
+
+# The rungs of the ladder that this workload climbs, as differences from BASE.
+BASE: Mapping[str, Value] = {
+    "ALGORITHM": "local",
+    "BLOCK": 16,
+    "DEPTH": 0,
+    "WPT": 1,
+    "VECTOR": 1,
+    "TRANSPOSE": False,
+    "PADDING": 0,
+    "ACCUMULATE": "register",
+    "UNROLL": 0,
+}
+RUNGS: Mapping[int, Mapping[str, Value]] = {
+    1: {**BASE, "ALGORITHM": "global", "BLOCK": 32},
+    2: {**BASE, "BLOCK": 32},
+    3: {**BASE, "BLOCK": 32, "WPT": 8},
+    4: {**BASE, "BLOCK": 32, "VECTOR": 4},
+    5: {**BASE, "BLOCK": 64, "DEPTH": 16, "WPT": 8, "TRANSPOSE": True, "PADDING": 2},
+}
+
+
+class Matmul(Workload):
+    """C (m x n) = A (m x k) B (k x n), all row-major.
+
+    Parameters: ALGORITHM ``sequential`` (one work-item), ``global`` (one element of C each, from global memory) or
+    ``local`` (BLOCK x BLOCK tiles in local memory). BLOCK: edge of the work-group (``global``) or of the tile of C
+    (``local``). ACCUMULATE: sum in C itself or in a register. UNROLL: of the innermost loop; 1 forbids unrolling, 0 leaves
+    the factor to the compiler (``local``: unrolls it whole). For ``local``: DEPTH, the tiles' extent along k (0: BLOCK);
+    WPT rows of C a work-item computes; VECTOR columns it computes, in one vector; TRANSPOSE A beforehand, so that both
+    operands are read along rows; PADDING elements after each row of A's tile.
+    """
+
+    name = "matmul"
+    sizes: Mapping[str, str] = {"m": "rows of A and C", "n": "columns of B and C", "k": "columns of A and rows of B"}
+    operands = (Operand("a"), Operand("b"), Operand("c", "out"))
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """A is m x k, B k x n, C m x n."""
+        m, n, k = self._mnk(problem)
+        return {"a": (m, k), "b": (k, n), "c": (m, n)}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """All of the parameters; one that an algorithm does not use is fixed for it.
+
+        ``sequential`` is legal only where it ends soon: up to 2^30 multiplications on a CPU, 2^24 elsewhere.
+        """
+        wide = (1, 2, 4, 8) if problem.itemsize == 4 else (1, 2, 4)  # at most 32 bytes, which every compiler takes
+        return ParameterSpace(
+            {
+                "ALGORITHM": ("sequential", "global", "local"),
+                "BLOCK": (2, 4, 8, 16, 32, 64),
+                "DEPTH": (0, 2, 4, 8, 16, 32),
+                "WPT": (1, 2, 4, 8),
+                "VECTOR": wide,
+                "TRANSPOSE": (False, True),
+                "PADDING": (0, 1, 2),
+                "ACCUMULATE": ("register", "global"),
+                "UNROLL": (0, 1, 2, 4, 8, 16),
+            },
+            (
+                "ALGORITHM != 'sequential' or m * n * k <= (2 ** 30 if device_kind == 'cpu' else 2 ** 24)",
+                "ALGORITHM == 'global' or ALGORITHM == 'local' or BLOCK == 2",
+                "ALGORITHM == 'local' or DEPTH == 0",
+                "ALGORITHM == 'local' or WPT == 1",
+                "ALGORITHM == 'local' or VECTOR == 1",
+                "ALGORITHM == 'local' or not TRANSPOSE",
+                "ALGORITHM == 'local' or PADDING == 0",
+                "ALGORITHM != 'local' or ACCUMULATE == 'register'",
+                "DEPTH != BLOCK",
+                "BLOCK <= 32 or DEPTH != 0",
+                "ALGORITHM != 'local' or UNROLL < (DEPTH or BLOCK)",
+                "BLOCK % WPT == 0 and BLOCK % VECTOR == 0 and (DEPTH or BLOCK) % VECTOR == 0",
+                "(BLOCK // WPT) * (BLOCK // VECTOR) <= max_work_group_size",
+                "not TRANSPOSE or max_work_group_size >= 256",
+                "itemsize * (DEPTH or BLOCK) * 2 * BLOCK + itemsize * PADDING * BLOCK <= min(local_memory, 49152)",
+            ),
+            {**problem.facts(), **device.facts()},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """Tiles with 8 rows of one vector per work-item, as wide as a CPU's registers or a GPU's loads; else one element each."""
+        if device.max_work_group_size < 256 or device.local_memory < 49152:
+            return {**BASE, "ALGORITHM": "global", "BLOCK": 2}
+        wide = 8 if device.kind == "cpu" and problem.itemsize == 4 else 4
+        return {**BASE, "BLOCK": 64, "DEPTH": 16, "WPT": 8, "VECTOR": wide}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch, and before it the transposing one where the configuration asks for it; none for an empty C."""
+        if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
+            return Plan(())
+        if config["ALGORITHM"] != "local":
+            return Plan((_naive(problem, config, self._index(problem)),))
+        return self._tiled(problem, config)
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """A and B uniform in [-0.5, 0.5)."""
+        shapes = self.shapes(problem)
+        memory = {name: operands.random(rng, problem.layout[name], shapes[name], problem.dtype) for name in ("a", "b")}
+        return Inputs({**memory, "c": operands.storage(problem.layout["c"], shapes["c"], problem.dtype)})
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """A B, and |A| |B| as the scale; with ``sample`` on some rows and columns."""
+        shapes, layout = self.shapes(problem), problem.layout
+        a, b = (operands.view(inputs.operands[name], layout[name], shapes[name]) for name in ("a", "b"))
+        if sample is None or problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
+            values, scale = _product(a, b)
+            return {"c": operands.whole(inputs.operands["c"], layout["c"], values, scale)}
+        rows, columns = operands.lines(sample, problem.sizes["m"], 64), operands.lines(sample, problem.sizes["n"], 64)
+        values, scale = _product(a[rows], b[:, columns])
+        places = operands.places(layout["c"], rows[:, None], columns[None, :])
+        return {"c": Expected(values.ravel(), scale.ravel(), places.ravel())}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """gamma_k, whatever the order of the sum; twice for float64, whose reference errs as well.
+
+        |C - fl(C)| <= gamma_k |A| |B|: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., equation 3.13.
+        """
+        return operands.gamma(max(problem.sizes["k"], 1), problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+
+    def flops(self, problem: Problem) -> float:
+        """2 m n k: a multiplication and an addition for each term."""
+        return 2.0 * math.prod(self._mnk(problem))
+
+    def traffic(self, problem: Problem) -> float:
+        """A and B read once, C written once."""
+        return float(problem.itemsize * sum(math.prod(shape) for shape in self.shapes(problem).values()))
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """One element; less than a block; more than one with rows that nothing aligns; an empty sum; wide aligned rows."""
+        packed = [self.problem(dict(zip("mnk", mnk, strict=True)), problem.dtype) for mnk in ((1, 1, 1), (5, 3, 7), (37, 19, 0))]
+        return [*packed, self._padded(problem, (67, 41, 73), 3, 5), self._padded(problem, (70, 68, 36), 4, 0)]
+
+    def _padded(self, problem: Problem, mnk: Sequence[int], pad: int, offset: int) -> Problem:
+        bare = self.problem(dict(zip("mnk", mnk, strict=True)), problem.dtype)
+        layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
+        return self.problem(bare.sizes, problem.dtype, layout=layout)
+
+    @staticmethod
+    def _mnk(problem: Problem) -> tuple[int, int, int]:
+        return problem.sizes["m"], problem.sizes["n"], problem.sizes["k"]
+
+    def _index(self, problem: Problem) -> str:
+        """The narrowest integer type that holds every place in the operands; raises ArgumentError where rows are not contiguous."""
+        for name, layout in problem.layout.items():
+            if layout.strides[1] != 1:
+                raise ArgumentError(f"matmul takes row-major operands, and the elements of a row of {name!r} lie {layout.strides[1]} apart")
+        extents = (problem.layout[name].extent(shape) for name, shape in self.shapes(problem).items())
+        return "int" if max(extents) < 2**31 - 2**16 else "long"
+
+    def _tiled(self, problem: Problem, config: Config) -> Plan:
+        m, n, k = self._mnk(problem)
+        index, layout = self._index(problem), problem.layout
+        block, transpose = int(config["BLOCK"]), bool(config["TRANSPOSE"])
+        operand_a = Layout((m, 1)) if transpose else layout["a"]
+        width = min(x.vector_width(problem.itemsize) for x in (operand_a, layout["b"], layout["c"]))
+        defines: dict[str, Value] = {
+            **_types(problem, index),
+            **{name: config[name] for name in ("BLOCK", "WPT", "VECTOR", "PADDING")},
+            "DEPTH": config["DEPTH"] or block,
+            "ALIGNED": width >= int(config["VECTOR"]),
+        }
+        values = {"real": defines["REAL"], "vector": int(config["VECTOR"]), "transpose": transpose, "unroll": _unroll(config)}
+        source = load(__file__, "tiles.cl", defines, **values)
+        local: Size3 = (block // int(config["VECTOR"]), block // int(config["WPT"]), 1)
+        left = _operand("transposed", operand_a, index, "temporary") if transpose else _operand("a", operand_a, index, "in")
+        arguments = (*_scalars(m=m, n=n, k=k), *left, *_bc(problem, index))
+        product = Launch(source, "matmul_local", _covering(n, m, block, local), local, arguments)
+        if not transpose or k == 0:
+            return Plan((product,), _workspace(problem) if transpose else ())
+        edge = _TRANSPOSE_TILE
+        target = Arg("transposed", role="temporary")
+        arguments = (*_scalars(m=m, k=k), *_operand("a", layout["a"], index, "in"), target)
+        turn = Launch(source, "matmul_transpose", _covering(k, m, edge, (edge, edge, 1)), (edge, edge, 1), arguments)
+        return Plan((turn, product), _workspace(problem))
+
+
+def sequential(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
+    """A B by three loops of plain Python, one multiplication after another: the bottom line that every speed-up is against.
+
+    ``a`` (m x k) and ``b`` (k x n) of one type; some 10^6 multiplications a second, so for small sizes only. Raises
+    ArgumentError if they do not fit.
+
+    >>> sequential(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+    array([[11.]])
+    """
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise ArgumentError(
+            f"cannot multiply arrays of shapes {a.shape} and {b.shape}: the columns of the first are the rows of the second"
+        )
+    rows, columns = a.tolist(), b.T.tolist()
+    c = [[0.0] * len(columns) for _ in rows]
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            total = 0.0
+            for x, y in zip(row, column, strict=True):
+                total += x * y
+            c[i][j] = total
+    return np.array(c, np.result_type(a, b)).reshape(a.shape[0], b.shape[1])
+
+
+def _naive(problem: Problem, config: Config, index: str) -> Launch:
+    m, n, k = problem.sizes["m"], problem.sizes["n"], problem.sizes["k"]
+    algorithm, block = str(config["ALGORITHM"]), int(config["BLOCK"])
+    defines = {**_types(problem, index), "BLOCK": block, "ACCUMULATE_IN_C": config["ACCUMULATE"] == "global"}
+    source: Source = load(__file__, "naive.cl", defines, algorithm=algorithm, unroll=_unroll(config))
+    local: Size3 = (1, 1, 1) if algorithm == "sequential" else (block, block, 1)
+    everything: Size3 = (1, 1, 1) if algorithm == "sequential" else _covering(n, m, block, local)
+    arguments = (*_scalars(m=m, n=n, k=k), *_operand("a", problem.layout["a"], index, "in"), *_bc(problem, index))
+    return Launch(source, f"matmul_{algorithm}", everything, local, arguments)
+
+
+def _types(problem: Problem, index: str) -> dict[str, Value]:
+    real = "float" if problem.dtype == "float32" else "double"
+    return {"REAL": real, "INDEX": index, **({"DOUBLE": True} if real == "double" else {})}
+
+
+def _unroll(config: Config) -> str:
+    """What follows ``#pragma unroll``: not a macro, which some preprocessors leave alone there."""
+    return f" {config['UNROLL']}" if config["UNROLL"] else ""
+
+
+def _covering(columns: int, rows: int, block: int, local: Size3) -> Size3:
+    """Work-items of the groups of ``local`` that cover rows x columns in square blocks."""
+    return (-(-columns // block) * local[0], min(-(-rows // block), _MAX_GROUPS) * local[1], 1)
+
+
+def _scalars(**sizes: int) -> tuple[Arg, ...]:
+    return tuple(Arg(name, "scalar", dtype="int32", value=value) for name, value in sizes.items())
+
+
+def _operand(name: str, layout: Layout, index: str, role: Role) -> tuple[Arg, Arg, Arg]:
+    """A buffer, its offset and its leading dimension."""
+    kind = "int32" if index == "int" else "int64"
+    offset = Arg(f"{name}_offset", "scalar", dtype=kind, value=layout.offset)
+    return Arg(name, role=role), offset, Arg(f"{name}_ld", "scalar", dtype=kind, value=layout.strides[0])
+
+
+def _bc(problem: Problem, index: str) -> tuple[Arg, ...]:
+    return (*_operand("b", problem.layout["b"], index, "in"), *_operand("c", problem.layout["c"], index, "out"))
+
+
+def _workspace(problem: Problem) -> tuple[Temporary, ...]:
+    return (Temporary("transposed", max(problem.sizes["m"] * problem.sizes["k"], 1) * problem.itemsize),)
+
+
+def _product(a: NDArray[np.generic], b: NDArray[np.generic]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    return left @ right, np.abs(left) @ np.abs(right)
+
+
+workload = Matmul()

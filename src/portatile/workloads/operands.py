@@ -1,0 +1,86 @@
+"""Operands in memory: views by Layout, random storage whose padding is NaN, expected memory, rounding bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from portatile.errors import ArgumentError
+from portatile.records import Layout
+from portatile.workload import Expected, packed_layout
+
+
+def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[Any]:
+    """The operand of ``shape`` inside its one-dimensional ``memory``; writing to the view writes to the memory.
+
+    Raises ArgumentError if the memory is too short for the layout.
+    """
+    shape = tuple(shape)
+    if 0 in shape:
+        return np.empty(shape, memory.dtype)
+    need = layout.extent(shape)
+    if memory.ndim != 1 or memory.size < need:
+        raise ArgumentError(f"an operand of shape {shape} needs {need} elements of memory, got an array of shape {memory.shape}")
+    return as_strided(memory[layout.offset :], shape, tuple(s * memory.itemsize for s in layout.strides))
+
+
+def storage(layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
+    """Memory that just holds an operand, at least one element long; every element is NaN."""
+    return np.full(max(layout.extent(tuple(shape)), 1), np.nan, np.dtype(dtype))
+
+
+def random(rng: np.random.Generator, layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
+    """Memory of an operand with values uniform in [-0.5, 0.5); what the layout does not reach is NaN."""
+    memory = storage(layout, shape, dtype)
+    if 0 not in tuple(shape):
+        kind = np.float32 if dtype == "float32" else np.float64
+        view(memory, layout, shape)[...] = rng.random(tuple(shape), dtype=kind) - kind(0.5)
+    return memory
+
+
+def padded(shape: Sequence[int], pad: int = 0, offset: int = 0, alignment: int = 128) -> Layout:
+    """A row-major layout with ``pad`` unused elements after each row, ``offset`` elements into the memory."""
+    shape = tuple(shape)
+    strides = packed_layout((*shape[:-1], shape[-1] + pad)).strides
+    return Layout(strides, offset, alignment)
+
+
+def places(layout: Layout, *coordinates: NDArray[Any]) -> NDArray[np.int64]:
+    """Where in the memory the elements at ``coordinates`` (one array per axis, broadcast) lie."""
+    index: NDArray[np.int64] = np.asarray(layout.offset, np.int64)
+    for axis, stride in zip(coordinates, layout.strides, strict=True):
+        index = index + np.asarray(axis, np.int64) * stride
+    return index
+
+
+def lines(rng: np.random.Generator, length: int, count: int) -> NDArray[np.int64]:
+    """At most ``count`` different places below ``length``, in order, the first and the last among them."""
+    if length <= count:
+        return np.arange(length, dtype=np.int64)
+    chosen = rng.choice(length, count, replace=False)
+    chosen[:2] = 0, length - 1
+    return np.unique(chosen).astype(np.int64)
+
+
+def whole(memory: NDArray[Any], layout: Layout, values: NDArray[Any], scale: NDArray[Any]) -> Expected:
+    """An output that is checked everywhere: ``values`` at the operand's places, the padding of ``memory`` unchanged."""
+    expected, magnitude = memory.astype(np.float64), np.zeros(memory.size, np.float64)
+    if values.size:
+        view(expected, layout, values.shape)[...] = values
+        view(magnitude, layout, values.shape)[...] = scale
+    return Expected(expected, magnitude)
+
+
+def unit_roundoff(dtype: str) -> float:
+    """Half the distance from 1 to the next number of ``dtype``."""
+    return float(np.finfo(dtype).eps) / 2
+
+
+def gamma(n: float, dtype: str) -> float:
+    """gamma_n = n u / (1 - n u) of Higham, Accuracy and Stability of Numerical Algorithms, lemma 3.1; infinite if n u >= 1."""
+    product = n * unit_roundoff(dtype)
+    return product / (1 - product) if product < 1 else float("inf")

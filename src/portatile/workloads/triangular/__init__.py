@@ -1,0 +1,118 @@
+"""TRSM: op(A) X = alpha B or X op(A) = alpha B for a triangular A, as inverses or substitution on the diagonal and GEMM beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from portatile.records import Config, DeviceInfo, Plan, Problem, Value
+from portatile.space import ParameterSpace
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+from portatile.workloads.triangular import reference, steps
+
+
+class Triangular(Workload):
+    """X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
+
+    ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is
+    not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities or NaN, as in BLAS.
+
+    Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast) or ``substitute``
+    (solved by substitution: as accurate as BLAS). NB: order of these blocks. IB: order of the blocks that substitution
+    inverts before they are joined to NB, or the unknowns that it keeps in registers. WGS: work-group. PANEL (``invert``):
+    columns that a work-group joins at a time.
+    """
+
+    name = "triangular"
+    sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
+    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T"), "diag": ("N", "U")}
+    operands = (Operand("a"), Operand("b", "inout"))
+    scalars: Mapping[str, float] = {"alpha": 1.0}
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """A is square, of the order that the side asks for; B is m x n."""
+        order = steps.order(problem)
+        return {"a": (order, order), "b": (problem.sizes["m"], problem.sizes["n"])}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """Blocks of at most twice the order; what ``substitute`` does not use is fixed for it."""
+        return ParameterSpace(
+            {
+                "METHOD": ("invert", "substitute"),
+                "NB": (16, 32, 64, 128, 256, 512),
+                "IB": (4, 8, 16, 32),
+                "WGS": (32, 64, 128, 256),
+                "PANEL": (8, 16, 32),
+            },
+            (
+                "NB == 16 or NB < 2 * order",
+                "IB <= NB",
+                "WGS <= max_work_group_size",
+                "METHOD == 'invert' or PANEL == 8",
+                "METHOD == 'substitute' or IB > 4",
+                "METHOD == 'substitute' or NB > IB or PANEL == 8",
+                "PANEL <= max(IB, 8)",
+                "METHOD == 'substitute' or itemsize * NB // 2 * PANEL <= min(local_memory, 49152)",
+                "METHOD == 'substitute' or itemsize * 2 * IB * (IB + 1) <= min(local_memory, 49152)",
+            ),
+            {**problem.facts(), **device.facts(), "order": steps.order(problem)},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """Up to order 128 substitution, which is one launch; above it inverses of that order, little less accurate and faster."""
+        order, gpu = steps.order(problem), device.kind == "gpu"
+        if order <= 128:
+            return {
+                "METHOD": "substitute",
+                "NB": max(16, 1 << max(order - 1, 0).bit_length()),
+                "IB": 8,
+                "WGS": _group(device, 64),
+                "PANEL": 8,
+            }
+        return {"METHOD": "invert", "NB": 128, "IB": 16, "WGS": _group(device, 256 if gpu else 64), "PANEL": 16}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """The blocks on the diagonal in order, with products of growing size between them; no step for an empty B."""
+        return steps.plan(problem, config)
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """A well-conditioned A whose other parts are NaN, a random B; see ``reference.inputs``."""
+        return reference.inputs(problem, self.shapes(problem), rng)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """X by substitution in float64; with ``sample``, some of its columns (side L) or rows (side R)."""
+        return {"b": reference.solution(problem, self.shapes(problem), inputs, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """The rounding of the substitution, and for inverses that of the inverses; see ``reference.bound``."""
+        return reference.bound(problem, str(config["METHOD"]), int(config["NB"]))
+
+    def flops(self, problem: Problem) -> float:
+        """n m^2 (side L) or m n^2 (side R), the BLAS's convention."""
+        return float(problem.sizes["m"] * problem.sizes["n"] * steps.order(problem))
+
+    def traffic(self, problem: Problem) -> float:
+        """The triangle of A read once, B read and written once."""
+        order = steps.order(problem)
+        return float(problem.itemsize * (order * (order + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"]))
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """One element; orders below, between and above the blocks, with padded rows and offsets."""
+        right = problem.options["side"] == "R"
+        found = []
+        for order, count, pad, offset in ((1, 1, 0, 0), (7, 5, 0, 0), (45, 37, 3, 5), (77, 20, 0, 0), (299, 13, 1, 2)):
+            sizes = {"m": count, "n": order} if right else {"m": order, "n": count}
+            bare = self.problem(sizes, problem.dtype, problem.options)
+            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
+            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
+        return found
+
+
+def _group(device: DeviceInfo, wanted: int) -> int:
+    """The largest work-group of the space up to ``wanted`` that the device takes."""
+    return next((size for size in (256, 128, 64) if size <= min(wanted, device.max_work_group_size)), 32)
+
+
+workload = Triangular()

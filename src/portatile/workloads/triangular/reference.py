@@ -1,0 +1,108 @@
+"""What TRSM is given and must return: well-conditioned triangles, float64 substitution, and the bound of its rounding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.records import Problem
+from portatile.workload import Expected, Inputs
+from portatile.workloads import operands
+from portatile.workloads.triangular.steps import forward, order
+
+_ALPHAS = (1.0, 0.7, -1.25)
+_SMALL = 2**22  # B of more elements are timed, and take alpha = 1
+_SAMPLE = 16  # right-hand sides of a sampled reference
+_ROWS = 128  # equations that the reference solves between two products
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs:
+    """A with a diagonal between 1 and 2 in magnitude and rows that sum to about 1 beside it; B uniform in [-0.5, 0.5).
+
+    The solution then stays of B's size at any order, as for the factors of diagonally dominant matrices. Everything
+    that must not be read is NaN: the other triangle, and the diagonal with ``diag="U"``.
+    """
+    layout, n = problem.layout, order(problem)
+    memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("a", "b")}
+    a = operands.view(memory["a"], layout["a"], shapes["a"])
+    a *= a.dtype.type(4 / max(n, 1))
+    other = np.triu_indices(n, 1) if problem.options["uplo"] == "L" else np.tril_indices(n, -1)
+    a[other] = np.nan
+    diagonal = rng.choice([-1.0, 1.0], n) * (1 + rng.random(n))
+    np.fill_diagonal(a, np.nan if problem.options["diag"] == "U" else diagonal)
+    alpha = _ALPHAS[int(rng.integers(len(_ALPHAS)))] if math.prod(shapes["b"]) <= _SMALL else 1.0
+    return Inputs(memory, {"alpha": alpha})
+
+
+def solution(problem: Problem, shapes: Shapes, given: Inputs, sample: np.random.Generator | None) -> Expected:
+    """X and the scale of its rounding errors, see ``bound``; with ``sample``, of some right-hand sides."""
+    layout = problem.layout["b"]
+    alpha = float(np.dtype(problem.dtype).type(given.scalars.get("alpha", 1.0)))
+    left = problem.options["side"] == "L"
+    b = operands.view(given.operands["b"], layout, shapes["b"])
+    chosen = np.arange(b.shape[left]) if sample is None or 0 in b.shape else operands.lines(sample, b.shape[left], _SAMPLE)
+    equations = (b if left else b.T)[:, chosen]  # one column for each right-hand side
+    if alpha == 0:
+        values = scale = np.zeros(equations.shape)
+    else:
+        lower = _lower(problem, operands.view(given.operands["a"], problem.layout["a"], shapes["a"]))
+        turn = slice(None) if forward(problem) else slice(None, None, -1)
+        values, scale = (x[turn] for x in _substitute(lower, alpha * equations[turn].astype(np.float64), problem.options["diag"] == "U"))
+    if not left:
+        values, scale = values.T, scale.T
+    if sample is None:
+        return operands.whole(given.operands["b"], layout, values, scale)
+    everything = np.arange(values.shape[0 if left else 1])
+    rows, columns = (everything, chosen) if left else (chosen, everything)
+    places = operands.places(layout, rows[:, None], columns[None, :])
+    return Expected(values.ravel(), scale.ravel(), places.ravel())
+
+
+def bound(problem: Problem, method: str, nb: int) -> float:
+    """How much of the scale M M |X|, with M = K(L)^-1 |L| >= |L^-1| |L| and K(L) the comparison matrix of L, rounding explains.
+
+    Substitution in any order, products included, solves (L + D) X = alpha B with |D| <= gamma_n |L| for order n (Higham,
+    Accuracy and Stability of Numerical Algorithms, 2nd ed., theorem 8.5), so |error| <= gamma_n |L^-1| |L| |X| to first
+    order. n grows by the roundings of the parts that a product may split its sum into. Inverses of NB x NB blocks, each
+    with an error of at most c gamma_NB |Y| |L| |Y| (sections 14.2.1 and 14.2.2, c = 2 for each doubling), add c gamma_NB
+    |L| |L^-1| |L| |X| to the residual. The factor 2 covers higher orders and, for float64, the reference's own error.
+    """
+    n = order(problem)
+    levels = 1 + math.ceil(math.log2(max(n / nb, 1)))
+    total = operands.gamma(n + 4 + 32 * levels, problem.dtype)
+    if method == "invert":
+        total += 2 * (1 + math.log2(nb)) * operands.gamma(min(nb, n) + 32, problem.dtype)
+    return 2 * total
+
+
+def _lower(problem: Problem, a: NDArray[np.generic]) -> NDArray[np.generic]:
+    """A view of A in which the system is L X = B with L lower triangular."""
+    across = (problem.options["side"] == "L") == (problem.options["trans"] == "N")
+    turned = a if across else a.T
+    return turned if forward(problem) else turned[::-1, ::-1]
+
+
+def _substitute(lower: NDArray[np.generic], right: NDArray[np.float64], unit: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """X of L X = ``right`` and M M |X|; reads L's lower triangle only, without the diagonal if ``unit``."""
+    n, count = right.shape
+    x, once, twice = np.zeros((n, count)), np.zeros((n, count)), np.zeros((n, count))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for start in range(0, n, _ROWS):
+            stop = min(start + _ROWS, n)
+            rows = lower[start:stop, :stop].astype(np.float64)
+            rows[:, start:] = np.tril(rows[:, start:], -1)
+            size, diagonal = np.abs(rows), np.ones(stop - start) if unit else np.diagonal(lower)[start:stop].astype(np.float64)
+            explained = rows[:, :start] @ x[:start]
+            behind = [size[:, :start] @ known[:start] for known in (np.abs(x), once, twice)]
+            for i, row in enumerate(range(start, stop)):
+                here, line, pivot = slice(start, row), size[i, start : start + i], abs(diagonal[i])
+                x[row] = (right[row] - explained[i] - rows[i, start : start + i] @ x[here]) / diagonal[i]
+                through_x = behind[0][i] + line @ np.abs(x[here])
+                through_once, through_twice = behind[1][i] + line @ once[here], behind[2][i] + line @ twice[here]
+                once[row] = (through_x + pivot * np.abs(x[row]) + through_once) / pivot
+                twice[row] = (through_once + pivot * once[row] + through_twice) / pivot
+    return x, twice

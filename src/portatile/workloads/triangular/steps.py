@@ -1,0 +1,235 @@
+"""From a configuration to the steps of TRSM: the blocks on the diagonal one after another, and the products between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Call, Config, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
+from portatile.template import load
+from portatile.workloads import get
+
+_MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
+
+
+def order(problem: Problem) -> int:
+    """The order of A."""
+    return problem.sizes["m"] if problem.options["side"] == "L" else problem.sizes["n"]
+
+
+def forward(problem: Problem) -> bool:
+    """Whether the first unknowns are solved first: the lower triangle from the left, the upper one from the right."""
+    lower = (problem.options["uplo"] == "L") != (problem.options["trans"] == "T")
+    return lower == (problem.options["side"] == "L")
+
+
+def plan(problem: Problem, config: Config) -> Plan:
+    """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
+    for name, layout in problem.layout.items():
+        if layout.strides[1] != 1:
+            raise ArgumentError(f"triangular: the elements of a row of operand {name} lie {layout.strides[1]} apart; copy or transpose it")
+    if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
+        return Plan(())
+    kind = _Inverses if config["METHOD"] == "invert" else _Substitution
+    return kind(problem, config).plan()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Unknowns ``start`` to ``start + size`` of the system."""
+
+    start: int
+    size: int
+
+
+class _Recursion:
+    """Solve half of the unknowns, take what they explain off the other half in one product, solve that half.
+
+    The products are larger than those of a loop over blocks, for the same number of launches.
+    """
+
+    solution = ""  # the operand or temporary that holds what is solved
+
+    def __init__(self, problem: Problem, config: Config) -> None:
+        self.problem, self.config = problem, config
+        self.left = problem.options["side"] == "L"
+        self.trans = str(problem.options["trans"])
+        self.order, self.count = order(problem), problem.sizes["n" if self.left else "m"]
+        self.nb = int(config["NB"])
+        self.steps: list[Launch | Call] = []
+
+    def plan(self) -> Plan:
+        """All steps and the workspace."""
+        raise NotImplementedError
+
+    def leaf(self, block: _Block, first: bool) -> None:
+        """Append the steps that solve ``block``; its right-hand side is scaled by alpha if it is the ``first``."""
+        raise NotImplementedError
+
+    def solution_layout(self) -> Layout:
+        """Where the solution lies in its memory."""
+        raise NotImplementedError
+
+    def solve(self) -> None:
+        """Append the steps that solve for all unknowns."""
+        blocks = [_Block(start, min(self.nb, self.order - start)) for start in range(0, self.order, self.nb)]
+        self._solve(blocks if forward(self.problem) else blocks[::-1], True)
+
+    def _solve(self, blocks: list[_Block], first: bool) -> None:
+        if len(blocks) == 1:
+            self.leaf(blocks[0], first)
+            return
+        middle = (len(blocks) + 1) // 2
+        self._solve(blocks[:middle], first)
+        self._update(_together(blocks[:middle]), _together(blocks[middle:]), first)
+        self._solve(blocks[middle:], False)
+
+    def _update(self, known: _Block, rest: _Block, first: bool) -> None:
+        """rest of B = scale * rest of B - op(A)[rest, known] X[known], or the mirror image of it from the right."""
+        row, column = (rest, known) if self.left == (self.trans == "N") else (known, rest)
+        a = self.problem.layout["a"]
+        between = Layout(a.strides, a.offset + row.start * a.strides[0] + column.start, a.alignment)
+        solved = self.part(self.solution_layout(), known)
+        target = self.part(self.problem.layout["b"], rest)
+        self.product(("a", between), (self.solution, solved), ("b", target), rest.size, known.size, (-1.0, "alpha" if first else 1.0))
+
+    def part(self, layout: Layout, block: _Block) -> Layout:
+        """The unknowns of ``block`` in a matrix that is laid out like B."""
+        step = layout.strides[0] if self.left else 1
+        return Layout(layout.strides, layout.offset + block.start * step, layout.alignment)
+
+    def product(
+        self,
+        matrix: tuple[str, Layout],
+        known: tuple[str, Layout],
+        target: tuple[str, Layout],
+        size: int,
+        depth: int,
+        factors: tuple[float | str, float | str],
+    ) -> None:
+        """Append target = factors[0] op(matrix) known + factors[1] target, or known op(matrix) from the right."""
+        gemm = get("gemm")
+        operands: Mapping[str, tuple[str, Layout]]
+        if self.left:
+            sizes, operands, option = {"m": size, "n": self.count, "k": depth}, {"a": matrix, "b": known, "c": target}, "trans_a"
+        else:
+            sizes, operands, option = {"m": self.count, "n": size, "k": depth}, {"a": known, "b": matrix, "c": target}, "trans_b"
+        layouts = {name: layout for name, (_, layout) in operands.items()}
+        callee = gemm.problem(sizes, self.problem.dtype, {option: self.trans}, layouts)
+        names = {name: memory for name, (memory, _) in operands.items()}
+        self.steps.append(Call(callee, names, {"alpha": factors[0], "beta": factors[1]}))
+
+    def source(self, file: str, defines: Mapping[str, Value]) -> Source:
+        """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
+        types: dict[str, Value] = {"REAL": "float"} if self.problem.dtype == "float32" else {"REAL": "double", "DOUBLE": True}
+        return load(__file__, file, {**types, "UNIT": self.problem.options["diag"] == "U", **defines})
+
+    @property
+    def alpha(self) -> Arg:
+        """The caller's alpha."""
+        return Arg("alpha", "scalar", dtype=self.problem.dtype)
+
+    def matrix(self, name: str, role: Role) -> tuple[Arg, ...]:
+        """An operand, its offset and its leading dimension."""
+        layout = self.problem.layout[name]
+        return Arg(name, role=role), _long(f"{name}_offset", layout.offset), _long(f"ld{name}", layout.strides[0])
+
+
+class _Substitution(_Recursion):
+    """A block on the diagonal is solved in place by one launch."""
+
+    solution = "b"
+
+    def plan(self) -> Plan:
+        """Launches and products by turns; no workspace."""
+        defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
+        self.text = self.source("substitute.cl", defines)
+        self.solve()
+        return Plan(tuple(self.steps))
+
+    def solution_layout(self) -> Layout:
+        """B's own."""
+        return self.problem.layout["b"]
+
+    def leaf(self, block: _Block, first: bool) -> None:
+        """The block as a lower triangle: transposed by its strides, and read backwards where the last unknown comes first."""
+        a, b = self.problem.layout["a"], self.part(self.problem.layout["b"], block)
+        across = self.left == (self.trans == "N")  # whether the stored rows of A are the equations
+        a_row, a_column = (a.strides[0], 1) if across else (1, a.strides[0])
+        b_row, b_column = (b.strides[0], 1) if self.left else (1, b.strides[0])
+        a_offset, b_offset = a.offset + block.start * (a.strides[0] + 1), b.offset
+        if not forward(self.problem):
+            a_offset += (block.size - 1) * (a_row + a_column)
+            b_offset += (block.size - 1) * b_row
+            a_row, a_column, b_row = -a_row, -a_column, -b_row
+        arguments = (
+            *(_int(name, value) for name, value in (("order", block.size), ("count", self.count), ("scaled", int(first)))),
+            self.alpha,
+            Arg("a"),
+            *(_long(name, value) for name, value in (("a_offset", a_offset), ("a_row", a_row), ("a_column", a_column))),
+            Arg("b", role="inout"),
+            *(_long(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
+        )
+        group = int(self.config["WGS"])
+        size = (-(-self.count // group) * group, 1, 1)
+        self.steps.append(Launch(self.text, "triangular_substitute", size, (group, 1, 1), arguments))
+
+
+class _Inverses(_Recursion):
+    """All blocks on the diagonal are inverted first; then each is one product, out of place, and one launch writes X over B."""
+
+    solution = "solution"
+
+    def plan(self) -> Plan:
+        """Inversion, doubling, products, writing back."""
+        m, n, itemsize = self.problem.sizes["m"], self.problem.sizes["n"], self.problem.itemsize
+        self.ld = -(-n // 32) * 32  # so that products may read and write wide
+        defines = {name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")}
+        self.text = self.source("invert.cl", {**defines, "UPPER": self.problem.options["uplo"] == "U"})
+        self._invert()
+        self.solve()
+        group = int(self.config["WGS"])
+        solution = (Arg("solution", role="temporary"), _long("ldx", self.ld))
+        arguments = (_int("m", m), _int("n", n), self.alpha, *solution, *self.matrix("b", "inout"))
+        size = (-(-n // group) * group, min(m, _MAX_GROUPS), 1)
+        self.steps.append(Launch(self.text, "triangular_write", size, (group, 1, 1), arguments))
+        blocks = -(-self.order // self.nb)
+        inverses = Temporary("inverses", blocks * self.nb**2 * itemsize)
+        return Plan(tuple(self.steps), (inverses, Temporary("solution", m * self.ld * itemsize)))
+
+    def solution_layout(self) -> Layout:
+        """Row-major with rows that begin on a vector."""
+        return Layout((self.ld, 1))
+
+    def leaf(self, block: _Block, first: bool) -> None:
+        """X[block] = scale * op(inverse) B[block], or the mirror image from the right."""
+        inverse = Layout((self.nb, 1), block.start * self.nb)
+        known, target = self.part(self.problem.layout["b"], block), self.part(self.solution_layout(), block)
+        factors = ("alpha" if first else 1.0, 0.0)
+        self.product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, factors)
+
+    def _invert(self) -> None:
+        size, group, panel = int(self.config["IB"]), int(self.config["WGS"]), int(self.config["PANEL"])
+        rest = (self.alpha, *self.matrix("a", "in"), Arg("inverses", role="temporary"))
+        padded = -(-self.order // self.nb) * self.nb
+        self.steps.append(Launch(self.text, "triangular_invert", (padded, 1, 1), (size, 1, 1), (_int("order", self.order), *rest)))
+        while size < self.nb and size < self.order:
+            pairs = -(-(self.order - size) // (2 * size))
+            arguments = (_int("order", self.order), _int("half_size", size), *rest)
+            everything = (size // panel * group, pairs, 1)
+            self.steps.append(Launch(self.text, "triangular_join", everything, (group, 1, 1), arguments))
+            size *= 2
+
+
+def _together(blocks: list[_Block]) -> _Block:
+    """Neighbours, in rising or falling order, as one."""
+    return _Block(min(block.start for block in blocks), sum(block.size for block in blocks))
+
+
+def _int(name: str, value: int) -> Arg:
+    return Arg(name, "scalar", dtype="int32", value=value)
+
+
+def _long(name: str, value: int) -> Arg:
+    return Arg(name, "scalar", dtype="int64", value=value)

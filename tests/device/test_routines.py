@@ -1,0 +1,180 @@
+"""matmul, gemm and trsm on NumPy arrays: every device, every order and transpose, and every mistake a caller can make."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import portatile
+from portatile.device.base import Device
+from portatile.errors import ArgumentError, DeviceNotFoundError
+
+SEED = 20260
+EPS = {"float32": 2.0**-23, "float64": 2.0**-52}
+
+
+def values(shape: tuple[int, int], dtype: str, order: str = "C", seed: int = SEED) -> NDArray[np.generic]:
+    return np.asarray(np.random.default_rng(seed).uniform(-1, 1, shape), dtype, order=order)
+
+
+def check_product(got: NDArray, a: NDArray, b: NDArray, c: NDArray | float = 0.0, alpha: float = 1.0, beta: float = 0.0) -> None:
+    """|error| <= gamma_(k+3) (|alpha| |A| |B| + |beta| |C|), Higham, Accuracy and Stability, section 3.5."""
+    wide = [np.asarray(x, np.float64) for x in (a, b, c)]
+    expected = alpha * (wide[0] @ wide[1]) + (beta * wide[2] if beta else 0.0)
+    scale = abs(alpha) * (np.abs(wide[0]) @ np.abs(wide[1])) + (abs(beta) * np.abs(wide[2]) if beta else 0.0)
+    assert np.all(np.abs(got - expected) <= (a.shape[1] + 6) * EPS[str(a.dtype)] * scale + 1e-300)
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest, device: Device) -> str:
+    if request.param == "float64" and not device.info.fp64:
+        pytest.skip(f"{device.info.name} has no double precision")
+    return str(request.param)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (64, 64, 64), (127, 129, 131), (40, 3, 300)])
+def test_matmul(device: Device, dtype: str, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b = values((m, k), dtype), values((k, n), dtype, seed=1)
+    got = portatile.matmul(a, b, device=device.info.id)
+    assert got.shape == (m, n)
+    assert got.dtype == a.dtype
+    check_product(got, a, b)
+
+
+@pytest.mark.parametrize(("order_a", "order_b", "order_out"), list(itertools.product("CF", repeat=3)))
+def test_every_order_is_read_in_place(device: Device, order_a: str, order_b: str, order_out: str) -> None:
+    a, b = values((33, 17), "float32", order_a), values((17, 29), "float32", order_b, 1)
+    out = np.full((33, 29), np.nan, np.float32, order=order_out)  # type: ignore[call-overload]
+    assert portatile.matmul(a, b, out=out, device=device.info.id) is out
+    check_product(out, a, b)
+
+
+@pytest.mark.parametrize(
+    ("trans_a", "trans_b", "alpha", "beta"), [("N", "T", 1.5, 0.0), ("T", "N", -1.0, 0.5), ("C", "T", 2.0, 1.0), ("N", "N", 0.0, 3.0)]
+)
+def test_gemm(device: Device, dtype: str, trans_a: str, trans_b: str, alpha: float, beta: float) -> None:
+    m, n, k = 45, 31, 23
+    a = values((m, k) if trans_a == "N" else (k, m), dtype)
+    b = values((k, n) if trans_b == "N" else (n, k), dtype, seed=1)
+    c = values((m, n), dtype, seed=2)
+    before = c.copy()
+    got = portatile.gemm(a, b, c, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b, device=device.info.id)  # type: ignore[arg-type]
+    op_a, op_b = (a if trans_a == "N" else a.T), (b if trans_b == "N" else b.T)
+    check_product(got, op_a, op_b, c, alpha, beta)
+    assert np.array_equal(c, before)
+    assert portatile.gemm(op_a, op_b, c, alpha=alpha, beta=beta, out=c, device=device.info.id) is c
+    check_product(c, op_a, op_b, before, alpha, beta)
+
+
+def test_beta_zero_does_not_read_c_and_alpha_zero_neither_a_nor_b(device: Device) -> None:
+    a, b, c = values((9, 8), "float32"), values((8, 7), "float32"), np.full((9, 7), np.nan, np.float32)
+    portatile.gemm(a, b, c, beta=0.0, out=c, device=device.info.id)
+    check_product(c, a, b)
+    nans = np.full((9, 8), np.nan, np.float32)
+    got = portatile.gemm(nans, b, c, alpha=0.0, beta=2.0, device=device.info.id)
+    assert np.array_equal(got, 2 * c)
+
+
+def test_inner_dimension_zero_scales_c(device: Device) -> None:
+    c = values((5, 6), "float32")
+    got = portatile.gemm(np.empty((5, 0), np.float32), np.empty((0, 6), np.float32), c, beta=0.5, device=device.info.id)
+    assert np.array_equal(got, c * np.float32(0.5))
+    assert not portatile.matmul(np.empty((5, 0), np.float32), np.empty((0, 6), np.float32), device=device.info.id).any()
+    assert portatile.matmul(np.empty((0, 4), np.float32), np.empty((4, 6), np.float32), device=device.info.id).shape == (0, 6)
+
+
+def test_views_with_a_leading_dimension(device: Device) -> None:
+    big_a, big_b, big_out = values((50, 64), "float32"), values((40, 90), "float32"), np.full((60, 70), np.nan, np.float32)
+    a, b, out = big_a[3:40, 5:31], big_b[2:28, 7:50], big_out[4:41, 8:51]
+    portatile.matmul(a, b, out=out, device=device.info.id)
+    check_product(out, a, b)
+    untouched = np.ones(big_out.shape, bool)
+    untouched[4:41, 8:51] = False
+    assert np.isnan(big_out[untouched]).all()
+
+
+@pytest.mark.parametrize(("side", "uplo", "trans", "diag"), list(itertools.product("LR", "LU", "NT", "NU")))
+def test_trsm(device: Device, side: str, uplo: str, trans: str, diag: str) -> None:
+    m, n = 37, 21
+    order = m if side == "L" else n
+    a = (
+        values((order, order), "float64" if device.info.fp64 else "float32") / order
+        + np.eye(order, dtype=np.float64 if device.info.fp64 else np.float32) * 2
+    )
+    triangle = np.tril(a) if uplo == "L" else np.triu(a)
+    if diag == "U":
+        triangle = triangle - np.diag(np.diag(triangle)) + np.eye(order)
+        np.fill_diagonal(a, np.nan)
+    a[~(np.tril(np.ones_like(a)) if uplo == "L" else np.triu(np.ones_like(a))).astype(bool)] = np.nan
+    b = values((m, n), str(a.dtype), "F" if diag == "U" else "C", 1)
+    x = portatile.trsm(a, b, side=side, uplo=uplo, trans=trans, diag=diag, alpha=1.5, device=device.info.id)  # type: ignore[arg-type]
+    op = triangle.T if trans == "T" else triangle
+    residual = op @ x - 1.5 * b if side == "L" else x @ op - 1.5 * b
+    assert np.abs(residual).max() <= 50 * order * EPS[str(a.dtype)] * np.abs(op).max() * np.abs(x).max()
+
+
+def test_called_again_and_from_threads(device: Device) -> None:
+    a, b = values((48, 48), "float32"), values((48, 48), "float32", seed=1)
+    results: list[NDArray] = []
+    threads = [threading.Thread(target=lambda: results.append(portatile.matmul(a, b, device=device.info.id))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    for result in results:
+        check_product(result, a, b)
+
+
+F = np.float32
+SQUARE = np.ones((4, 4), F)
+
+
+def read_only() -> NDArray[np.float32]:
+    array = np.zeros((4, 4), F)
+    array.flags.writeable = False
+    return array
+
+
+def unaligned() -> NDArray[np.float32]:
+    return np.zeros(4 * 4 * 4 + 1, np.uint8)[1:].view(F).reshape(4, 4)
+
+
+MISTAKES = {
+    "shapes": (lambda: portatile.matmul(np.ones((2, 3), F), np.ones((4, 5), F)), "inner dimensions"),
+    "out shape": (lambda: portatile.matmul(SQUARE, SQUARE, out=np.empty((3, 4), F)), "must have shape"),
+    "dtypes differ": (lambda: portatile.matmul(SQUARE, SQUARE.astype("float64")), "convert one"),
+    "dtype": (lambda: portatile.matmul(SQUARE.astype("int32"), SQUARE.astype("int32")), "float32, float64"),
+    "complex": (lambda: portatile.matmul(SQUARE.astype("complex64"), SQUARE.astype("complex64")), "float32, float64"),
+    "byte order": (lambda: portatile.matmul(SQUARE.astype(">f4"), SQUARE), "byte order"),
+    "object": (lambda: portatile.matmul(SQUARE.astype(object), SQUARE), "objects"),
+    "list": (lambda: portatile.matmul([[1.0]], SQUARE), "NumPy array"),  # type: ignore[arg-type]
+    "vector": (lambda: portatile.matmul(np.ones(4, F), SQUARE), "two dimensions"),
+    "negative stride": (lambda: portatile.matmul(SQUARE[::-1], SQUARE), "ascontiguousarray"),
+    "zero stride": (lambda: portatile.matmul(np.broadcast_to(np.ones((1, 4), F), (4, 4)), SQUARE), "ascontiguousarray"),
+    "no contiguous dimension": (lambda: portatile.matmul(np.ones((8, 8), F)[::2, ::2], SQUARE), "ascontiguousarray"),
+    "unaligned": (lambda: portatile.matmul(unaligned(), SQUARE), "unaligned"),
+    "aliased output": (lambda: portatile.matmul(SQUARE, np.eye(4, dtype=F), out=SQUARE), "overlaps a"),
+    "read-only output": (lambda: portatile.matmul(SQUARE, SQUARE, out=read_only()), "read-only"),
+    "beta without c": (lambda: portatile.gemm(SQUARE, SQUARE, beta=1.0), "no c"),
+    "trans": (lambda: portatile.gemm(SQUARE, SQUARE, trans_a="X"), "trans_a"),  # type: ignore[arg-type]
+    "side": (lambda: portatile.trsm(SQUARE, SQUARE, side="left"), "side"),  # type: ignore[arg-type]
+    "not square": (lambda: portatile.trsm(np.ones((4, 3), F), SQUARE), "needs"),
+}
+
+
+@pytest.mark.parametrize("mistake", list(MISTAKES))
+def test_mistakes_are_explained(mistake: str) -> None:
+    call, message = MISTAKES[mistake]
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_unknown_device_lists_what_there_is() -> None:
+    with pytest.raises(DeviceNotFoundError, match="opencl:0:0"):
+        portatile.matmul(SQUARE, SQUARE, device="no such device")

@@ -1,0 +1,41 @@
+"""What importing costs, counted in what is imported: no binding, no console library, and so no device, before it is needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# numpy, msgspec and platformdirs are what `import portatile` may cost; whatever they load themselves is theirs.
+BASE = "import numpy, numpy.typing, numpy.random, msgspec, msgspec.json, msgspec.msgpack, platformdirs, platformdirs.unix"
+
+
+def modules_after(statement: str) -> set[str]:
+    """Top-level names of what a fresh interpreter has loaded after ``statement``."""
+    code = f"{statement}\nimport sys, json\nsys.__stdout__.write(json.dumps(sorted({{name.split('.')[0] for name in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(done.stdout[done.stdout.rindex("[") :]))
+
+
+@pytest.fixture(scope="module")
+def base() -> set[str]:
+    return modules_after(BASE)
+
+
+def third_party(names: set[str]) -> set[str]:
+    return {name for name in names if name not in sys.stdlib_module_names and not name.startswith("_")}
+
+
+def test_importing_portatile_loads_no_binding(base: set[str]) -> None:
+    assert third_party(modules_after("import portatile") - base) == {"portatile"}
+
+
+def test_help_loads_no_command(base: set[str]) -> None:
+    run = "import io, sys; sys.stdout = io.StringIO()\nfrom portatile.cli import main\nmain(['--help'])"
+    assert third_party(modules_after(run) - base) <= {"portatile", "click"}
+
+
+def test_the_check_sees_a_binding(base: set[str]) -> None:
+    assert "click" in third_party(modules_after("import portatile, click") - base)

@@ -1,0 +1,136 @@
+"""The layers of the house: every file imports only from rooms above its own, and optional bindings only where they belong."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "portatile"
+
+# docs/architecture.md draws this. A room is a file or a folder directly under portatile; it imports from the lines above
+# its own, and within its own folder.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("settings", "records"),
+    ("space",),
+    ("workload", "template", "cache", "dialect", "device", "strategies"),
+    ("program", "store", "workloads", "formats", "analysis", "model", "verify"),
+    ("execute", "select"),
+    ("tuning", "routines"),
+    ("api", "kernel", "fleet", "studies", "reports"),
+    ("cli",),
+)
+DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
+
+# What a plain installation may lack, or what must not be loaded by accident, and the files that may name it.
+BINDINGS: dict[str, tuple[str, ...]] = {
+    "pyopencl": ("device/opencl",),
+    "cuda": ("device/cuda",),
+    "pcpp": ("dialect/",),
+    "torch": (),
+    "cupy": (),
+    "scipy": (),
+    "matplotlib": ("reports/",),
+    "distributed": ("fleet/",),
+    "dask": ("fleet/",),
+    "mpi4py": ("fleet/",),
+    "sklearn": ("strategies/",),
+    "click": ("cli/",),
+    "rich": ("cli/",),
+}
+
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def imported(text: str, package: str) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything that ``text``, a file of ``package``, imports anywhere."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent, base]) if base else ".".join(parent)
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def room_of(dotted: str) -> str | None:
+    """The room that ``portatile.room...`` names; None for the package's own public face or another package."""
+    parts = dotted.split(".")
+    return parts[1] if parts[0] == "portatile" and len(parts) > 1 else None
+
+
+def package_of(path: Path) -> str:
+    return ".".join(("portatile", *path.relative_to(PACKAGE).parent.parts))
+
+
+def upward(text: str, room: str, package: str) -> list[str]:
+    """What ``text``, a file of ``room``, imports from its own layer or from below."""
+    wrong = []
+    for line, name in imported(text, package):
+        target = room_of(name)
+        if target is None:
+            if name.split(".")[0] == "portatile":
+                wrong.append(f"line {line}: imports the public face")
+        elif target not in DEPTH:
+            wrong.append(f"line {line}: portatile.{target} stands in no layer")
+        elif target != room and DEPTH[target] >= DEPTH[room]:
+            wrong.append(f"line {line}: {room} (layer {DEPTH[room]}) imports {target} (layer {DEPTH[target]})")
+    return wrong
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+INSIDE = [path for path in FILES if name_of(path) not in ("__init__.py", "__main__.py")]
+
+
+def test_every_room_stands_in_a_layer() -> None:
+    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
+    assert rooms - set(DEPTH) == set(), "give the room a layer here and in docs/architecture.md"
+
+
+@pytest.mark.parametrize("path", INSIDE, ids=name_of)
+def test_imports_go_down(path: Path) -> None:
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert upward(path.read_text(), room, package_of(path)) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_bindings_stay_in_their_files(path: Path) -> None:
+    strays = [
+        f"line {line}: {name}"
+        for line, name in imported(path.read_text(), package_of(path))
+        if name.split(".")[0] in BINDINGS and not name_of(path).startswith(BINDINGS[name.split(".")[0]] or ("nowhere",))
+    ]
+    assert strays == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_opens_by_saying_what_it_is(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+    assert len(docstring.split()) >= 3, "the file does not open with a sentence that says which idea it is"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("from portatile import tuning", "records (layer 1) imports tuning (layer 6)"),
+        ("def f():\n    import portatile.space", "records (layer 1) imports space (layer 2)"),
+        ("from . import settings", "records (layer 1) imports settings (layer 1)"),
+        ("import portatile", "imports the public face"),
+        ("from portatile.nowhere import x", "stands in no layer"),
+    ],
+)
+def test_the_check_sees_what_is_wrong(text: str, complaint: str) -> None:
+    (found,) = upward(text, "records", "portatile")
+    assert complaint in found
+
+
+def test_the_check_lets_pass_what_is_right() -> None:
+    assert upward("import math\nfrom portatile.errors import ArgumentError\nfrom .errors import X", "records", "portatile") == []

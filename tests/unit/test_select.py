@@ -1,0 +1,117 @@
+"""The fall-back order of select: this problem here, a near problem here, a near device, the default; and only what is legal."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Trial
+from portatile.select import choose
+from portatile.space import ParameterSpace
+from portatile.workload import Expected, Inputs, Operand, Workload
+
+HERE = DeviceInfo(
+    id="opencl:0:0",
+    backend="opencl",
+    name="Chip A",
+    vendor="Maker",
+    platform="Platform",
+    kind="gpu",
+    architecture="a1",
+    driver="1",
+    compiler="1",
+    compute_units=8,
+    local_memory=32768,
+    global_memory=2**30,
+    max_allocation=2**28,
+    max_work_group_size=256,
+    max_work_item_sizes=(256, 256, 64),
+    fp64=True,
+    fp16=False,
+    images=True,
+    image_2d_max=(8192, 8192),
+    unified_memory=False,
+    chip="0",
+)
+
+
+class Scale(Workload):
+    """y = 2 x, as far as select is concerned."""
+
+    name = "scale"
+    sizes = {"n": "elements"}
+    operands = (Operand("x"), Operand("y", "out"))
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        return {"x": (problem.sizes["n"],), "y": (problem.sizes["n"],)}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        return ParameterSpace({"W": (1, 2, 4, 8)}, [lambda W, n: n % W == 0], {**problem.facts(), **device.facts()})
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        return {"W": 1}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        return Plan(())
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        return Inputs({})
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        return {}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        return 0.0
+
+    def flops(self, problem: Problem) -> float:
+        return problem.sizes["n"]
+
+    def traffic(self, problem: Problem) -> float:
+        return 2.0 * problem.sizes["n"] * problem.itemsize
+
+
+SCALE = Scale()
+
+
+def trial(n: int, width: int, device: DeviceInfo = HERE, seconds: float = 1.0) -> Trial:
+    return Trial(SCALE.problem({"n": n}), {"W": width}, device, "hash", "ok", (seconds,))
+
+
+def pick(n: int, *trials: Trial) -> tuple[str, object]:
+    choice = choose(SCALE, SCALE.problem({"n": n}), HERE, trials)
+    return choice.reason, choice.config["W"]
+
+
+def test_this_problem_on_this_device_comes_first() -> None:
+    assert pick(64, trial(64, 4), trial(128, 8), trial(64, 2, replace(HERE, name="Chip B"))) == ("tuned", 4)
+
+
+def test_of_equal_trials_the_faster() -> None:
+    assert pick(64, trial(64, 4, seconds=2.0), trial(64, 2, seconds=1.0)) == ("tuned", 2)
+
+
+def test_nearest_problem_of_this_device() -> None:
+    assert pick(64, trial(512, 8), trial(128, 4), trial(64, 2, replace(HERE, name="Chip B"))) == ("near problem", 4)
+
+
+def test_nearest_device_by_architecture_then_vendor() -> None:
+    same_architecture = replace(HERE, name="Chip B", vendor="Other")
+    same_vendor = replace(HERE, name="Chip C", architecture="a2")
+    assert pick(64, trial(64, 2, same_vendor), trial(64, 4, same_architecture)) == ("near device", 4)
+    assert pick(64, trial(64, 2, same_vendor), trial(64, 8, replace(HERE, kind="cpu"))) == ("near device", 2)
+
+
+def test_illegal_here_is_passed_over() -> None:
+    assert pick(63, trial(64, 4)) == ("default", 1)
+    assert pick(62, trial(64, 4), trial(128, 2)) == ("near problem", 2)
+
+
+def test_far_away_failed_and_other_kinds_do_not_count() -> None:
+    assert pick(64, trial(2**20, 8)) == ("default", 1)
+    assert pick(64, replace(trial(64, 8), status="wrong")) == ("default", 1)
+    assert pick(64, trial(64, 8, replace(HERE, kind="cpu"))) == ("default", 1)
+    assert pick(64) == ("default", 1)
+
+
+def test_another_layout_is_a_near_problem() -> None:
+    padded = Problem("scale", {"n": 64}, "float32", {}, {"x": Layout((1,), 3), "y": Layout((1,))})
+    assert choose(SCALE, padded, HERE, [trial(64, 4)]).reason == "near problem"

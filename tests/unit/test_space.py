@@ -1,0 +1,104 @@
+"""ParameterSpace: constraints bind early, samples are legal and uniform, errors name what is wrong."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portatile.errors import SpaceError, UnknownNameError
+from portatile.space import ParameterSpace
+
+
+def tiles() -> ParameterSpace:
+    return ParameterSpace(
+        {"x": (1, 2, 4, 8), "y": (1, 2, 4, 8), "form": ("plain", "wide")},
+        [lambda x, y, limit: x * y <= limit, "form == 'plain' or x >= 4"],
+        {"limit": 16},
+    )
+
+
+def brute_force(space: ParameterSpace) -> list[dict[str, object]]:
+    x, y, form = space.parameters.values()
+    return [{"x": a, "y": b, "form": f} for a in x for b in y for f in form if a * b <= 16 and (f == "plain" or a >= 4)]
+
+
+def test_lists_exactly_the_legal_configurations() -> None:
+    space = tiles()
+    assert list(space) == brute_force(space)
+    assert space.size == 32
+    assert space.count() == len(brute_force(space))
+
+
+def test_samples_are_legal_and_uniform() -> None:
+    space = tiles()
+    rng = np.random.default_rng(7)
+    counts = Counter(str(space.sample(rng)) for _ in range(4000))
+    assert len(counts) == space.count()
+    mean = 4000 / space.count()
+    assert all(abs(count - mean) < 6 * mean**0.5 for count in counts.values())
+
+
+def test_neighbours_differ_in_one_parameter_and_are_legal() -> None:
+    space = tiles()
+    here = {"x": 4, "y": 4, "form": "wide"}
+    for other in space.neighbours(here):
+        assert other in space
+        assert sum(other[name] != here[name] for name in here) == 1
+    assert {"x": 4, "y": 1, "form": "wide"} not in space.neighbours(here, adjacent=True)
+
+
+def test_huge_space_is_not_listed() -> None:
+    space = ParameterSpace({f"p{i}": tuple(range(10)) for i in range(12)}, [lambda p0, p1: p0 != p1])
+    assert space.size == 10**12
+    assert space.sample(np.random.default_rng(0)) in space
+
+
+def test_sparse_space_is_still_sampled() -> None:
+    space = ParameterSpace({"a": tuple(range(200)), "b": tuple(range(200))}, [lambda a: a == 17, lambda a, b: a + b == 100])
+    assert space.sample(np.random.default_rng(0)) == {"a": 17, "b": 83}
+
+
+def test_empty_space_says_so() -> None:
+    space = ParameterSpace({"a": (1, 2)}, ["a > 5"])
+    with pytest.raises(SpaceError, match="a > 5"):
+        space.sample(np.random.default_rng(0))
+
+
+def test_unknown_name_in_a_constraint() -> None:
+    with pytest.raises(UnknownNameError, match="widht"):
+        ParameterSpace({"width": (1, 2)}, [lambda widht: widht > 1])
+
+
+def test_constraint_that_raises_is_named() -> None:
+    space = ParameterSpace({"a": ("x",)}, ["a + 1 > 0"])
+    with pytest.raises(SpaceError, match=r"a \+ 1 > 0"):
+        list(space)
+
+
+def test_division_by_zero_is_not_legal() -> None:
+    assert list(ParameterSpace({"a": (0, 2)}, ["4 % a == 0"])) == [{"a": 2}]
+
+
+def test_why_a_configuration_is_not_legal() -> None:
+    space = tiles()
+    assert space.violated({"x": 1, "y": 1, "form": "plain"}) is None
+    assert "not one of" in str(space.violated({"x": 3, "y": 1, "form": "plain"}))
+    assert "form == 'plain'" in str(space.violated({"x": 1, "y": 1, "form": "wide"}))
+    with pytest.raises(UnknownNameError, match="Did you mean"):
+        space.violated({"x": 1, "y": 1, "from": "plain"})
+
+
+def test_recorded_space_holds_its_configurations_only() -> None:
+    configs = [{"a": 1, "b": 1}, {"a": 2, "b": 2}]
+    space = ParameterSpace.from_configs(configs)
+    assert list(space) == configs
+    assert {"a": 1, "b": 2} not in space
+    assert space.sample(np.random.default_rng(1)) in configs
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True), st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True))
+def test_agrees_with_brute_force(xs: list[int], ys: list[int]) -> None:
+    space = ParameterSpace({"x": xs, "y": ys}, [lambda x, y: x % y == 0])
+    assert list(space) == [{"x": x, "y": y} for x in xs for y in ys if x % y == 0]

@@ -1,0 +1,67 @@
+"""Verification finds what it is for: wrong elements, NaN, canaries, changed inputs, touched padding."""
+
+import numpy as np
+
+from portatile.verify import GUARD_BYTES, compare, guard, guard_verdict, guarded, unchanged, worst
+from portatile.workload import Expected
+
+
+def expected(values: list[float], scale: list[float]) -> Expected:
+    return Expected(np.array(values), np.array(scale))
+
+
+def test_right_within_the_bound_and_wrong_beyond_it() -> None:
+    want = expected([1.0, 2.0], [1.0, 1.0])
+    assert compare(np.array([1.0, 2.0 + 9e-7], np.float32), want, 1e-6).ok
+    verdict = compare(np.array([1.0, 2.0 + 3e-6], np.float32), want, 1e-6)
+    assert not verdict.ok
+    assert 2 < verdict.error < 4
+    assert "[1]" in verdict.message
+
+
+def test_nan_never_passes_unless_expected() -> None:
+    assert not compare(np.array([np.nan]), expected([1.0], [1.0]), 1.0).ok
+    assert not compare(np.array([1.0]), expected([np.nan], [1.0]), 1.0).ok
+    assert compare(np.array([np.nan]), expected([np.nan], [0.0]), 1.0).ok
+
+
+def test_padding_must_not_be_touched() -> None:
+    assert not compare(np.array([1.0, 0.0]), expected([1.0, np.nan], [1.0, 0.0]), 1e-6).ok
+
+
+def test_infinities_agree_in_sign() -> None:
+    assert compare(np.array([np.inf]), expected([np.inf], [np.inf]), 1e-6).ok
+    assert not compare(np.array([-np.inf]), expected([np.inf], [np.inf]), 1e-6).ok
+
+
+def test_samples_are_looked_up_in_the_whole_memory() -> None:
+    want = Expected(np.array([5.0]), np.array([1.0]), np.array([3]))
+    assert compare(np.array([0.0, 0.0, 0.0, 5.0]), want, 1e-12).ok
+    assert "[3]" in compare(np.zeros(4), want, 1e-12).message
+
+
+def test_canary() -> None:
+    raw = guarded(np.arange(3, dtype=np.float64))
+    assert raw.size == 24 + GUARD_BYTES
+    assert guard_verdict("c", raw[24:]).ok
+    raw[24 + 8] ^= 1
+    verdict = guard_verdict("c", raw[24:])
+    assert not verdict.ok
+    assert "behind c" in verdict.message
+    assert guard().size == GUARD_BYTES
+
+
+def test_changed_input_is_found_even_from_nan_to_nan() -> None:
+    before = np.array([np.nan, 1.0])
+    assert unchanged("a", before, before.copy()).ok
+    after = before.copy()
+    after.view(np.uint64)[0] ^= 1
+    assert np.isnan(after[0])
+    assert not unchanged("a", before, after).ok
+
+
+def test_worst_is_the_first_failure_or_the_largest_error() -> None:
+    good = compare(np.array([1.0 + 5e-7]), expected([1.0], [1.0]), 1e-6)
+    bad = compare(np.array([2.0]), expected([1.0], [1.0]), 1e-6)
+    assert worst([good, bad]) == bad
+    assert worst([compare(np.array([1.0]), expected([1.0], [1.0]), 1e-6), good]) == good
