@@ -31,9 +31,9 @@ def measure(selector: str | None, size: int) -> dict[str, object]:
     portatile.matmul(a, b, out=out, device=device.info.id)
     if not np.allclose(out, a @ b, rtol=1e-4):
         raise SystemExit("matmul is wrong")
-    ((_, prepared),) = runtime._remembered.values()
+    ((_, prepared, _),) = runtime._remembered.values()
     queue = device.default_queue()
-    stored = [arrays.matrix(x, "x", ("float32",)) for x in (a, b, out)]
+    stored = [arrays.matrix(x, "x") for x in (a, b, out)]
     operands = dict(zip("abc", (arrays.place(device, queue, s).memory for s in stored), strict=True))
     called, launched = [], []
     for _ in range(REPEATS):

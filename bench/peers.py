@@ -146,7 +146,8 @@ class CLBlast(Peer):
 
         path = ctypes.util.find_library("clblast") or "libclblast.so.1"
         self.library = ctypes.CDLL(path)
-        self.version = f"CLBlast {Path(path).name}"
+        loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libclblast" in line}
+        self.version = f"CLBlast {', '.join(Path(found).resolve().name for found in loaded) or path}"
         self.cl = pyopencl
         self.context = device.get(selector).allocate(4).handle.context
         self.queue = pyopencl.CommandQueue(self.context)

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,20 @@ from portatile.records import Config, Value, canonical
 
 Predicate = Callable[..., Any]
 
+_DRAWS = 300  # random combinations that must show a legal one, or legal ones count as rare
+_LISTED = 50_000  # rare legal configurations that are held in a list
+_DESCENTS = 4000  # tries for ...
+_KEPT = 16  # ... so many that reach the end
+
 
 @dataclass(frozen=True)
 class Constraint:
-    """A predicate and the names of parameters and facts that it reads."""
+    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression."""
 
     reads: tuple[str, ...]
     holds: Predicate
     text: str
+    code: CodeType | None = None
 
     @classmethod
     def of(cls, rule: Predicate | str) -> Constraint:
@@ -34,7 +42,7 @@ class Constraint:
             except SyntaxError as error:
                 raise SpaceError(f"constraint {rule!r} is not an expression: {error.msg}") from None
             names = tuple(n for n in code.co_names if n not in _BUILTINS)
-            return cls(names, lambda **values: eval(code, {"__builtins__": _BUILTINS}, values), rule)
+            return cls(names, lambda **values: eval(code, {"__builtins__": _BUILTINS}, values), rule, code)
         names = tuple(inspect.signature(rule).parameters)
         return cls(names, rule, f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})")
 
@@ -42,6 +50,22 @@ class Constraint:
         """Whether the constraint holds for ``values``, which binds at least every name it reads."""
         try:
             return bool(self.holds(**{name: values[name] for name in self.reads}))
+        except ZeroDivisionError:
+            return False
+        except Exception as error:
+            raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
+
+    def settle(self, values: dict[str, Value]) -> bool | None:
+        """Whether the constraint holds whatever the names have that ``values`` does not bind; None while that is open.
+
+        An expression settles early: ``FORM != 'cpu' or TBR == 1`` holds as soon as FORM is 'gpu'.
+        """
+        if self.code is None:
+            return self.check(values) if all(name in values for name in self.reads) else None
+        try:
+            return bool(eval(self.code, {"__builtins__": _BUILTINS}, values))
+        except NameError:
+            return None
         except ZeroDivisionError:
             return False
         except Exception as error:
@@ -87,6 +111,11 @@ class ParameterSpace:
         return space
 
     @property
+    def recorded(self) -> bool:
+        """Whether the space holds a list of configurations rather than rules."""
+        return self._configs is not None
+
+    @property
     def size(self) -> int:
         """The number of combinations before constraints."""
         return math.prod(len(values) for values in self.parameters.values())
@@ -117,20 +146,30 @@ class ParameterSpace:
         if self._configs is not None:
             yield from (dict(config) for config in self._configs)
             return
-        yield from self._extend({}, 0)
+        if self._open is not None:
+            yield from self._extend(dict(self.facts), 0, self._open)
 
     def sample(self, rng: np.random.Generator) -> dict[str, Value]:
-        """One legal configuration, uniformly; raises SpaceError when there is none."""
+        """One legal configuration; raises SpaceError when there is none.
+
+        Uniformly where legal combinations are common or can be listed. Elsewhere nearly so: of some random descents through
+        the parameters one is kept, by the number of choices that each had.
+        """
         if self._configs is not None:
             return dict(self._configs[int(rng.integers(len(self._configs)))])
-        names = list(self.parameters)
-        for _ in range(2000):
-            config: dict[str, Value] = {name: self.parameters[name][int(rng.integers(len(self.parameters[name])))] for name in names}
-            if all(c.check({**self.facts, **config}) for c in self.constraints):
-                return config
-        if not self._listed:
+        if self._common:
+            while True:
+                config = self._draw(rng)
+                if self._legal(config):
+                    return config
+        descents = [] if self._listed is not None else list(islice(filter(None, (self._descend(rng) for _ in range(_DESCENTS))), _KEPT))
+        if descents:
+            weights = np.exp(np.array([weight for _, weight in descents]) - max(weight for _, weight in descents))
+            return descents[int(rng.choice(len(descents), p=weights / weights.sum()))][0]
+        listed = self._listed if self._listed is not None else tuple(self)
+        if not listed:
             raise SpaceError(self._empty_message())
-        return dict(self._listed[int(rng.integers(len(self._listed)))])
+        return dict(listed[int(rng.integers(len(listed)))])
 
     def neighbours(self, config: Config, *, adjacent: bool = False) -> list[dict[str, Value]]:
         """The legal configurations that differ from ``config`` in one parameter; with ``adjacent``, by one place in its values."""
@@ -150,33 +189,71 @@ class ParameterSpace:
         return frozenset(canonical(config) for config in self._configs or ())
 
     @cached_property
-    def _listed(self) -> tuple[dict[str, Value], ...]:
-        return tuple(self)
+    def _common(self) -> bool:
+        """Whether random combinations are legal often enough to wait for one; by its own dice, so that a seed repeats."""
+        rng = np.random.default_rng(0)
+        return any(self._legal(self._draw(rng)) for _ in range(_DRAWS))
 
     @cached_property
-    def _stages(self) -> tuple[tuple[Constraint, ...], ...]:
-        """The constraints that become checkable when the parameter at each depth is bound."""
-        bound = set(self.facts)
-        left = list(self.constraints)
-        stages = []
-        for name in self.parameters:
-            bound.add(name)
-            ready = tuple(c for c in left if set(c.reads) <= bound)
-            left = [c for c in left if c not in ready]
-            stages.append(ready)
-        return tuple(stages)
+    def _listed(self) -> tuple[dict[str, Value], ...] | None:
+        """Every legal configuration, or None where there are too many to hold."""
+        found = tuple(islice(self, _LISTED + 1))
+        return found if len(found) <= _LISTED else None
 
-    def _extend(self, partial: dict[str, Value], depth: int) -> Iterator[dict[str, Value]]:
-        if depth == len(self.parameters):
-            yield dict(partial)
+    @cached_property
+    def _open(self) -> tuple[Constraint, ...] | None:
+        """The constraints that the facts do not settle; None where the facts violate one."""
+        return self._settle(dict(self.facts), None, self.constraints)
+
+    def _draw(self, rng: np.random.Generator) -> dict[str, Value]:
+        return {name: values[int(rng.integers(len(values)))] for name, values in self.parameters.items()}
+
+    def _legal(self, config: Config) -> bool:
+        values = {**self.facts, **config}
+        return all(constraint.check(values) for constraint in self.constraints)
+
+    def _settle(self, values: dict[str, Value], name: str | None, pending: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None:
+        """What is left of ``pending`` now that ``name`` is bound; None where a constraint is violated."""
+        left = []
+        for constraint in pending:
+            settled = constraint.settle(values) if name is None or name in constraint.reads else None
+            if settled is None:
+                left.append(constraint)
+            elif not settled:
+                return None
+        return tuple(left)
+
+    def _extend(self, values: dict[str, Value], depth: int, pending: tuple[Constraint, ...]) -> Iterator[dict[str, Value]]:
+        """The legal completions of ``values``, which binds the facts and the parameters before ``depth``."""
+        names = list(self.parameters)
+        if depth == len(names):
+            yield {name: values[name] for name in names}
             return
-        name = list(self.parameters)[depth]
+        name = names[depth]
         for value in self.parameters[name]:
-            partial[name] = value
-            values = {**self.facts, **partial}
-            if all(c.check(values) for c in self._stages[depth]):
-                yield from self._extend(partial, depth + 1)
-        del partial[name]
+            values[name] = value
+            left = self._settle(values, name, pending)
+            if left is not None:
+                yield from self._extend(values, depth + 1, left)
+        del values[name]
+
+    def _descend(self, rng: np.random.Generator) -> tuple[dict[str, Value], float] | None:
+        """Bind one parameter after another at random; the configuration and the logarithm of its choices, or None at a dead end."""
+        values, pending, choices = dict(self.facts), self._open, 0.0
+        if pending is None:
+            return None
+        for name, candidates in self.parameters.items():
+            open_ways = []
+            for value in candidates:
+                values[name] = value
+                left = self._settle(values, name, pending)
+                if left is not None:
+                    open_ways.append((value, left))
+            if not open_ways:
+                return None
+            values[name], pending = open_ways[int(rng.integers(len(open_ways)))]
+            choices += math.log(len(open_ways))
+        return {name: values[name] for name in self.parameters}, choices
 
     def _check_names(self) -> None:
         known = set(self.parameters) | set(self.facts)

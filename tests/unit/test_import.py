@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-# numpy, msgspec and platformdirs are what `import portatile` may cost; whatever they load themselves is theirs.
-BASE = "import numpy, numpy.typing, numpy.random, msgspec, msgspec.json, msgspec.msgpack, platformdirs, platformdirs.unix"
+# These are what `import portatile` may cost; whatever they load themselves is theirs.
+BASE = "import numpy, numpy.typing, numpy.random, msgspec, msgspec.json, msgspec.msgpack, pcpp, platformdirs, platformdirs.unix"
 
 
 def modules_after(statement: str) -> set[str]:

@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("program", "store", "workloads", "formats", "analysis", "model", "verify"),
     ("execute", "select"),
     ("tuning", "routines"),
-    ("api", "kernel", "fleet", "studies", "reports"),
+    ("api", "doctor", "kernel", "fleet", "studies", "reports"),
     ("cli",),
 )
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}

@@ -45,7 +45,7 @@ def clear() -> None:
 
 
 @command.command()
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--device", "selector", help="Device to compile for, as `portatile devices` names it.")
 def warm(file: Path | None, selector: str | None) -> int:
     """Compile ahead what FILE lists, else everything tuned on the device.
@@ -80,6 +80,8 @@ def warm(file: Path | None, selector: str | None) -> int:
 def _read(file: Path) -> list[Item]:
     try:
         found = msgspec.json.decode(file.read_bytes(), type=list[Item] | Item)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError as error:
         raise UsageError(f"{file}: {error}. It must hold objects with 'problem' and 'config', as `portatile tune --json` prints") from None
     return found if isinstance(found, list) else [found]

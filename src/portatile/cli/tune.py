@@ -18,6 +18,7 @@ from portatile.store import ResultStore
 from portatile.tuning import tuner
 from portatile.workload import Workload
 
+_PREPARING = "opening the device, preparing operands and reference"
 _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 
 
@@ -75,7 +76,9 @@ class _Watch:
 
     def __enter__(self) -> _Watch:
         self._bar.start()
-        self._task = self._bar.add_task("opening the device, preparing operands and reference", total=None, left="")
+        self._task = self._bar.add_task(_PREPARING, total=None, left="")
+        if not self._live:
+            _console.err.print(_PREPARING)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -112,20 +115,15 @@ def _print(result: tuner.Result, workload: Workload) -> None:
     options = " ".join(f"{name}={value}" for name, value in problem.options.items())
     print_(f"{problem.workload} {sizes} {problem.dtype} {options}".rstrip())
     print_(f"on {result.device.name} ({result.device.platform}, {result.device.id})\n")
-    summary = [
-        ["winner", *_figures(result.best, workload, result.default)],
-        ["default", *_figures(result.default, workload, result.default)],
-    ]
+    summary = [[name, *_figures(trial, workload, result.default)] for name, trial in (("winner", result.best), ("default", result.default))]
     _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up"), summary))
     print_("")
-    valid = sorted((trial for trial in result.trials if trial.status == "ok"), key=lambda trial: trial.median)
-    names = varying(valid[:5])
-    rows = [
-        [str(place), *_figures(trial, workload, result.default), _spell(trial.config, names)] for place, trial in enumerate(valid[:5], 1)
-    ]
-    print_("best five" if len(valid) >= 5 else f"best {len(valid)}")
-    for row in rows:
-        print_(f"  {row[0]}  {row[3]:>16}  {row[4]:>7}  {row[5]}")
+    valid = sorted((trial for trial in result.trials if trial.status == "ok"), key=lambda trial: trial.median)[:5]
+    names = varying(valid)
+    rows = [[*_figures(trial, workload, result.default), _spell(trial.config, names)] for trial in valid]
+    print_("best five" if len(valid) == 5 else f"best {len(valid)}")
+    for place, (_, _, speed, faster, changes) in enumerate(rows, 1):
+        print_(f"  {place}  {speed:>16}  {faster:>7}  {changes}")
     shared = {name: value for name, value in result.best.config.items() if name not in names}
     if shared:
         print_(f"  all: {_spell(shared, tuple(shared))}")

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from types import ModuleType
 
 from portatile import settings
@@ -58,11 +59,16 @@ def get(selector: str | None = None) -> Device:
     """
     if selector is not None:
         return _match(selector, f"no device matches {selector!r}")
-    chosen = settings.load()
-    if chosen.device is not None:
-        return _match(chosen.device, f"no device matches PORTATILE_DEVICE={chosen.device!r}")
-    if chosen.pyopencl_ctx is not None:
-        return _match_pyopencl(chosen.pyopencl_ctx)
+    own, pyopencl = settings.selection()
+    if own is not None:
+        return _match(own, f"no device matches PORTATILE_DEVICE={own!r}")
+    if pyopencl is not None:
+        return _match_pyopencl(pyopencl)
+    return _best()
+
+
+@lru_cache(maxsize=1)
+def _best() -> Device:
     usable = [device for device in devices() if not _is_checker(device)]
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
@@ -111,9 +117,9 @@ def _rank(device: Device) -> tuple[int, int, int]:
 
 
 def _listing(message: str) -> str:
-    """The message, the devices there are, and what is broken."""
-    lines = [f"{message}. Devices: " + (", ".join(f"{d.info.id} ({d.info.name})" for d in devices()) or "none")]
-    lines += [f"{f.subject}: {f.detail}" + (f" - {f.remedy}" if f.remedy else "") for f in findings() if f.level == "broken"]
-    if not devices():
-        lines += [f"{f.subject}: {f.detail}" + (f" - {f.remedy}" if f.remedy else "") for f in findings() if f.level == "absent"]
+    """The message, the devices there are, and what is broken or, where there is no device, absent."""
+    here = devices()
+    wanted = ("broken",) if here else ("broken", "absent")
+    lines = [f"{message}. Devices: " + (", ".join(f"{d.info.id} ({d.info.name})" for d in here) or "none")]
+    lines += [f"{f.subject}: {f.detail}" + (f" - {f.remedy}" if f.remedy else "") for f in findings() if f.level in wanted]
     return "\n".join(lines)

@@ -125,7 +125,13 @@ class Module(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Unload."""
+        """Unload; a second call does nothing."""
+
+    def __enter__(self) -> Module:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
 
 
 Argument = Memory | np.generic | int  # memory, a typed scalar, or the bytes of a __local argument

@@ -25,6 +25,7 @@ BACKEND: Backend = "cuda"
 
 _ELF_NO_BITS = 8  # a section that occupies memory, not the file
 _POOL_KEEPS = 1 << 30  # bytes of freed memory that the pool keeps for the next allocation
+_KEPT_EVENTS = 256
 _FORMATS = {"float32": ("FLOAT", 4), "float16": ("HALF", 2), "uint32": ("UNSIGNED_INT32", 4), "int32": ("SIGNED_INT32", 4)}
 
 
@@ -169,6 +170,7 @@ class CudaDevice(Device):
         self._pool: Any = None
         self._stream: Any = None
         self._fence_event: Any = None
+        self._events: dict[bool, list[Any]] = {False: [], True: []}
         self._queues: WeakSet[CudaQueue] = WeakSet()
         self._default: CudaQueue | None = None
 
@@ -286,6 +288,21 @@ class CudaDevice(Device):
                 with self.current():
                     self._fence(stream)
 
+    def take_event(self, timing: bool) -> Any:
+        """A ``CUevent``, one that was given back where there is one: making one takes longer than recording it."""
+        try:
+            return self._events[timing].pop()
+        except IndexError:
+            flags = driver.CUevent_flags
+            return call(driver.cuEventCreate, int(flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING))
+
+    def give_event(self, event: Any, timing: bool) -> None:
+        """Keep an event for the next ``take_event``; what was asked to wait for it waits for the point it had."""
+        if len(self._events[timing]) < _KEPT_EVENTS:
+            self._events[timing].append(event)
+        else:
+            driver.cuEventDestroy(event)
+
     def memory_in_use(self) -> int:
         """Bytes allocated and not given back, as the pool counts them; -1 without a pool."""
         if self._pool is None:
@@ -302,6 +319,9 @@ class CudaDevice(Device):
                 queue.release()
             self._default = None
             with self.current():
+                for event in (*self._events[False], *self._events[True]):
+                    driver.cuEventDestroy(event)
+                self._events = {False: [], True: []}
                 if self._pool is not None:
                     driver.cuStreamSynchronize(self._stream)
                     driver.cuEventDestroy(self._fence_event)

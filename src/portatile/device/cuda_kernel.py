@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -28,16 +28,28 @@ _SCALARS |= {"int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float
 
 
 class _Layout:
-    """The parameter block of a kernel for one sequence of argument types: packed in place, read by the driver at the launch."""
+    """The parameter block of a kernel for one sequence of argument types: packed in place, read by the driver at the launch.
 
-    def __init__(self, formats: Sequence[str]) -> None:
-        self.struct = struct.Struct("".join(formats))
+    Memory comes first in the block, then scalars, local arguments and images; ``pointers`` says where each parameter lies.
+    """
+
+    def __init__(self, kinds: Sequence[type], formats: Sequence[str]) -> None:
+        def places(wanted: Callable[[type], bool]) -> tuple[int, ...]:
+            return tuple(i for i, kind in enumerate(kinds) if wanted(kind))
+
+        self.memories = places(lambda kind: kind is CudaMemory)
+        self.locals = places(lambda kind: kind is int)
+        self.images = places(lambda kind: kind is CudaImage)
+        self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage))
+        order = (*self.memories, *self.scalars, *self.locals, *self.images)
+        self.struct = struct.Struct("".join(formats[i] for i in order))
         self.block = ctypes.create_string_buffer(self.struct.size + 1)
-        base, offsets = ctypes.addressof(self.block), []
-        for i, piece in enumerate(formats):
-            ahead = "".join(formats[:i])
-            offsets.append(struct.calcsize(ahead + piece[0]) - struct.calcsize(piece[0]))
-        self.pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(base + offset for offset in offsets))
+        offsets, ahead = {}, ""
+        for i in order:
+            offsets[i] = struct.calcsize(ahead + formats[i][0]) - struct.calcsize(formats[i][0])
+            ahead += formats[i]
+        base = ctypes.addressof(self.block)
+        self.pointers = (ctypes.c_void_p * max(len(order), 1))(*(base + offsets[i] for i in range(len(order))))
         self.address = ctypes.addressof(self.pointers)
 
 
@@ -99,33 +111,28 @@ class CudaKernel(Kernel):
         types = tuple(map(type, args))
         layout = self.layouts.get(types)
         if layout is None:
-            layout = self.layouts[types] = self._layout(args)
-        values: list[Any] = []
+            layout = self.layouts[types] = self._layout(args, types)
+        # what lies on another device is left out, so that the block does not fill and the error says which it is
+        values: list[Any] = [memory.pointer for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
+        values += [args[i] for i in layout.scalars]
         dynamic = 0
-        for arg, kind in zip(args, types, strict=True):
-            if kind is CudaMemory:
-                if arg.device is not device:  # type: ignore[union-attr]
-                    raise LaunchError(f"argument {self._parameter(len(values))}: {_complain(arg, device)}")
-                values.append(arg.pointer)  # type: ignore[union-attr]
-            elif kind is int:
-                values.append(dynamic)
-                dynamic += -(-arg // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT  # type: ignore[operator]
-            elif kind is CudaImage:
-                values += arg.fields()  # type: ignore[union-attr]
-            else:
-                values.append(arg)
+        for i in layout.locals:
+            values.append(dynamic)
+            dynamic += -(-args[i] // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT  # type: ignore[operator]
+        for i in layout.images:
+            values += args[i].fields()  # type: ignore[union-attr]
         try:
             layout.struct.pack_into(layout.block, 0, *values)
         except struct.error as error:
             for i, arg in enumerate(args):
-                if isinstance(arg, Memory) and arg.handle is None:
-                    raise LaunchError(f"argument {self._parameter(i)}: this memory has been released") from None
+                if isinstance(arg, Memory) and (arg.handle is None or arg.device is not device):
+                    raise LaunchError(f"argument {self._parameter(i)}: {_complain(arg, device)}") from None
             raise LaunchError(f"arguments of kernel {self.name!r}: {error}") from None
         if dynamic > self._opted:
             self.opt_in(dynamic)
         return layout.address, dynamic
 
-    def _layout(self, args: Sequence[Argument]) -> _Layout:
+    def _layout(self, args: Sequence[Argument], types: Sequence[type]) -> _Layout:
         """Check the arguments' types against the kernel's parameters, once for every sequence of types."""
         count = len(self._sizes) if self._sizes is not None else len(self.entry.parameters)
         if len(args) != count and (self._sizes is not None or self.entry.parameters):
@@ -138,7 +145,7 @@ class CudaKernel(Kernel):
                 given = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
                 raise LaunchError(f"argument {self._parameter(i)} has {self._sizes[i]} bytes and does not take {given}")
             formats.append(piece)
-        return _Layout(formats)
+        return _Layout(types, formats)
 
     def _format(self, index: int, arg: Argument) -> str:
         if isinstance(arg, CudaImage):
@@ -176,4 +183,6 @@ def _complain(arg: object, device: CudaDevice) -> str:
     if not isinstance(arg, Memory):
         name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
         return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, or the bytes of local memory as an int"
+    if arg.handle is None:
+        return "this memory has been released"
     return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"

@@ -66,17 +66,29 @@ class CudaImage(CudaMemory, Image):
 
 
 class CudaEvent(Event):
-    """A ``CUevent``, with the one recorded before the command where its queue profiles single commands."""
+    """A ``CUevent``, with the one recorded before the command where its queue profiles single commands.
+
+    ``CudaEvent.over`` makes one that has passed already, for which the driver is not asked.
+    """
 
     __slots__ = ("_device", "_generation", "_profiling", "_start", "cu_event")
 
     def __init__(self, device: CudaDevice, stream: Any, profiling: bool, start: CudaEvent | None = None) -> None:
-        flags = driver.CUevent_flags
-        self.cu_event = call(driver.cuEventCreate, int(flags.CU_EVENT_DEFAULT if profiling else flags.CU_EVENT_DISABLE_TIMING))
+        self.cu_event: Any = device.take_event(profiling)
         self._device, self._generation, self._profiling, self._start = device, device.generation, profiling, start
         call(driver.cuEventRecord, self.cu_event, stream)
 
+    @classmethod
+    def over(cls, device: CudaDevice) -> CudaEvent:
+        """An event that has passed."""
+        event = cls.__new__(cls)
+        event.cu_event = event._start = None
+        event._device, event._generation, event._profiling = device, device.generation, False
+        return event
+
     def wait(self) -> None:
+        if self.cu_event is None:
+            return
         with self._device.current():
             error = driver.cuEventSynchronize(self.cu_event)[0]
         if int(error):
@@ -84,6 +96,8 @@ class CudaEvent(Event):
 
     @property
     def done(self) -> bool:
+        if self.cu_event is None:
+            return True
         with self._device.current():
             error = driver.cuEventQuery(self.cu_event)[0]
         if int(error) and error != driver.CUresult.CUDA_ERROR_NOT_READY:
@@ -106,4 +120,4 @@ class CudaEvent(Event):
     def __del__(self) -> None:
         event = getattr(self, "cu_event", None)
         if event is not None and self._generation == self._device.generation:
-            driver.cuEventDestroy(event)
+            self._device.give_event(event, self._profiling)

@@ -100,7 +100,8 @@ class CudaQueue(Queue):
     def wait_for(self, event: Event) -> None:
         assert isinstance(event, CudaEvent)
         with self.device.current():
-            call(driver.cuStreamWaitEvent, self.stream, event.cu_event, 0)
+            if event.cu_event is not None:
+                call(driver.cuStreamWaitEvent, self.stream, event.cu_event, 0)
 
     def flush(self) -> None:
         """Streams hand their commands on at once."""
@@ -140,6 +141,11 @@ class CudaQueue(Queue):
                 call(driver.cuMemcpyHtoDAsync, _address(memory) + offset, host, nbytes, self.stream)
             elif nbytes:
                 call(driver.cuMemcpyDtoHAsync, host, _address(memory) + offset, nbytes, self.stream)
+            if blocking and not self.profiling:
+                error = driver.cuStreamSynchronize(self.stream)[0]
+                if int(error):
+                    raise failure(error, "the copy or a command before it failed")
+                return CudaEvent.over(self.device)
             done = CudaEvent(self.device, self.stream, self.profiling)
         if blocking:
             done.wait()

@@ -104,8 +104,8 @@ def _describe(identity: str, device: Any) -> DeviceInfo:
 def _architecture(device: Any, extensions: set[str]) -> str:
     if "cl_nv_device_attribute_query" in extensions:
         return f"sm_{device.compute_capability_major_nv}{device.compute_capability_minor_nv}"
-    if found := re.search(r"pthread-(\w+?)-[\w-]*-([\w.]+)$", device.version.strip()):
-        return "-".join(found.groups())  # PoCL names the LLVM target in its version
+    if found := re.search(r"(?:pthread|cpu)-([^-\s]+)-[^-]+-[^-]+-[^-]+-(\S+)$", device.version.strip()):
+        return "-".join(found.groups())  # PoCL names LLVM's target triple and processor in its version
     return re.sub(r"[^a-z0-9]+", "-", device.name.strip().lower()).strip("-")
 
 
@@ -142,13 +142,14 @@ class ClTarget(Target):
         registers and spills only when it did compile.
         """
         device = self._device
-        options = [f"-D{name}={value}" if value else f"-D{name}" for name, value in source.defines]
-        options += [*source.options, "-cl-kernel-arg-info"]
+        # definitions as text, not as options, which some drivers split at blanks; #line keeps the user's lines
+        defines = "".join(f"#define {name} {value or 1}\n" for name, value in source.defines)
+        options = [*source.options, "-cl-kernel-arg-info"]
         if device.nvidia:
             options.append("-cl-nv-verbose")
-        program = cl.Program(device.context, source.text)
-        _build(program, options, device, f"{source.file} does not build for {device.info.name}")
-        log = str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
+        program = cl.Program(device.context, f'{defines}#line 1 "{source.file}"\n{source.text}')
+        _build(program, options, device, f"{source.file} does not build for {device.info.name}", source.file)
+        log = _log(program, device)
         try:
             kernels = program.all_kernels()
             payload = program.get_info(cl.program_info.BINARIES)[0]
@@ -162,15 +163,23 @@ class ClTarget(Target):
         return Binary(data, "opencl", found, resources, log)
 
 
-def _build(program: Any, options: list[str], device: ClDevice, message: str) -> None:
+def _build(program: Any, options: list[str], device: ClDevice, message: str, file: str = "<kernel>") -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
+        program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
+        try:
+            program.build(options, devices=[device.cl_device])
+        except cl.Error as error:
+            if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
+                raise DeviceError(f"{message}: {error}") from None
+            raise CompileError(message, _log(program, device).replace("<kernel>", file) or str(error)) from None
+
+
+def _log(program: Any, device: ClDevice) -> str:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
-            program.build(options, devices=[device.cl_device], cache_dir=False)
-    except cl.Error as error:
-        if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
-            raise DeviceError(f"{message}: {error}") from None
-        raise CompileError(message, str(error)) from None
+        return str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
+    except cl.Error:
+        return ""
 
 
 def _entry(kernel: Any, device: Any) -> Entry:
@@ -283,11 +292,13 @@ class ClDevice(Device):
             self._programs.popitem(last=False)
 
     def allocate(self, nbytes: int) -> Memory:
+        what = f"{self.info.id} cannot allocate {nbytes} bytes: at most {self.info.max_allocation} in one piece"
+        if nbytes > self.info.max_allocation:  # NVIDIA's driver would only say so at the first use
+            raise DeviceError(what)
         try:
             return ClMemory(self, cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(nbytes, 1)), nbytes)
         except cl.Error as error:
-            limit = self.info.max_allocation
-            raise DeviceError(f"{self.info.id} cannot allocate {nbytes} bytes (at most {limit} in one piece): {error}") from None
+            raise DeviceError(f"{what}, and {error}") from None
 
     def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
         order, kind = _CHANNEL_ORDER.get(channels), _CHANNEL_TYPE.get(dtype)
@@ -298,7 +309,7 @@ class ClDevice(Device):
             raise LaunchError(f"an image of {width} x {height} does not fit {self.info.id}: at most {limit[0]} x {limit[1]}")
         pixel = cl.ImageFormat(getattr(cl.channel_order, order), getattr(cl.channel_type, kind))
         try:
-            handle = cl.Image(self.context, cl.mem_flags.READ_WRITE, pixel, shape=(width, height))
+            handle = cl.create_image(self.context, cl.mem_flags.READ_WRITE, pixel, shape=(width, height))
         except cl.Error as error:
             raise LaunchError(f"{self.info.id} has no image of {width} x {height}, {channels} x {dtype}: {error}") from None
         return ClImage(self, handle, width, height, channels, dtype)

@@ -152,7 +152,7 @@ class Declarations:
             if tokens[i].text in SPACES:
                 tokens[i].out = "const" if tokens[i].text in CONSTANT and not has_const else ""
         if constant and star is not None and tokens.text_at(star + 1) not in ("restrict", "__restrict", "__restrict__"):
-            tokens[star].out = "* __restrict__"
+            tokens[star].out = "* __restrict__ "
 
     # Kernels
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -14,10 +14,11 @@ from portatile.errors import ArgumentError
 from portatile.records import Layout
 
 MAX_ALIGNMENT = 128
+DTYPES = ("float32", "float64")
+_TYPES = frozenset(np.dtype(name) for name in DTYPES)
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(NamedTuple):  # a tuple, because one is made for every argument of every call
     """A NumPy matrix that one of whose dimensions is contiguous, stored row by row: transposed if its columns are.
 
     ``rows`` x ``columns`` is the shape as stored, ``stride`` the elements from one row to the next, ``alignment`` that
@@ -37,23 +38,34 @@ class Matrix:
         return Layout((self.stride, 1), 0, self.alignment)
 
     def span(self) -> NDArray[Any]:
-        """The memory from the first element to the last, as a one-dimensional array."""
+        """The memory from the first element to the last, as a contiguous array."""
+        if self.stride == self.columns:
+            return self.array
         count = (self.rows - 1) * self.stride + self.columns if self.rows and self.columns else 0
         return as_strided(self.array, (count,), (self.array.itemsize,), writeable=self.array.flags.writeable)
 
 
-def matrix(array: Any, name: str, dtypes: tuple[str, ...]) -> Matrix:
-    """``array`` as a Matrix; raises ArgumentError naming it where it is not a two-dimensional array of one of ``dtypes``.
+def matrix(array: Any, name: str) -> Matrix:
+    """``array`` as a Matrix; raises ArgumentError naming it where it is not a two-dimensional array of ``DTYPES``.
 
     Negative, zero and overlapping strides, unaligned views and foreign byte orders are refused: nothing is copied
     behind the caller's back.
     """
+    if type(array) is np.ndarray and array.ndim == 2 and array.dtype in _TYPES and array.flags.carray and array.size:
+        rows, columns = array.shape
+        pointer = array.__array_interface__["data"][0]
+        return Matrix(array, False, rows, columns, columns, min(pointer & -pointer, MAX_ALIGNMENT))
+    return _any_matrix(array, name)
+
+
+def _any_matrix(array: Any, name: str) -> Matrix:
+    """As ``matrix``, for what is not simply contiguous; checks everything."""
     if not isinstance(array, np.ndarray):
         raise ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, or convert it with numpy.asarray")
     if array.dtype.hasobject:
         raise ArgumentError(f"{name} holds Python objects; convert it, for example with {name}.astype('float64')")
-    if array.dtype.name not in dtypes or not array.dtype.isnative:
-        raise ArgumentError(f"{name} has dtype {array.dtype.str}; supported are {', '.join(dtypes)} in native byte order")
+    if array.dtype.name not in DTYPES or not array.dtype.isnative:
+        raise ArgumentError(f"{name} has dtype {array.dtype.str}; supported are {', '.join(DTYPES)} in native byte order")
     if array.ndim != 2:
         raise ArgumentError(f"{name} has shape {array.shape}; it must be a matrix (two dimensions)")
     size = array.itemsize
@@ -99,10 +111,11 @@ class Placed:
 
     def collect(self, queue: Queue) -> None:
         """Bring an output back to the caller's array; waits for the queue. Elements between its rows keep their values."""
-        stored, span = self.stored, self.stored.span()
         if self.shared:
             queue.finish()
-        elif stored.stride == stored.columns:
+            return
+        stored, span = self.stored, self.stored.span()
+        if stored.stride == stored.columns:
             queue.download(span, self.memory)
         else:
             copy = np.empty_like(span)

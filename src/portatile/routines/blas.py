@@ -15,8 +15,6 @@ Side = Literal["L", "R"]
 Uplo = Literal["L", "U"]
 Diag = Literal["N", "U"]
 
-DTYPES = ("float32", "float64")
-
 
 def matmul(a: NDArray[Any], b: NDArray[Any], *, out: NDArray[Any] | None = None, device: str | None = None) -> NDArray[Any]:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), both float32 or both float64.
@@ -49,8 +47,8 @@ def gemm(
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
     and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array.
     """
-    stored_a = arrays.matrix(_op(a, trans_a, "trans_a"), "a", DTYPES)
-    stored_b = arrays.matrix(_op(b, trans_b, "trans_b"), "b", DTYPES)
+    stored_a = arrays.matrix(_op(a, trans_a, "trans_a"), "a")
+    stored_b = arrays.matrix(_op(b, trans_b, "trans_b"), "b")
     (m, k), (k_b, n) = _shape(stored_a), _shape(stored_b)
     if k != k_b:
         raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
@@ -58,7 +56,7 @@ def gemm(
         raise ArgumentError(f"a is {a.dtype} and b is {b.dtype}; convert one of them")
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c")
-    result = _output(out, (m, n), a.dtype, "out")
+    result, stored_c = _output(out, (m, n), a.dtype)
     if c is not None and beta != 0 and c is not result:
         _check_shape(c, (m, n), a.dtype, "c")
         if out is not None and np.may_share_memory(c, result):
@@ -66,7 +64,6 @@ def gemm(
         result[...] = c
     arrays.apart(result, a, "a")
     arrays.apart(result, b, "b")
-    stored_c = arrays.matrix(result, "out", DTYPES)
     if stored_c.transposed:  # row-major C^T = op(b)^T op(a)^T
         m, n, stored_a, stored_b = n, m, _flip(stored_b), _flip(stored_a)
     runtime.run(
@@ -102,21 +99,20 @@ def trsm(
     for value, allowed, name in ((side, "LR", "side"), (uplo, "LU", "uplo"), (trans, "NTC", "trans"), (diag, "NU", "diag")):
         if value not in tuple(allowed):
             raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
-    stored_a = arrays.matrix(a, "a", DTYPES)
-    arrays.matrix(b, "b", DTYPES)
+    stored_a = arrays.matrix(a, "a")
+    arrays.matrix(b, "b")
     m, n = b.shape
     order = m if side == "L" else n
     if a.shape != (order, order):
         raise ArgumentError(f"a has shape {a.shape}; side {side} with a b of shape {b.shape} needs ({order}, {order})")
     if a.dtype != b.dtype:
         raise ArgumentError(f"a is {a.dtype} and b is {b.dtype}; convert one of them")
-    result = _output(out, (m, n), b.dtype, "out")
+    result, stored_b = _output(out, (m, n), b.dtype)
     if result is not b:
         if np.may_share_memory(b, result):
             raise ArgumentError("out overlaps b without being b; pass out=b or an array of its own")
         result[...] = b
     arrays.apart(result, a, "a")
-    stored_b = arrays.matrix(result, "out", DTYPES)
     transpose = trans != "N"
     if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
         uplo, transpose = ("U" if uplo == "L" else "L"), not transpose
@@ -144,15 +140,17 @@ def _flip(stored: arrays.Matrix) -> arrays.Matrix:
     return arrays.Matrix(stored.array, not stored.transposed, stored.rows, stored.columns, stored.stride, stored.alignment)
 
 
-def _output(out: NDArray[Any] | None, shape: tuple[int, int], dtype: np.dtype[Any], name: str) -> NDArray[Any]:
+def _output(out: NDArray[Any] | None, shape: tuple[int, int], dtype: np.dtype[Any]) -> tuple[NDArray[Any], arrays.Matrix]:
+    """The output that was passed, checked, or a new row-major one."""
     if out is None:
-        return np.empty(shape, dtype)
-    _check_shape(out, shape, dtype, name)
-    arrays.writable(out, name)
-    return out
+        out = np.empty(shape, dtype)
+    stored = _check_shape(out, shape, dtype, "out")
+    arrays.writable(out, "out")
+    return out, stored
 
 
-def _check_shape(array: NDArray[Any], shape: tuple[int, int], dtype: np.dtype[Any], name: str) -> None:
-    arrays.matrix(array, name, DTYPES)
+def _check_shape(array: NDArray[Any], shape: tuple[int, int], dtype: np.dtype[Any], name: str) -> arrays.Matrix:
+    stored = arrays.matrix(array, name)
     if array.shape != shape or array.dtype != dtype:
         raise ArgumentError(f"{name} has shape {array.shape} and dtype {array.dtype}; it must have shape {shape} and dtype {dtype}")
+    return stored

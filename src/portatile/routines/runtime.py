@@ -11,7 +11,7 @@ from portatile.routines.arrays import Matrix, place
 from portatile.routines.engine import Engine, Prepared, engine
 
 _MAX_REMEMBERED = 4096
-_remembered: dict[tuple[object, ...], tuple[Engine, Prepared]] = {}
+_remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
 _chips: dict[str | None, Device] = {}
 
 
@@ -30,18 +30,17 @@ def run(
     which of them the computation reads.
     """
     chip = _chips.get(selector) or _chips.setdefault(selector, devices.get(selector))
-    layouts = tuple((stored.stride, stored.alignment) for stored in matrices)
-    key = (chip.info.id, workload, sizes, options, matrices[-1].array.dtype.char, layouts)
+    layouts = [size for stored in matrices for size in (stored.stride, stored.alignment)]
+    key = (chip, workload, sizes, options, matrices[-1].array.dtype, *layouts)
     found = _remembered.get(key)
-    if found is None or found[0].device is not chip:
+    if found is None:
         found = _prepare(chip, workload, sizes, options, matrices)
         if len(_remembered) >= _MAX_REMEMBERED:
             _remembered.clear()
         _remembered[key] = found
-    home, prepared = found
+    home, prepared, names = found
     if not prepared.executable.plan.steps:
         return
-    names = [operand.name for operand in workloads.get(workload).operands]
     with home.lock:
         queue = chip.default_queue()
         placed = [place(chip, queue, stored, needed) for stored, needed in zip(matrices, read, strict=True)]
@@ -55,7 +54,7 @@ def run(
 
 def forget() -> None:
     """Drop what is remembered: results tuned since, and another default device, are used from the next call on."""
-    for home, _ in _remembered.values():
+    for home, _, _ in _remembered.values():
         home.forget()
     _remembered.clear()
     _chips.clear()
@@ -63,11 +62,11 @@ def forget() -> None:
 
 def _prepare(
     chip: Device, workload: str, sizes: tuple[int, ...], options: tuple[str, ...], matrices: tuple[Matrix, ...]
-) -> tuple[Engine, Prepared]:
+) -> tuple[Engine, Prepared, tuple[str, ...]]:
     description = workloads.get(workload)
     layout = {operand.name: stored.layout for operand, stored in zip(description.operands, matrices, strict=True)}
     dtype = matrices[-1].array.dtype.name
     named_options = dict(zip(description.options, options, strict=True))
     problem = description.problem(dict(zip(description.sizes, sizes, strict=True)), dtype, named_options, layout)
     home = engine(chip)
-    return home, home.prepare(problem)
+    return home, home.prepare(problem), tuple(layout)

@@ -204,7 +204,7 @@ class _Run:
 
     def check_space(self) -> None:
         """Raise SpaceError for a space in which there is nothing to search."""
-        if next(iter(self.space), None) is None:
+        if self.default not in self.space and next(iter(self.space), None) is None:
             raise SpaceError(
                 f"no configuration of {self.request.problem.workload} is legal on {self.planner.info.name}: the space is empty"
             )

@@ -4,8 +4,8 @@
 // and scalars only, so the tile stays in registers; neighbouring groups move down the rows and share the columns of B in
 // cache. With PACK_A, PACK_B the operand is in panels of pack.cl, TR rows or TC columns wide, zeros where it ends; without,
 // it is read in place: rows past m repeat row m - 1, and a tile of columns past n moves back over its neighbour and stores
-// only its own part. Group (x, y): tile x, counted down columns of tiles, and k in [y chunk, (y + 1) chunk); with SPLIT bare
-// sums go to plane y of `c`.
+// only its own part. Group (x, y): tile x, counted down the columns of bands of RASTER rows of tiles (0: one band), and k from
+// start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`. KB is the host's: the steps of one launch.
 {% set vectors = TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
 {% if real == "double" %}
@@ -55,14 +55,21 @@ typedef {{ realv }} loose __attribute__((aligned({{ 4 if real == "float" else 8 
 {% endif %}
 {% endmacro %}
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void gemm(const int m, const int n, const int k, const int chunk, const {{ real }} alpha, const {{ real }} beta,
+void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
           __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
           __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
           __global {{ real }}* restrict c_base, const long c_offset, const int ldc)
 {
-    const int down = (m - 1) / TR + 1, tile_row = (int)get_group_id(0) % down, tile_col = (int)get_group_id(0) / down;
+    const int down = (m - 1) / TR + 1, across = (n - 1) / TC + 1, group = (int)get_group_id(0);
+{% if RASTER == 0 %}
+    const int tile_row = group % down, tile_col = group / down;
+{% else %}
+    const int band = group / (RASTER * across), within = group - band * (RASTER * across);
+    const int height = min(RASTER, down - band * RASTER);
+    const int tile_row = band * RASTER + within % height, tile_col = within / height;
+{% endif %}
     const int row0 = tile_row * TR, col0 = tile_col * TC;
-    const int k0 = (int)get_group_id(1) * chunk;
+    const int k0 = start + (int)get_group_id(1) * chunk;
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
 {% if PACK_B %}
     __global const {{ real }}* b = b_base + ((long)tile_col * k + k0) * TC;

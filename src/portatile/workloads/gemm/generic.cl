@@ -2,7 +2,7 @@
 //
 // A work-group of TBR x TBC work-items computes TRR x TCR blocks of (TBR TR) x (TBC TC) elements, a work-item TR x TC of each.
 // A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B. Group (x, y) owns tile x, counted along
-// rows of tiles, and k in [y chunk, (y + 1) chunk). With SPLIT it stores its bare sums to plane y of `c`, for reduce.cl.
+// rows of tiles, and k from start + y chunk on, `chunk` steps. With SPLIT it stores its bare sums to plane y of `c`, for reduce.cl.
 // With TXC the operands are images of one row per column of the tile direction, as stage.cl writes them.
 {% set rows = TRR * TR %}
 {% set vectors = TCR * TC // VL %}
@@ -56,7 +56,7 @@ typedef {{ realv }} loose __attribute__((aligned({{ 4 if real == "float" else 8 
 {% endfor %}
 {{ multiply() }}{% endmacro %}
 __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
-void gemm(const int m, const int n, const int k, const int chunk, const {{ real }} alpha, const {{ real }} beta,
+void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
 {% if TXC %}
           __read_only image2d_t a_image, __read_only image2d_t b_image,
 {% else %}
@@ -68,7 +68,7 @@ void gemm(const int m, const int n, const int k, const int chunk, const {{ real 
     const int tc = (int)get_local_id(0), tr = (int)get_local_id(1);
     const int across = (n - 1) / BN + 1;
     const int col0 = (int)get_group_id(0) % across * BN, row0 = (int)get_group_id(0) / across * BM;
-    const int k0 = (int)get_group_id(1) * chunk;
+    const int k0 = start + (int)get_group_id(1) * chunk;
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
 {% if not TXC %}
     __global const {{ real }}* a_at = a_base + a_offset;

@@ -8,7 +8,7 @@
 //   elements  stored with k slow, an element at a time, for storage that is not aligned
 //   columns   stored with k fast, an element at a time, transposed on the way
 // A_EDGE, B_EDGE: the tile or KB does not divide the operand, copies past its end bring zeros.
-// Group (x, y) owns tile x in the order of RASTER and k in [y chunk, (y + 1) chunk); with SPLIT bare sums go to plane y of
+// Group (x, y) owns tile x in the order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of
 // `c`. The KG parts of a group share the k of each stage and add their sums in the end, in order. A warp has LANES
 // work-items along columns. With MMA (float64 on NVIDIA) a warp multiplies 16 x 8 x 8 blocks: a work-item owns rows 2g, 2g + 1
 // and columns 4t .. 4t + 3 of every 16 x 16 block (g = lane / 4, t = lane % 4), so every operand load is 16 bytes.
@@ -27,29 +27,46 @@
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
+{# how one operand is copied: width of a copy, copies across the tile's row, and whether every work-item keeps its place in it #}
 {% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
+{% macro place(x, source, wide) %}
+{% set width = vector if source in ("panel", "vectors") else 1 %}
+{% if source == "columns" %}
+    const int {{ x }}_k = item % {{ KB }}, {{ x }}_i = item / {{ KB }};
+{% else %}
+    const int {{ x }}_k = item / {{ wide // width }}, {{ x }}_i = item % {{ wide // width }} * {{ width }};
+{% endif %}
+{% endmacro %}
 {# the copies of one tile: `x` names the operand, `wide` is its tile, `edge` whether to guard, `first`, `end` its range across k #}
 {% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
 {% set width = vector if source in ("panel", "vectors") else 1 %}
 {% set slots = KB * wide // width %}
-{% for s in range((slots + items - 1) // items) %}
-{% set slot = "item + %d" % (s * items) %}
-{% set per = wide // width %}
+{% set per = KB if source == "columns" else wide // width %}
+#pragma unroll
+            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+{% if items % per == 0 and slots % items == 0 %}
+{% set jump = items // per %}
 {% if source == "columns" %}
-{% set kk = "(item %% %d)" % KB if items % KB == 0 else "((%s) %% %d)" % (slot, KB) %}
-{% set i = "(item / %d + %d)" % (KB, s * items // KB) if items % KB == 0 else "((%s) / %d)" % (slot, KB) %}
-{% set from = "%s_at + (long)%s * %s + %s" % (x, i, ld, kk) %}
+                {{ copy(width * itemsize, "%s_to + %s_k * %d + %s_i + s * %d" % (x, x, pitch, x, jump), "%s_at + (long)s * (%s * %d)" % (x, ld, jump),
+                        "%s + %s_i + s * %d < %s && k_next + %s_k < k1" % (first, x, jump, end, x) if edge else "") }};
 {% else %}
-{% set kk = "(item / %d + %d)" % (per, s * items // per) if items % per == 0 else "((%s) / %d)" % (slot, per) %}
-{% set i = "(item %% %d * %d)" % (per, width) if items % per == 0 else "((%s) %% %d * %d)" % (slot, per, width) %}
-{% set from = "%s_at + (%s) * %d" % (x, slot, width) if source == "panel" else "%s_at + (long)%s * %s + %s" % (x, kk, ld, i) %}
+                {{ copy(width * itemsize, "%s_to + %s_k * %d + %s_i + s * %d" % (x, x, pitch, x, jump * pitch),
+                        "%s_at + s * %d" % (x, items * width) if source == "panel" else "%s_at + (long)s * (%s * %d)" % (x, ld, jump),
+                        "%s + %s_i < %s && k_next + %s_k + s * %d < k1" % (first, x, end, x, jump) if edge else "") }};
 {% endif %}
-{% set condition = "%s + %s < %s && k_next + %s < k1" % (first, i, end, kk) if edge else "" %}
-{% if slots % items and loop.last %}
-            if ({{ slot }} < {{ slots }})
-    {% endif %}
-            {{ copy(width * itemsize, "%s_to + %s * %d + %s" % (x, kk, pitch, i), from, condition) }};
-{% endfor %}
+{% else %}
+                const int slot = item + s * {{ items }};
+{% if source == "columns" %}
+                const int kk = slot % {{ KB }}, i = slot / {{ KB }};
+                __global const {{ real }}* from = {{ x }}_at + (long)(i - {{ x }}_i) * {{ ld }} + (kk - {{ x }}_k);
+{% else %}
+                const int kk = slot / {{ per }}, i = slot % {{ per }} * {{ width }};
+                __global const {{ real }}* from = {{ x }}_at + {{ "s * %d" % (items * width) if source == "panel" else "(long)(kk - %s_k) * %s + (i - %s_i)" % (x, ld, x) }};
+{% endif %}
+                if (slot < {{ slots }})
+                    {{ copy(width * itemsize, "%s_to + kk * %d + i" % (x, pitch), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge else "") }};
+{% endif %}
+            }
 {% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
@@ -60,57 +77,49 @@
             k_next += {{ KB }};
             write = write == {{ (STAGES - 1) * stage }} ? 0 : write + {{ stage }};
 {% endmacro %}
-{# operands of step `s` of the stage at offset `read`, to set `set` #}
-{% macro operands(set, s) %}
-            {
-{% set k_of = ("(part * %d + %s * 8 + lane %% 4)" if MMA else "(part * %d + %s)") % (KB // KG, s) %}
-                __local const {{ real }}* a_from = tiles + read + {{ k_of }} * {{ lda_tile }} + tr * {{ TR }};
-                __local const {{ real }}* b_from = tiles + read + {{ KB * lda_tile }} + {{ k_of }} * {{ ldb_tile }} + {{ "warp_col * 16 + lane / 4 * 2" if MMA else "tc * %d" % TC }};
-{% for half in range(2 if MMA else 1) %}
-{% for r in range(0, rows, VL) %}
-                {
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)(a_from + {{ half * 4 * lda_tile + (r // TR) * TBR * TR + r % TR }}));
+{# `count` operands in vectors from local memory to a register set; `spread` places a vector, and there are `halves` of k #}
+{% macro load(x, set, count, pitch, spread) %}
+#pragma unroll
+            for (int half = 0; half < {{ 2 if MMA else 1 }}; ++half)
+#pragma unroll
+                for (int i = 0; i < {{ count }}; i += {{ VL }}) {
+                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_from + half * {{ 4 * pitch }} + {{ spread }}));
 {% for e in range(VL) %}
-                    a[{{ set }}][{{ half * rows + r + e }}] = v.s{{ e }};
+                    {{ x }}[{{ set }}][half * {{ count }} + i + {{ e }}] = v.s{{ e }};
 {% endfor %}
                 }
-{% endfor %}
-{% for c in range(0, cols // (2 if MMA else 1), VL) %}
-                {
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)(b_from + {{ half * 4 * ldb_tile + ((c // 2) * TBC * TC if MMA else (c // TC) * TBC * TC + c % TC) }}));
-{% for e in range(VL) %}
-                    b[{{ set }}][{{ half * cols // 2 + c + e if MMA else c + e }}] = v.s{{ e }};
-{% endfor %}
-                }
-{% endfor %}
-{% endfor %}
-            }
+{% endmacro %}
+{# operands of step `step` of the stage at offset `read`, to register set `set` #}
+{% macro operands(set, step) %}
+        {
+{% set k_of = "(part * %d + (%s) * %d%s)" % (KB // KG, step, 8 if MMA else 1, " + lane % 4" if MMA else "") %}
+            __local const {{ real }}* a_from = tiles + read + {{ k_of }} * {{ lda_tile }} + tr * {{ TR }};
+            __local const {{ real }}* b_from = tiles + read + {{ KB * lda_tile }} + {{ k_of }} * {{ ldb_tile }} + {{ "warp_col * 16 + lane / 4 * 2" if MMA else "tc * %d" % TC }};
+{{ load("a", set, rows, lda_tile, "i / %d * %d + i %% %d" % (TR, TBR * TR, TR)) }}{{ load("b", set, cols // (2 if MMA else 1), ldb_tile, "i / 2 * %d" % (TBC * TC) if MMA else "i / %d * %d + i %% %d" % (TC, TBC * TC, TC)) }}        }
 {% endmacro %}
 {# neighbouring products share an operand, also where a row ends #}
 {% macro multiply(set) %}
+#pragma unroll
+        for (int r = 0; r < {{ TRR if MMA else rows }}; ++r)
+#pragma unroll
+            for (int c = 0; c < {{ 2 * TCR if MMA else cols }}; ++c) {
+                const int j = r % 2 ? {{ (2 * TCR if MMA else cols) - 1 }} - c : c;
 {% if MMA %}
-{% for r in range(TRR) %}
-{% for c in range(2 * TCR) %}
-{% set j = 2 * TCR - 1 - c if r % 2 else c %}
-{% set q = j // 2 * 4 + j % 2 %}
-            asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %0, %1, %2, %3 };"
-                : "+d"(acc[{{ 2 * r }}][{{ q }}]), "+d"(acc[{{ 2 * r }}][{{ q + 2 }}]), "+d"(acc[{{ 2 * r + 1 }}][{{ q }}]), "+d"(acc[{{ 2 * r + 1 }}][{{ q + 2 }}])
-                : "d"(a[{{ set }}][{{ 2 * r }}]), "d"(a[{{ set }}][{{ 2 * r + 1 }}]), "d"(a[{{ set }}][{{ rows + 2 * r }}]), "d"(a[{{ set }}][{{ rows + 2 * r + 1 }}]),
-                  "d"(b[{{ set }}][{{ j }}]), "d"(b[{{ set }}][{{ cols // 2 + j }}]));
-{% endfor %}
-{% endfor %}
+                const int q = j / 2 * 4 + j % 2;
+                asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %0, %1, %2, %3 };"
+                    : "+d"(acc[2 * r][q]), "+d"(acc[2 * r][q + 2]), "+d"(acc[2 * r + 1][q]), "+d"(acc[2 * r + 1][q + 2])
+                    : "d"(a[{{ set }}][2 * r]), "d"(a[{{ set }}][2 * r + 1]), "d"(a[{{ set }}][{{ rows }} + 2 * r]), "d"(a[{{ set }}][{{ rows }} + 2 * r + 1]),
+                      "d"(b[{{ set }}][j]), "d"(b[{{ set }}][{{ cols // 2 }} + j]));
+{% elif MAD == "a*b+c" %}
+                acc[r][j] = a[{{ set }}][r] * b[{{ set }}][j] + acc[r][j];
 {% else %}
-{% for r in range(rows) %}
-{% for c in range(cols) %}
-{% set j = cols - 1 - c if r % 2 else c %}
-            acc[{{ r }}][{{ j }}] = {{ "a[%s][%d] * b[%s][%d] + acc[%d][%d]" % (set, r, set, j, r, j) if MAD == "a*b+c" else "%s(a[%s][%d], b[%s][%d], acc[%d][%d])" % (MAD, set, r, set, j, r, j) }};
-{% endfor %}
-{% endfor %}
+                acc[r][j] = {{ MAD }}(a[{{ set }}][r], b[{{ set }}][j], acc[r][j]);
 {% endif %}
+            }
 {% endmacro %}
 
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
-void gemm(const int m, const int n, const int k, const int chunk, const {{ real }} alpha, const {{ real }} beta,
+void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
           __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
           __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
           __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", __local %s* tiles" % real if LOCAL_ARGUMENT }})
@@ -124,22 +133,25 @@ void gemm(const int m, const int n, const int k, const int chunk, const {{ real 
     const int tr = warp_row * {{ 32 // LANES }} + lane / {{ LANES }}, tc = warp_col * {{ LANES }} + lane % {{ LANES }};
 
     const int across = (n - 1) / {{ bn }} + 1, group = (int)get_group_id(0);
-{% if RASTER == 1 %}
+{% if RASTER == 0 %}
+    const int down = (m - 1) / {{ bm }} + 1, row0 = group % down * {{ bm }}, col0 = group / down * {{ bn }};
+{% elif RASTER == 1 %}
     const int row0 = group / across * {{ bm }}, col0 = group % across * {{ bn }};
 {% else %}
     const int band = group / ({{ RASTER }} * across), within = group - band * ({{ RASTER }} * across);
     const int height = min({{ RASTER }}, (m - 1) / {{ bm }} + 1 - band * {{ RASTER }});
     const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}, col0 = within / height * {{ bn }};
 {% endif %}
-    const int k0 = (int)get_group_id(1) * chunk;
+    const int k0 = start + (int)get_group_id(1) * chunk;
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 
-{% for x, source, wide, place, ld in (("a", A_FROM, bm, "row0", "lda"), ("b", B_FROM, bn, "col0", "ldb")) %}
+{{ place("a", A_FROM, bm) }}{{ place("b", B_FROM, bn) }}
+{% for x, source, wide, first, ld in (("a", A_FROM, bm, "row0", "lda"), ("b", B_FROM, bn, "col0", "ldb")) %}
     __global const {{ real }}* {{ x }}_at = {{ x }}_base +
-{%- if source == "panel" %} (long){{ place }} * ((k + {{ KB - 1 }}) / {{ KB }} * {{ KB }}) + (long)k0 * {{ wide }};
-{% elif source == "columns" %} {{ x }}_offset + (long){{ place }} * {{ ld }} + k0;
-{% else %} {{ x }}_offset + (long)k0 * {{ ld }} + {{ place }};
+{%- if source == "panel" %} (long){{ first }} * ((k + {{ KB - 1 }}) / {{ KB }} * {{ KB }}) + (long)k0 * {{ wide }} + item * {{ vector }};
+{% elif source == "columns" %} {{ x }}_offset + (long)({{ first }} + {{ x }}_i) * {{ ld }} + k0 + {{ x }}_k;
+{% else %} {{ x }}_offset + (long)(k0 + {{ x }}_k) * {{ ld }} + {{ first }} + {{ x }}_i;
 {% endif %}
 {% endfor %}
 
@@ -164,7 +176,7 @@ void gemm(const int m, const int n, const int k, const int chunk, const {{ real 
 {% if DOUBLE %}
     COPY_ASYNC_WAIT({{ STAGES - 2 }});
     barrier(CLK_LOCAL_MEM_FENCE);
-{{ operands(0, "0") }}
+{{ operands("0", "0") }}
 {% endif %}
 {% endif %}
     for (int tile = 0; tile < count; ++tile) {
@@ -182,31 +194,29 @@ void gemm(const int m, const int n, const int k, const int chunk, const {{ real 
 {{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        }
         COPY_ASYNC_COMMIT();
 {% endif %}
-{% for s in range(steps) %}
+#pragma unroll
+        for (int step = 0; step < {{ steps }}; ++step) {
 {% if DOUBLE %}
-{% if s == steps - 1 %}
-        // every work-item has its operands of this stage: it may be written, and the next one is complete
-        COPY_ASYNC_WAIT({{ STAGES - 2 }});
-        barrier(CLK_LOCAL_MEM_FENCE);
-        read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
-{% endif %}
-{{ operands((s + 1) % 2, (s + 1) % steps) }}
-{% set later = 1 if steps > 2 else 0 %}
-{% if s == 0 %}
-        if (tile + {{ STAGES - 1 }} < count) {
-{{ fetch_a() }}        }
-{% endif %}
-{% if s == later %}
-        if (tile + {{ STAGES - 1 }} < count) {
-{{ fetch_b() }}{{ advance() }}        }
-        COPY_ASYNC_COMMIT();
-{% endif %}
-{{ multiply(s % 2) }}
+            if (step == {{ steps - 1 }}) {
+                // every work-item has its operands of this stage: it may be written, and the next one is complete
+                COPY_ASYNC_WAIT({{ STAGES - 2 }});
+                barrier(CLK_LOCAL_MEM_FENCE);
+                read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
+            }
+{{ operands("(step + 1) % 2", "(step + 1) %% %d" % steps) }}
+            if (step == 0 && tile + {{ STAGES - 1 }} < count) {
+{{ fetch_a() }}            }
+            if (step == {{ 1 if steps > 2 else 0 }}) {
+                if (tile + {{ STAGES - 1 }} < count) {
+{{ fetch_b() }}{{ advance() }}                }
+                COPY_ASYNC_COMMIT();
+            }
+{{ multiply("step % 2") }}
 {% else %}
-{{ operands(0, s) }}
-{{ multiply(0) }}
+{{ operands("0", "step") }}
+{{ multiply("0") }}
 {% endif %}
-{% endfor %}
+        }
 {% if not DOUBLE and STAGES > 1 %}
         read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
 {% endif %}

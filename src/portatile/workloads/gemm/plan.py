@@ -110,8 +110,15 @@ class _Steps:
         self.m, self.n, self.k = (problem.sizes[s] for s in "mnk")
         self.trans_a = problem.options["trans_a"] == "T"
         self.trans_b = problem.options["trans_b"] == "T"
-        self.chunk = ceil_div(ceil_div(self.k, point.SPLIT_K), point.KB) * point.KB
+        block = point.KB if point.FORM != "cpu" else 1
+        self.depth = ceil_div(self.k, block) * block
+        self.chunk = ceil_div(ceil_div(self.k, point.SPLIT_K), block) * block
         self.parts = ceil_div(self.k, self.chunk)
+        self.starts: tuple[int, ...] = (0,)
+        if point.FORM == "cpu" and 0 < point.KB < self.k:
+            if point.SPLIT_K > 1:
+                raise ArgumentError("gemm: the cpu form splits k over groups or over launches: set SPLIT_K = 1 or KB = 0")
+            self.starts, self.chunk, self.parts = tuple(range(0, self.k, point.KB)), point.KB, 1
         self.split = point.SPLIT_K > 1
         # CUDA has static arrays of at most 48 KB; beyond, local memory is an argument
         self.local_argument = device.backend == "cuda" and point.local_bytes(problem.itemsize) > _STATIC_LOCAL
@@ -120,7 +127,6 @@ class _Steps:
     def plan(self) -> Plan:
         """All steps in order."""
         steps = []
-        depth = ceil_div(self.k, self.point.KB) * self.point.KB
         layouts = dict(self.problem.layout)
         names = {"a": "a", "b": "b"}
         for name, packed, across, width in (
@@ -128,32 +134,37 @@ class _Steps:
             ("b", self.point.PACK_B, self.n, self.point.columns),
         ):
             if packed:
-                steps.append(self._pack(name, across, width, depth))
+                steps.append(self._pack(name, across, width))
                 names[name] = f"{name}_panels"
                 layouts[name] = Layout((0, 1))
         target = self.problem.layout["c"]
         if self.split:
             self.temporaries.append(Temporary("planes", self.parts * self.m * self.n * self.problem.itemsize))
             target = packed_layout((self.m, self.n))
-        sizes = (("m", self.m), ("n", self.n), ("k", self.k), ("chunk", self.chunk))
-        args = (
-            *(scalar(name, value) for name, value in sizes),
-            *_factors(self.problem),
+        operands = (
             *_matrix(names["a"], "in" if names["a"] == "a" else "temporary", layouts["a"]),
             *_matrix(names["b"], "in" if names["b"] == "b" else "temporary", layouts["b"]),
             *_matrix("planes" if self.split else "c", "temporary" if self.split else "inout", target),
         )
         if self.local_argument:
-            args = (*args, Arg("tiles", "local", value=self.point.local_bytes(self.problem.itemsize)))
+            operands = (*operands, Arg("tiles", "local", value=self.point.local_bytes(self.problem.itemsize)))
         groups = ceil_div(self.m, self.point.rows) * ceil_div(self.n, self.point.columns)
         local = (self.point.items, 1, 1) if self.point.FORM == "gpu" else (self.point.TBC, self.point.TBR, 1)
         size = (groups * local[0], self.parts * local[1], 1)
-        steps.append(Launch(self._source(), "gemm", size, local, args))
+        source = self._source()
+        for start in self.starts:
+            sizes = (("m", self.m), ("n", self.n), ("k", self.k), ("start", start), ("chunk", self.chunk))
+            alpha, beta = _factors(self.problem)
+            if start > 0:  # later passes add to what the first one made of C
+                beta = Arg("one", "scalar", dtype=self.problem.dtype, value=1.0)
+            args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
+            steps.append(Launch(source, "gemm", size, local, args))
         if self.split:
             steps.append(_reduce(self.problem, self.parts))
         return Plan(tuple(steps), tuple(self.temporaries))
 
-    def _pack(self, name: str, across: int, width: int, depth: int) -> Launch:
+    def _pack(self, name: str, across: int, width: int) -> Launch:
+        depth = self.depth
         layout = self.problem.layout[name]
         panels = ceil_div(across, width)
         self.temporaries.append(Temporary(f"{name}_panels", panels * width * depth * self.problem.itemsize))

@@ -13,13 +13,14 @@ class Point:
     """One configuration. Defaults are the values that leave a parameter without effect.
 
     FORM: kernel text, ``generic``, ``cpu`` or ``gpu``. VL: elements of a vector. TR, TC: rows and columns of one block of
-    a work-item; TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group; KB: steps of k per local-memory stage or
-    unrolled block. TXC: operands through images. SM: operands through local memory. UNROLL: steps of k unrolled. MAD: spelling of
-    multiply-add. SCALARS: the register tile as scalars, not arrays. PAD: elements added to a row of local memory. STAGES: tiles in
-    local memory, filled by asynchronous copies. LANES: work-items of a warp along columns. DOUBLE: operands of the next
-    step of k are loaded to registers before the current one is used. KG: parts of a work-group that share the k of a stage.
-    PACK_A, PACK_B: the operand is packed into panels by a kernel of its own. SPLIT_K: groups that share the k of one tile.
-    RASTER: rows of tiles that neighbouring groups cover together. MMA: matrix instructions.
+    a work-item; TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group. KB: steps of k per stage of local memory or
+    per unrolled block; in ``cpu`` per launch, 0 for all. TXC: operands through images. SM: operands through local memory.
+    UNROLL: steps of k unrolled. MAD: spelling of multiply-add. SCALARS: the register tile as scalars, not arrays. PAD:
+    elements added to a row of local memory. STAGES: tiles in local memory, filled by asynchronous copies. LANES: work-items of
+    a warp along columns. DOUBLE: operands of the next step of k are loaded to registers before the current ones are used.
+    KG: parts of a work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of
+    its own. SPLIT_K: groups that share the k of one tile. RASTER: rows of tiles that neighbouring groups cover together, 0
+    for all. MMA: matrix instructions.
     """
 
     FORM: str

@@ -11,12 +11,12 @@ from portatile.workloads.gemm.point import Point
 def generic(vl: int, block: tuple[int, int], group: tuple[int, int], blocks: tuple[int, int], kb: int, sm: bool) -> Point:
     """A point of D1.8's ten parameters; pairs are rows, columns."""
     (tr, tc), (tbr, tbc), (trr, tcr) = block, group, blocks
-    return Point("generic", VL=vl, TR=tr, TC=tc, TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, KB=kb, UNROLL=kb, SM=sm)
+    return Point("generic", VL=vl, TR=tr, TC=tc, TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, KB=kb, UNROLL=kb, SM=sm, MAD="a*b+c")
 
 
-def register(vl: int, rows: int, vectors: int, unroll: int = 4, pack_b: bool = True) -> Point:
-    """A register tile of ``rows`` x ``vectors`` vectors for a processor."""
-    return Point("cpu", VL=vl, TR=rows, TC=vl * vectors, UNROLL=unroll, MAD="a*b+c", PACK_B=pack_b)
+def register(vl: int, rows: int, vectors: int, unroll: int = 4, block: int = 0, band: int = 0) -> Point:
+    """A register tile of ``rows`` x ``vectors`` vectors for a processor; ``block`` steps of k a launch, ``band`` rows of tiles a band."""
+    return Point("cpu", VL=vl, TR=rows, TC=vl * vectors, KB=block, UNROLL=unroll, RASTER=band, MAD="a*b+c", PACK_B=True)
 
 
 def pipeline(vl: int, group: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, lanes: int, double: bool = True) -> Point:
@@ -35,6 +35,7 @@ def pipeline(vl: int, group: tuple[int, int], blocks: tuple[int, int], kb: int, 
         SM=True,
         UNROLL=kb,
         SCALARS=False,
+        MAD="a*b+c",
         STAGES=stages,
         LANES=lanes,
         DOUBLE=double,
@@ -57,6 +58,7 @@ def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int
         SM=True,
         UNROLL=kb,
         SCALARS=False,
+        MAD="a*b+c",
         PAD=4,
         STAGES=stages,
         LANES=4,

@@ -30,8 +30,7 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs
     memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("a", "b")}
     a = operands.view(memory["a"], layout["a"], shapes["a"])
     a *= a.dtype.type(4 / max(n, 1))
-    other = np.triu_indices(n, 1) if problem.options["uplo"] == "L" else np.tril_indices(n, -1)
-    a[other] = np.nan
+    a[~np.tri(n, dtype=bool) if problem.options["uplo"] == "L" else np.tri(n, k=-1, dtype=bool)] = np.nan
     diagonal = rng.choice([-1.0, 1.0], n) * (1 + rng.random(n))
     np.fill_diagonal(a, np.nan if problem.options["diag"] == "U" else diagonal)
     alpha = _ALPHAS[int(rng.integers(len(_ALPHAS)))] if math.prod(shapes["b"]) <= _SMALL else 1.0

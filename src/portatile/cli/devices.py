@@ -1,0 +1,60 @@
+"""List every device and what it can do. The id is what --device and PORTATILE_DEVICE take."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from portatile import device
+from portatile.cli import _console
+from portatile.errors import DeviceNotFoundError
+from portatile.records import DeviceInfo, to_json
+
+_COLUMNS = ("id", "name", "vendor", "driver", "units", "local memory", "work-group", "fp64", "fp16", "images", "memory", "same chip as")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print every field as JSON.")
+def command(as_json: bool) -> int:
+    """List every device of every back end; the one marked with * is the default."""
+    infos = [chip.info for chip in device.devices()]
+    default = _default_id()
+    if as_json:
+        click.echo(to_json({"default": default, "devices": infos}))
+        return 0 if infos else 2
+    if not infos:
+        device.get()  # raises with what was looked for
+    _console.out.print(_console.table("Devices", _COLUMNS, (_row(info, infos, default) for info in infos), left=4))
+    return 0
+
+
+def _default_id() -> str | None:
+    try:
+        return device.get().info.id
+    except DeviceNotFoundError:
+        return None
+
+
+def _row(info: DeviceInfo, infos: list[DeviceInfo], default: str | None) -> tuple[str, ...]:
+    shared = Counter(other.chip for other in infos)[info.chip] > 1
+    twins = ", ".join(other.id for other in infos if other.chip == info.chip and other.id != info.id)
+    group = f"{info.max_work_group_size} ({' x '.join(map(str, info.max_work_item_sizes))})"
+    return (
+        info.id + (" *" if info.id == default else ""),
+        info.name,
+        info.vendor,
+        info.driver,
+        str(info.compute_units),
+        _console.nbytes(info.local_memory),
+        group,
+        _yes(info.fp64),
+        _yes(info.fp16),
+        f"{info.image_2d_max[0]} x {info.image_2d_max[1]}" if info.images else "no",
+        _console.nbytes(info.global_memory),
+        twins if shared else "",
+    )
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "no"

@@ -1,0 +1,47 @@
+"""Say what works, what is broken and how to mend it, and run one kernel on every device."""
+
+from __future__ import annotations
+
+import click
+from rich.markup import escape
+
+from portatile import doctor
+from portatile.cli import _console
+from portatile.doctor import Examination
+from portatile.records import to_json
+
+_MARKS = {"ok": "[green]ok[/]", "absent": "[dim]absent[/]", "broken": "[red]broken[/]"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option(
+    "--seconds", default=doctor.TEST_SECONDS, show_default=True, type=click.FloatRange(min=1), help="How long each test may take."
+)
+def command(as_json: bool, seconds: float) -> int:
+    """Say what works, what is broken and how to mend it.
+
+    Every device runs one kernel in a process of its own, so that a driver that crashes or hangs is reported too.
+    Exits with 0 when nothing is broken, else with 1. What is only absent is no fault.
+    """
+    found = doctor.examine(seconds)
+    if as_json:
+        click.echo(to_json({"ok": found.healthy, "findings": found.findings, "devices": found.devices, "tests": found.tests}))
+    else:
+        _print(found)
+    return 0 if found.healthy else 1
+
+
+def _print(found: Examination) -> None:
+    for finding in found.findings:
+        _console.out.print(f"{_MARKS[finding.level]}  {escape(finding.subject)}: {escape(finding.detail)}")
+        if finding.level != "ok" and finding.remedy:
+            _console.out.print(f"         -> {escape(finding.remedy)}")
+    for info in found.devices:
+        test = found.tests[info.id]
+        if test.message:
+            _console.out.print(f"{_MARKS['broken']}  {info.id} ({escape(info.name)}): {escape(test.message)}")
+        else:
+            spent = ", ".join(f"{phase} {_console.seconds(value)}" for phase, value in test.seconds.items())
+            _console.out.print(f"{_MARKS['ok']}  {info.id} ({escape(info.name)}): one kernel compiled, ran and was right ({spent})")
+    _console.out.print("nothing is broken" if found.healthy else "something is broken: see above")

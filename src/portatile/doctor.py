@@ -1,0 +1,171 @@
+"""What was looked for, found and found broken, and whether a kernel runs on each device: drivers are only touched in children.
+
+``python -m portatile.doctor survey`` and ``python -m portatile.doctor test ID`` are those children; they print JSON.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from portatile import device, program, settings, store
+from portatile.device.base import Argument, Finding
+from portatile.errors import PortatileError, StoreError
+from portatile.records import DeviceInfo, Source, from_json, to_json
+
+TEST_SECONDS = 120.0
+_ITEMS, _GROUP = 1000, 64
+_TEXT = """
+__kernel void axpy(__global const float *x, __global float *y, const float a, const int n, __local float *part)
+{
+    const int i = get_global_id(0), l = get_local_id(0);
+    part[l] = i < n ? x[i] : 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i < n)
+        y[i] += a * part[l];
+}
+"""
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """How one kernel did on a device: what went wrong (empty if nothing), and the seconds of each phase."""
+
+    message: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the back ends say in a process of their own."""
+
+    devices: tuple[DeviceInfo, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The whole report; ``tests`` by device id."""
+
+    devices: tuple[DeviceInfo, ...]
+    findings: tuple[Finding, ...]
+    tests: Mapping[str, SelfTest]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is broken and every device ran its kernel."""
+        return not any(f.level == "broken" for f in self.findings) and not any(test.message for test in self.tests.values())
+
+
+def examine(seconds: float = TEST_SECONDS) -> Examination:
+    """Look at everything; each child may take ``seconds``."""
+    answer = _child(("survey",), seconds, Found)
+    if isinstance(answer, str):
+        remedy = "remove OpenCL libraries one at a time (their .icd files, or OCL_ICD_VENDORS) to find the one that fails"
+        found = Found(findings=(Finding("broken", "discovery", answer, remedy),))
+    else:
+        found = answer
+        if not found.devices:
+            lacking = Finding("broken", "devices", "no device is usable", "pip install pocl-binary-distribution gives the CPU as one")
+            found = Found((), (*found.findings, lacking))
+    tests = {info.id: _tested(info.id, seconds) for info in found.devices}
+    return Examination(found.devices, (*found.findings, *_folders()), tests)
+
+
+def _tested(identity: str, seconds: float) -> SelfTest:
+    answer = _child(("test", identity), seconds, SelfTest)
+    return SelfTest(answer) if isinstance(answer, str) else answer
+
+
+def _child(arguments: Sequence[str], seconds: float, kind: type[R]) -> R | str:
+    """A child's answer, or what became of it."""
+    command = [sys.executable, "-m", "portatile.doctor", *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return f"gave no answer within {seconds:g} s"
+    last = done.stderr.strip().splitlines()[-1:] or [""]
+    if done.returncode < 0:
+        return f"ended by {signal.Signals(-done.returncode).name}: {last[0]}".rstrip(": ")
+    try:
+        return from_json(done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "", kind)
+    except msgspec.DecodeError:
+        return f"ended with code {done.returncode}: {last[0]}".rstrip(": ")
+
+
+def _folders() -> list[Finding]:
+    """Whether the cache and the result store can be written, and the store be read."""
+    chosen = settings.load()
+    found = [_writable("cache folder", chosen.cache_dir, "PORTATILE_CACHE_DIR")]
+    found.append(_writable("store folder", chosen.data_dir, "PORTATILE_DATA_DIR"))
+    if chosen.store_path.exists():
+        try:
+            with store.ResultStore.default():
+                found.append(Finding("ok", "result store", str(chosen.store_path)))
+        except StoreError as error:
+            found.append(Finding("broken", "result store", str(error), f"move {chosen.store_path} away, or upgrade portatile"))
+    return found
+
+
+def _writable(subject: str, folder: Path, variable: str) -> Finding:
+    """Whether files can be made in ``folder``, or in the nearest folder above it that exists."""
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            return Finding("ok", subject, str(folder) if place == folder else f"{folder} will be made")
+    except OSError as error:
+        return Finding("broken", subject, f"{folder} cannot be written: {error}", f"set {variable} to a folder that can")
+
+
+def self_test(identity: str) -> SelfTest:
+    """Compile, launch and check one kernel in this process; ``message`` says what failed."""
+    marks = {"start": time.perf_counter()}
+    try:
+        chip = device.get(identity)
+        binary = program.build(Source("selftest.cl", _TEXT), chip.target, None)
+        marks["compile"] = time.perf_counter()
+        rng = np.random.default_rng(1)
+        x, y = rng.standard_normal((2, _ITEMS), dtype=np.float32)
+        got = np.full_like(y, np.nan)
+        with chip, chip.load(binary) as module, chip.allocate(x.nbytes) as on_x, chip.allocate(y.nbytes) as on_y, chip.queue() as queue:
+            queue.upload(on_x, x)
+            queue.upload(on_y, y)
+            size = -(-_ITEMS // _GROUP) * _GROUP
+            args: list[Argument] = [on_x, on_y, np.float32(3), np.int32(_ITEMS), 4 * _GROUP]
+            queue.launch(module.kernel("axpy"), (size, 1, 1), (_GROUP, 1, 1), args)
+            queue.download(got, on_y)
+        marks["run"] = time.perf_counter()
+    except PortatileError as error:
+        return SelfTest(f"{type(error).__name__}: {error}")
+    wrong = int(np.count_nonzero(~(np.abs(got - (y + 3 * x)) < 1e-5)))
+    seconds = {"compile": marks["compile"] - marks["start"], "run": marks["run"] - marks["compile"]}
+    return SelfTest(f"{wrong} of {_ITEMS} results are wrong" if wrong else "", seconds)
+
+
+def _main(arguments: Sequence[str]) -> int:
+    match arguments:
+        case ["survey"]:
+            answer: Found | SelfTest = Found(tuple(chip.info for chip in device.devices()), tuple(device.findings()))
+        case ["test", identity]:
+            answer = self_test(identity)
+        case _:
+            print("usage: python -m portatile.doctor survey | test ID", file=sys.stderr)
+            return 2
+    print(to_json(answer).decode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

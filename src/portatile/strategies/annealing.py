@@ -1,0 +1,66 @@
+"""Simulated annealing: a walk over neighbours that takes a slower one with a probability that falls as the walk cools.
+
+S. Kirkpatrick, C. D. Gelatt and M. P. Vecchi, "Optimization by Simulated Annealing", Science 220 (1983). The energy is the
+logarithm of the time, so that the acceptance depends on ratios, not on the length of the problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from portatile.records import Config
+from portatile.space import ParameterSpace
+from portatile.strategies import Search
+from portatile.strategies._encoding import Code, Terrain
+
+OPENING = 5  # random configurations; the walk starts at the best
+WISHES = 8  # neighbours at a time
+HOT, COLD = 0.5, 0.01  # temperatures: a configuration e^0.5, e^0.01 times slower is accepted with probability 1/e
+COOLING = 0.95  # at each step
+PATIENCE = 40  # steps without a new best after which the walk goes back to the best and is warmed up
+
+
+def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
+    """Walk until nothing unknown is left; a neighbourhood that is used up is left by a jump to a random configuration."""
+    terrain = Terrain(space, rng)
+    code_of, config_of = terrain.encoding.code, terrain.encoding.config
+    known: dict[Code, float] = {}
+    opening = list(dict.fromkeys([*map(code_of, start), *terrain.draw(OPENING)]))
+    here: Code | None = None
+    temperature, idle = HOT, 0
+    wishes = opening
+    while wishes:
+        finished = yield [config_of(code) for code in wishes]
+        for outcome in finished:
+            code = code_of(outcome.config)
+            if code in known:
+                continue
+            best = min(known.values(), default=math.inf)
+            known[code] = outcome.median
+            if code in opening:
+                continue
+            temperature = max(temperature * COOLING, COLD)
+            idle = 0 if outcome.median < best else idle + 1
+            if here is None or _accepts(known[here], outcome.median, temperature, rng):
+                here = code
+        wishes = [code for code in opening if code not in known]
+        if wishes:
+            continue
+        if here is None or idle >= PATIENCE:
+            here, temperature, idle = min(known, key=lambda code: known[code]), HOT, 0
+        fresh = [code for code in terrain.around(here) if code not in known]
+        if fresh:
+            wishes = [fresh[i] for i in rng.permutation(len(fresh))[:WISHES]]
+        else:
+            here = None
+            wishes = terrain.fresh(WISHES, known)
+
+
+def _accepts(old: float, new: float, temperature: float, rng: np.random.Generator) -> bool:
+    """Metropolis: always what is not slower; a failure only from a failure."""
+    if new <= old:
+        return True
+    return math.isfinite(new) and bool(rng.random() < math.exp(-math.log(new / old) / temperature))

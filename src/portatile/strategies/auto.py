@@ -1,0 +1,2 @@
+"""The default."""
+from portatile.strategies.gaussian import search as search

@@ -1,0 +1,55 @@
+"""Genetic algorithm: children mix two of the fastest configurations and change a little; each joins when it is faster than the slowest.
+
+Steady state: there are no generations to wait for, so that any number of evaluators stays busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from portatile.records import Config
+from portatile.space import ParameterSpace
+from portatile.strategies import Search
+from portatile.strategies._encoding import Code, Terrain
+
+POPULATION = 20
+WISHES = 8  # children at a time
+TOURNAMENT = 3  # a parent is the fastest of so many members
+_TRIES = 60  # attempts at a legal, unknown child before a random configuration takes its place
+
+
+def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
+    """Breed until nothing unknown is left."""
+    terrain = Terrain(space, rng)
+    code_of, config_of = terrain.encoding.code, terrain.encoding.config
+    known: dict[Code, float] = {}
+    founders = [code_of(config) for config in start]
+    founders = list(dict.fromkeys([*founders, *terrain.draw(max(POPULATION - len(founders), POPULATION // 2))]))
+    wishes = founders
+    while wishes:
+        finished = yield [config_of(code) for code in wishes]
+        known |= {code_of(outcome.config): outcome.median for outcome in finished}
+        wishes = [code for code in wishes if code not in known]
+        if all(code in known for code in founders) and len(wishes) < WISHES:
+            members = sorted(known, key=lambda code: known[code])[:POPULATION]
+            born = dict.fromkeys(wishes)
+            for _ in range(_TRIES):
+                if len(born) < WISHES:
+                    child = _child(members, terrain, rng)
+                    if child not in known and terrain.legal(child):
+                        born[child] = None
+            if not born:
+                born = dict.fromkeys(terrain.fresh(WISHES, known))
+            wishes = list(born)
+
+
+def _child(members: Sequence[Code], terrain: Terrain, rng: np.random.Generator) -> Code:
+    """Each parameter from one of two parents; then each changes with a probability of one in the number of parameters."""
+    first, second = (members[int(rng.integers(len(members), size=TOURNAMENT).min())] for _ in range(2))
+    mother = rng.random(len(first)) < 0.5
+    mixed = [a if take else b for a, b, take in zip(first, second, mother, strict=True)]
+    for parameter in np.flatnonzero(rng.random(len(mixed)) < 1 / len(mixed)):
+        mixed[parameter] = int(rng.integers(len(terrain.encoding.values[parameter])))
+    return tuple(mixed)

@@ -1,0 +1,16 @@
+"""One small kernel per construct of OpenCL C with what it must compute: data for the tests of the dialect.
+
+The same cases run as OpenCL on every device (is the expectation right?), compile as CUDA with no GPU, and run as CUDA where there is one.
+"""
+
+from battery.case import Case
+from battery.idioms import CASES as IDIOMS
+from battery.math import CASES as MATH
+from battery.memory import CASES as MEMORY
+from battery.switches import CASES as SWITCHES
+from battery.vectors import CASES as VECTORS
+from battery.work import CASES as WORK
+
+CASES: dict[str, Case] = {case.name: case for case in (*VECTORS, *MEMORY, *WORK, *MATH, *IDIOMS, *SWITCHES)}
+
+__all__ = ["CASES", "Case"]

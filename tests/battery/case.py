@@ -1,0 +1,83 @@
+"""The record of one kernel of the battery and short ways to write one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SEED = 20261120
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class In:
+    """A buffer that the kernel reads."""
+
+    array: Array
+
+
+@dataclass(frozen=True)
+class Out:
+    """A buffer that must hold ``expected`` afterwards; it holds ``before``, or poison, at first.
+
+    ``tolerance`` is relative to the expected magnitude, ``floor`` absolute; where both are 0 results must be equal (NaN equals NaN).
+    """
+
+    expected: Array
+    before: Array | None = None
+    tolerance: float = 0.0
+    floor: float = 0.0
+
+
+@dataclass(frozen=True)
+class Local:
+    """A ``__local`` argument of that many bytes."""
+
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """Kernel ``k`` of ``text`` with its arguments in order. ``without`` maps a part of a platform's name to why it is left out there."""
+
+    name: str
+    text: str
+    args: tuple[In | Out | Local | np.generic, ...]
+    size: tuple[int, int, int] = (32, 1, 1)
+    group: tuple[int, int, int] = (32, 1, 1)
+    defines: Mapping[str, str] = field(default_factory=dict)
+    without: Mapping[str, str] = field(default_factory=dict)
+    kernel: str = "k"
+
+    @property
+    def fp64(self) -> bool:
+        """Whether the case needs double precision."""
+        return "double" in self.text
+
+
+def floats(n: int, low: float = -4.0, high: float = 4.0, dtype: str = "float32", seed: int = 0) -> Array:
+    """Random numbers of the seed of the whole battery; ``seed`` makes arrays differ."""
+    return np.random.default_rng(SEED + seed).uniform(low, high, n).astype(dtype)
+
+
+def integers(n: int, dtype: str = "int32", seed: int = 0) -> Array:
+    """Random integers over the whole range of their type."""
+    info = np.iinfo(dtype)
+    return np.random.default_rng(SEED + seed).integers(info.min, info.max, n, dtype=dtype, endpoint=True)
+
+
+def elementwise(name: str, body: str, inputs: Sequence[Array], out: Out, signature: str = "", **more: Any) -> Case:
+    """A kernel over one index ``i`` whose body is given: pointers ``a``, ``b``, ... to the inputs and ``o`` to the output.
+
+    ``signature`` gives the pointed-to types, output last, where they are not the arrays' own: ``float4 int4 float4``.
+    """
+    names = {"float32": "float", "float64": "double", "int8": "char", "uint8": "uchar", "int16": "short", "uint16": "ushort"}
+    names |= {"int32": "int", "uint32": "uint", "int64": "long", "uint64": "ulong", "float16": "half"}
+    types = signature.split() or [names[str(array.dtype)] for array in (*inputs, out.expected)]
+    pointers = [f"__global const {t} *{p}" for t, p in zip(types[:-1], "abcdefgh", strict=False)] + [f"__global {types[-1]} *o"]
+    text = f"__kernel void k({', '.join(pointers)})\n{{\n  int i = get_global_id(0);\n  {body}\n}}\n"
+    return Case(name, text, (*map(In, inputs), out), **more)

@@ -1,0 +1,85 @@
+"""One configuration of one problem on one device: poisoned, guarded, run, compared. What the device tests share."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from portatile import program, verify, workloads
+from portatile.device.base import Device
+from portatile.execute import Executable, flatten
+from portatile.records import Binary, Config, Plan, Problem, Source
+from portatile.verify import GUARD_BYTES, Verdict
+from portatile.workload import Inputs, Workload
+
+Alter = Callable[[Inputs], Inputs]
+
+
+def new_seed(purpose: str) -> int:
+    """A seed that is different every time, printed, so that pytest shows it beside a failure."""
+    seed = secrets.randbelow(2**32)
+    print(f"{purpose}: seed {seed}")
+    return seed
+
+
+@lru_cache(maxsize=4096)
+def built(device: Device, source: Source) -> Binary:
+    """Compiled once in a test session."""
+    return program.build(source, device.target, None)
+
+
+def default_plan(device: Device) -> Callable[[Problem], Plan]:
+    """What a Call is resolved to: the default of the workload that it names."""
+
+    def resolve(problem: Problem) -> Plan:
+        callee = workloads.get(problem.workload)
+        return callee.plan(problem, callee.default(problem, device.info), device.info)
+
+    return resolve
+
+
+def run(device: Device, workload: Workload, problem: Problem, config: Config, inputs: Inputs) -> tuple[dict[str, np.ndarray], Verdict]:
+    """The operands' memory after a run, and whether all canaries, also those behind temporaries, are alive."""
+    plan = flatten(workload.plan(problem, config, device.info), default_plan(device))
+    after: dict[str, np.ndarray] = {}
+    verdicts = []
+    with device.queue() as queue, Executable(device, plan, lambda source: built(device, source), guard=True) as executable:
+        memory = {}
+        for name, array in inputs.operands.items():
+            raw = verify.guarded(array)
+            memory[name] = device.allocate(raw.nbytes)
+            queue.upload(memory[name], raw)
+        executable.run(queue, memory, inputs.scalars)
+        for name, array in inputs.operands.items():
+            raw = np.empty(memory[name].nbytes, np.uint8)
+            queue.download(raw, memory[name])
+            after[name] = raw[: array.nbytes].view(array.dtype)
+            body = -(-array.nbytes // 4) * 4
+            verdicts.append(verify.guard_verdict(name, raw[body : body + GUARD_BYTES]))
+            memory[name].release()
+        verdicts.append(executable.check_temporaries(queue))
+    return after, verify.worst(verdicts)
+
+
+def check(
+    device: Device, workload: Workload, problem: Problem, config: Config, rng: np.random.Generator, alter: Alter | None = None
+) -> Verdict:
+    """Whether the configuration computes the problem on random inputs, changed by ``alter`` where it is given.
+
+    Outputs within the bound everywhere, padding and inputs bit for bit what they were, all canaries alive.
+    """
+    inputs = workload.inputs(problem, rng)
+    if alter is not None:
+        inputs = alter(inputs)
+    expected = workload.reference(problem, inputs)
+    after, canaries = run(device, workload, problem, config, inputs)
+    verdicts = [canaries]
+    for name, array in inputs.operands.items():
+        if name in expected:
+            verdicts.append(verify.compare(after[name], expected[name], workload.bound(problem, config), name))
+        else:
+            verdicts.append(verify.unchanged(name, array, after[name]))
+    return verify.worst(verdicts)

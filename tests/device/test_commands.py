@@ -1,0 +1,139 @@
+"""The commands end to end on the default device: tune, show and cache, with their own store and cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from portatile import device, workloads
+from portatile.cli import main
+from portatile.device import cuda_compiler
+
+SIZES = ["-m", "33", "-n", "21", "-k", "17"]
+needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def tune(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[str, str]:
+    """Output and messages of a short search."""
+    assert main(["tune", "matmul", *SIZES, "--budget", "3", "--strategy", "random", *more]) == 0
+    return capsys.readouterr()
+
+
+def test_tune_prints_winner_default_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = tune(capsys)
+    assert "matmul m=33 n=21 k=17 float32" in out
+    assert {line.split()[0] for line in out.splitlines() if line.strip()} >= {"winner", "default", "best", "1"}
+    assert "3 configurations" in out
+    assert "tried" in err
+
+
+def test_tune_again_answers_from_the_store(capsys: pytest.CaptureFixture[str]) -> None:
+    tune(capsys)
+    out, err = tune(capsys)
+    assert "3 configurations" in out
+    assert "3 from the store" in err
+
+
+def test_tune_json_is_one_document_that_warm_reads(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, _ = tune(capsys, "--json")
+    found = json.loads(out)
+    assert found["problem"]["sizes"] == {"m": 33, "n": 21, "k": 17}
+    assert len(found["trials"]) == 3
+    best = min(sorted(trial["samples"])[len(trial["samples"]) // 2] for trial in found["trials"] if trial["status"] == "ok")
+    assert found["seconds_per_run"] == pytest.approx(best, rel=0.5)
+    assert found["gflops"] == pytest.approx(2 * 33 * 21 * 17 / found["seconds_per_run"] / 1e9)
+    (tmp_path / "winner.json").write_text(out)
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "another"))
+    assert main(["cache", "warm", str(tmp_path / "winner.json")]) == 0
+    assert "compiled 1 programs, 0 were there" in capsys.readouterr().out
+    assert main(["cache", "warm", str(tmp_path / "winner.json")]) == 0
+    assert "compiled 0 programs, 1 were there" in capsys.readouterr().out
+
+
+def test_cache_is_warmed_from_the_store_counted_and_cleared(capsys: pytest.CaptureFixture[str]) -> None:
+    tune(capsys)
+    assert main(["cache", "clear"]) == 0
+    assert main(["cache", "warm"]) == 0
+    assert "1 configurations" in capsys.readouterr().out
+    assert main(["cache", "info"]) == 0
+    assert "entries  1" in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0
+    assert "removed 1 entries" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["[{}]", '{"problem": 3}', "nonsense"])
+def test_warm_says_what_is_wrong_with_a_file(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "list.json").write_text(text)
+    assert main(["cache", "warm", str(tmp_path / "list.json")]) == 2
+    assert "list.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--strategy", "locla"], "unknown strategy 'locla'"),
+        (["--device", "no such chip"], "no device matches"),
+        (["--budget", "soon"], "budget"),
+        (["--dtype", "float23"], "float32"),
+    ],
+)
+def test_tune_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "matmul", *SIZES, *args]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", workloads.names())
+@pytest.mark.parametrize("stage", ["template", "preprocessed", "lowered"])
+def test_show_prints_the_kernels_of_every_workload(name: str, stage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = [word for size in workloads.get(name).sizes for word in (f"-{size}" if len(size) == 1 else f"--{size.replace('_', '-')}", "64")]
+    assert main(["show", name, *sizes, "--stage", stage, "--device", device.get("opencl").info.id]) == 0
+    out, err = capsys.readouterr()
+    assert "__kernel" in out or "kernel void" in out
+    assert name in err
+    assert ("#if" in out) <= (stage != "preprocessed")
+
+
+def test_show_takes_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*more: str) -> str:
+        assert main(["show", "matmul", *SIZES, "--stage", "preprocessed", "--device", "opencl", *more]) == 0
+        return capsys.readouterr().out
+
+    changes = ["ALGORITHM=global", "BLOCK=8", "DEPTH=0", "WPT=1", "VECTOR=1", "TRANSPOSE=false", "PADDING=0"]
+    assert shown(*(word for change in changes for word in ("--config", change))) != shown()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--config", "BLOCKS=8"], "Did you mean 'BLOCK'?"),
+        (["--config", "BLOCK=7"], "is not one of"),
+        (["--config", "BLOCK"], "NAME=VALUE"),
+        (["--arch", "sm_9"], "architecture"),
+        (["--arch", "sm_90", "--backend", "opencl"], "--arch"),
+    ],
+)
+def test_show_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "matmul", *SIZES, *args]) == 2
+    assert message in capsys.readouterr().err
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_show_compiles_for_a_gpu_that_is_not_here(architecture: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "matmul", *SIZES, "--stage", "ptx", "--arch", architecture]) == 0
+    assert f".target {architecture}" in capsys.readouterr().out
+    assert main(["show", "matmul", *SIZES, "--stage", "resources", "--arch", architecture]) == 0
+    out = capsys.readouterr().out
+    kernels = [line.split() for line in out.splitlines() if line and line.split()[-1].isdigit()]
+    assert kernels
+    assert all(int(registers) > 0 for _, registers, *_ in kernels)

@@ -1,0 +1,157 @@
+"""TRSM in every case of side, triangle, transposition and diagonal; what must not be read; accuracy; degenerate systems."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from checking import check, new_seed, run
+from scipy.linalg import blas
+
+from portatile import verify, workloads
+from portatile.device.base import Device
+from portatile.errors import ArgumentError
+from portatile.records import Call, Config, Layout, Problem
+from portatile.workload import Inputs
+from portatile.workloads import operands
+
+WORKLOAD = workloads.get("triangular")
+CASES = [dict(zip(WORKLOAD.options, values, strict=True)) for values in itertools.product(*WORKLOAD.options.values())]
+CONFIGS: dict[str, Config] = {
+    "invert": {"METHOD": "invert", "NB": 32, "IB": 8, "WGS": 32, "PANEL": 8},
+    "substitute": {"METHOD": "substitute", "NB": 16, "IB": 4, "WGS": 32, "PANEL": 8},
+}
+
+
+def named(case: dict[str, str]) -> str:
+    return "".join(case.values())
+
+
+def system(order: int, count: int, case: dict[str, str], dtype: str, pad: int = 0, offset: int = 0) -> Problem:
+    sizes = {"m": order, "n": count} if case["side"] == "L" else {"m": count, "n": order}
+    bare = WORKLOAD.problem(sizes, dtype, case)
+    layout = {name: operands.padded(shape, pad, offset) for name, shape in WORKLOAD.shapes(bare).items()}
+    return WORKLOAD.problem(sizes, dtype, case, layout)
+
+
+def double(device: Device, otherwise: str = "float32") -> str:
+    return "float64" if device.info.fp64 else otherwise
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+@pytest.mark.parametrize("method", CONFIGS)
+def test_every_case(device: Device, method: str, case: dict[str, str]) -> None:
+    """Several blocks and a part of one, in both types; the triangle and the diagonal that must not be read are NaN."""
+    rng = np.random.default_rng(new_seed(f"{method} {named(case)}"))
+    for dtype, pad in (("float32", 3), (double(device), 0)):
+        problem = system(77, 21, case, dtype, pad, 2 * pad)
+        verdict = check(device, WORKLOAD, problem, CONFIGS[method], rng)
+        assert verdict.ok, verdict.message
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_the_reference_is_blas(case: dict[str, str]) -> None:
+    problem = system(150, 9, case, "float64")
+    inputs = WORKLOAD.inputs(problem, np.random.default_rng(new_seed(named(case))))
+    a, b = (operands.view(inputs.operands[name], problem.layout[name], WORKLOAD.shapes(problem)[name]) for name in ("a", "b"))
+    flags = {"side": int(case["side"] == "R"), "lower": int(case["uplo"] == "L"), "trans_a": int(case["trans"] == "T")}
+    expected = blas.dtrsm(inputs.scalars["alpha"], np.asfortranarray(a), np.asfortranarray(b), **flags, diag=int(case["diag"] == "U"))
+    found = WORKLOAD.reference(problem, inputs)["b"]
+    assert np.allclose(found.values.reshape(b.shape), expected, rtol=1e-12, atol=1e-13)
+    sampled = WORKLOAD.reference(problem, inputs, np.random.default_rng(0))["b"]
+    assert verify.compare(found.values, sampled, 1e-12).ok
+
+
+@pytest.mark.parametrize("method", CONFIGS)
+@pytest.mark.parametrize("case", CASES[::5], ids=named)
+def test_alpha_zero_reads_nothing(device: Device, method: str, case: dict[str, str]) -> None:
+    def spoil(inputs: Inputs) -> Inputs:
+        return Inputs({name: np.full_like(array, np.nan) for name, array in inputs.operands.items()}, {"alpha": 0.0})
+
+    problem = system(45, 10, case, "float32", 2, 1)
+    verdict = check(device, WORKLOAD, problem, CONFIGS[method], np.random.default_rng(new_seed(method)), spoil)
+    assert verdict.ok, verdict.message
+
+
+@pytest.mark.parametrize("method", CONFIGS)
+def test_a_zero_on_the_diagonal_is_not_one(device: Device, method: str) -> None:
+    """Row 20 of the solution and what depends on it is infinite or NaN; the rows before it are as always."""
+    problem = system(40, 6, CASES[0], "float32")
+    inputs = WORKLOAD.inputs(problem, np.random.default_rng(new_seed(method)))
+    operands.view(inputs.operands["a"], problem.layout["a"], (40, 40))[20, 20] = 0
+    after, canaries = run(device, WORKLOAD, problem, CONFIGS[method], inputs)
+    assert canaries.ok
+    x = operands.view(after["b"], problem.layout["b"], (40, 6))
+    assert not np.isfinite(x[20:]).any()
+    if method == "substitute":
+        assert np.isfinite(x[:20]).all()
+
+
+@pytest.mark.parametrize(("m", "n"), [(0, 5), (5, 0), (0, 0)])
+@pytest.mark.parametrize("method", CONFIGS)
+def test_an_empty_system_is_no_step(device: Device, method: str, m: int, n: int) -> None:
+    for case in CASES:
+        problem = WORKLOAD.problem({"m": m, "n": n}, "float32", case)
+        assert WORKLOAD.plan(problem, CONFIGS[method], device.info).steps == ()
+        inputs = WORKLOAD.inputs(problem, np.random.default_rng(0))
+        assert np.array_equal(WORKLOAD.reference(problem, inputs)["b"].values, inputs.operands["b"], equal_nan=True)
+
+
+def test_small_systems(device: Device) -> None:
+    """The sizes of the BLAS's own test, by default configurations."""
+    seed = new_seed("small systems")
+    rng = np.random.default_rng(seed)
+    for case in CASES:
+        order, count = (int(rng.choice([1, 2, 3, 5, 9])) for _ in range(2))
+        problem = system(order, count, case, "float32" if rng.random() < 0.5 else double(device), 1)
+        verdict = check(device, WORKLOAD, problem, WORKLOAD.default(problem, device.info), rng)
+        assert verdict.ok, f"seed {seed}: {verdict.message} {problem}"
+
+
+@pytest.mark.parametrize("case", CASES[::3], ids=named)
+def test_substitution_has_a_small_residual_on_any_triangle(device: Device, case: dict[str, str]) -> None:
+    """|alpha B - op(A) X| <= gamma_n |op(A)| |X|, element by element, although the solution grows by many orders of magnitude.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, theorem 8.5. Random triangles are the badly growing ones.
+    """
+    order, dtype = 60, "float32"
+    problem = system(order, 5, case, dtype)
+    rng = np.random.default_rng(new_seed(named(case)))
+    inputs = WORKLOAD.inputs(problem, rng)
+    stored = operands.view(inputs.operands["a"], problem.layout["a"], (order, order))
+    stored *= np.float32(order / 4)  # now uniform in [-0.5, 0.5) beside the diagonal
+    if case["diag"] == "N":
+        np.fill_diagonal(stored, rng.choice([-0.4, 0.4], order))
+    after, _ = run(device, WORKLOAD, problem, CONFIGS["substitute"], inputs)
+    x, b = (
+        operands.view(memory, problem.layout["b"], WORKLOAD.shapes(problem)["b"]).astype(np.float64)
+        for memory in (after["b"], inputs.operands["b"])
+    )
+    a = np.tril(stored, -1) if case["uplo"] == "L" else np.triu(stored, 1)
+    a = a.astype(np.float64) + (np.eye(order) if case["diag"] == "U" else np.diag(np.diagonal(stored)))
+    a = a if case["trans"] == "N" else a.T
+    product, size = (a @ x, np.abs(a) @ np.abs(x)) if case["side"] == "L" else (x @ a, np.abs(x) @ np.abs(a))
+    residual = np.abs(float(np.float32(inputs.scalars["alpha"])) * b - product)
+    assert (residual <= 2 * operands.gamma(order + 40, dtype) * size).all()
+
+
+def test_a_plan_calls_gemm_and_compiles_a_handful_of_kernels(device: Device) -> None:
+    problem = WORKLOAD.problem({"m": 4096, "n": 4096})
+    plan = WORKLOAD.plan(problem, {"METHOD": "invert", "NB": 256, "IB": 16, "WGS": 64, "PANEL": 8}, device.info)
+    calls = [step for step in plan.steps if isinstance(step, Call)]
+    launches = [step for step in plan.steps if not isinstance(step, Call)]
+    assert len(calls) == 16 + 15
+    assert [step.kernel for step in launches] == ["triangular_invert", *["triangular_join"] * 4, "triangular_write"]
+    assert len({step.source for step in launches}) == 1
+    work = sum(2.0 * np.prod([call.problem.sizes[s] for s in "mnk"]) for call in calls)
+    assert 1 <= work / WORKLOAD.flops(problem) < 1.1
+    assert max(call.problem.sizes["k"] for call in calls) == 2048
+
+
+def test_a_permuted_layout_is_refused(device: Device) -> None:
+    problem = WORKLOAD.problem({"m": 8, "n": 8})
+    turned = replace(problem, layout={**problem.layout, "b": Layout((1, 8))})
+    with pytest.raises(ArgumentError, match="operand b"):
+        WORKLOAD.plan(turned, CONFIGS["invert"], device.info)

@@ -1,0 +1,96 @@
+"""DLPack capsules own what they say: the memory lives as long as a consumer, and no longer."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from portatile.device import dlpack
+from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
+from portatile.device.dlpack import Strided
+from portatile.errors import ArgumentError
+
+
+class Owner:
+    """Stands for memory."""
+
+
+def exported(dtype: str = "f8") -> tuple[object, weakref.ref[Owner]]:
+    owner = Owner()
+    kind = np.dtype(dtype)
+    view = Strided(4096, (2, 3), (4 * kind.itemsize, kind.itemsize), kind, 1, owner)
+    return dlpack.export(view), weakref.ref(owner)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "u8", "c16"])
+def test_round_trip(dtype: str) -> None:
+    capsule, owner = exported(dtype)
+    taken = dlpack.take(capsule)
+    size = np.dtype(dtype).itemsize
+    assert (taken.pointer, taken.shape, taken.strides, taken.dtype, taken.device_id) == (4096, (2, 3), (4 * size, size), np.dtype(dtype), 1)
+    del capsule
+    gc.collect()
+    assert owner() is not None
+    del taken
+    gc.collect()
+    assert owner() is None
+    assert not dlpack._exported
+
+
+def test_unconsumed_capsule_lets_go() -> None:
+    capsule, owner = exported()
+    assert owner() is not None
+    del capsule
+    gc.collect()
+    assert owner() is None
+
+
+def test_capsule_is_consumed_once() -> None:
+    capsule, _ = exported()
+    taken = dlpack.take(capsule)
+    with pytest.raises(ArgumentError, match="unused"):
+        dlpack.take(capsule)
+    del taken
+
+
+def test_host_memory_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="only CUDA memory"):
+        dlpack.take(np.arange(3.0).__dlpack__())
+
+
+def test_odd_strides_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="strides"):
+        dlpack.export(Strided(4096, (2,), (3,), np.dtype("f4"), 0, None))
+
+
+def test_host_arrays_are_no_cuda_arrays() -> None:
+    array = np.arange(3.0)
+    assert not is_cuda_array(array)
+    assert not is_cuda_array([1, 2])
+    with pytest.raises(ArgumentError, match="lies in no CUDA memory"):
+        Buffer.wrap(array)
+
+
+def test_stream_of_an_array() -> None:
+    class Array:
+        """What Numba says of an array."""
+
+        def __init__(self, **interface: object) -> None:
+            self.__cuda_array_interface__ = interface
+
+    assert caller_stream(Array(stream=7)) == 7
+    assert caller_stream(Array(stream=None)) == 1
+    assert caller_stream(Array()) == 1
+    assert is_cuda_array(Array())
+
+
+def test_packed_strides() -> None:
+    for shape in [(), (5,), (2, 3, 4), (2, 0, 3)]:
+        expected = np.empty(shape, np.float32).strides
+        if 0 not in shape:
+            assert dlpack.packed(shape, 4) == expected
+        else:
+            assert len(dlpack.packed(shape, 4)) == len(expected)

@@ -1,0 +1,124 @@
+"""The doctor: what is broken is told with its remedy, a driver that crashes or hangs is survived, exit codes say it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from portatile import doctor
+from portatile.cli.devices import command as devices_command
+from portatile.cli.doctor import command as doctor_command
+from portatile.device.base import Finding
+from portatile.doctor import Examination, SelfTest
+
+
+def children(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Let every child run ``code`` instead."""
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: run([sys.executable, "-c", code], **options))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("import os; os.abort()", "ended by SIGABRT"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended by SIGSEGV"),
+        ("import time; time.sleep(60)", "no answer within"),
+        ("raise SystemExit('the driver said no')", "ended with code 1: the driver said no"),
+        ("print('{}')", ""),
+    ],
+)
+def test_children_that_fail(monkeypatch: pytest.MonkeyPatch, code: str, message: str) -> None:
+    children(monkeypatch, code)
+    answer = doctor._child(("survey",), 2.0, doctor.Found)
+    if message:
+        assert isinstance(answer, str)
+        assert message in answer
+    else:
+        assert answer == doctor.Found()
+
+
+def test_crash_in_discovery_is_a_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    children(monkeypatch, "import os; os.abort()")
+    found = doctor.examine(20)
+    assert not found.healthy
+    assert found.devices == ()
+    assert [f.subject for f in found.findings if f.level == "broken"] == ["discovery"]
+
+
+def test_no_device_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    children(monkeypatch, "print('{}')")
+    found = doctor.examine(20)
+    assert any(f.level == "broken" and f.subject == "devices" and f.remedy for f in found.findings)
+
+
+def test_folders_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "new" / "data"))
+    levels = {f.subject: f for f in doctor._folders()}
+    assert levels["cache folder"].level == "broken"
+    assert "PORTATILE_CACHE_DIR" in levels["cache folder"].remedy
+    assert levels["store folder"].level == "ok"
+    assert not (tmp_path / "new").exists()
+
+
+def test_store_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    (tmp_path / "results.sqlite").write_bytes(b"this is no database, whatever its name says" * 100)
+    levels = {f.subject: f for f in doctor._folders()}
+    assert levels["result store"].level == "broken"
+    assert levels["result store"].remedy
+
+
+def test_missing_linker_is_told() -> None:
+    """PoCL without ``ld`` would end the process at its first launch; it is not offered instead."""
+    done = subprocess.run(
+        [sys.executable, "-m", "portatile.doctor", "survey"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "PATH": "/nonexistent"},
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    if not any("PoCL" in f["detail"] for f in found["findings"]):
+        pytest.skip("PoCL is not installed")
+    assert not any(info["platform"] == "Portable Computing Language" for info in found["devices"])
+    assert any(f["level"] == "broken" and "'ld'" in f["detail"] and "binutils" in f["remedy"] for f in found["findings"])
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_exit_code_and_text(monkeypatch: pytest.MonkeyPatch, broken: bool) -> None:
+    finding = Finding("broken" if broken else "absent", "CUDA [driver]", "cannot be used", "install it")
+    monkeypatch.setattr(doctor, "examine", lambda seconds: Examination((), (finding,), {}))
+    told = CliRunner().invoke(doctor_command, [], standalone_mode=False)
+    assert told.return_value == int(broken)
+    asked = CliRunner().invoke(doctor_command, ["--json"], standalone_mode=False)
+    report = json.loads(asked.stdout)
+    assert report["ok"] is not broken
+    assert report["findings"][0]["remedy"] == "install it"
+
+
+def test_failing_device_is_not_healthy() -> None:
+    assert Examination((), (), {"opencl:0:0": SelfTest()}).healthy
+    assert not Examination((), (), {"opencl:0:0": SelfTest("3 of 1000 results are wrong")}).healthy
+
+
+def test_devices_as_json() -> None:
+    listed = CliRunner().invoke(devices_command, ["--json"], standalone_mode=False)
+    report = json.loads(listed.stdout)
+    ids = [info["id"] for info in report["devices"]]
+    assert len(set(ids)) == len(ids)
+    assert report["default"] in [*ids, None]
+
+
+def test_usage_of_the_child() -> None:
+    assert doctor._main(["wrong"]) == 2

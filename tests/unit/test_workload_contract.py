@@ -1,0 +1,300 @@
+"""What every workload must be, without a device: a checked problem, a legal default, plans of data, CUDA forms that assemble."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from portatile import program, verify, workloads
+from portatile.analysis import ptx
+from portatile.device import cuda_compiler
+from portatile.errors import ArgumentError, PortatileError, UnknownNameError
+from portatile.execute import flatten, sources
+from portatile.records import Call, Config, DeviceInfo, Launch, Plan, Problem, Value, from_json, to_json
+from portatile.workload import Workload
+
+NAMES = workloads.names()
+SEED = 417  # of what is drawn where nothing runs; the device tests draw anew each time
+
+
+def device(kind: str, architecture: str = "sm_90") -> DeviceInfo:
+    """A GPU through CUDA, or a CPU through OpenCL, that does not exist."""
+    gpu = kind == "gpu"
+    return DeviceInfo(
+        id=f"paper:{kind}",
+        backend="cuda" if gpu else "opencl",
+        name=f"paper {kind}",
+        vendor="NVIDIA" if gpu else "nobody",
+        platform="paper",
+        kind="gpu" if gpu else "cpu",
+        architecture=architecture if gpu else "x86_64",
+        driver="1",
+        compiler="1",
+        compute_units=132 if gpu else 2,
+        local_memory={"sm_80": 163, "sm_90": 227}[architecture] * 1024 if gpu else 1 << 20,
+        global_memory=1 << 36,
+        max_allocation=1 << 35,
+        max_work_group_size=1024 if gpu else 4096,
+        max_work_item_sizes=(1024, 1024, 64) if gpu else (4096, 4096, 4096),
+        fp64=True,
+        fp16=gpu,
+        images=True,
+        image_2d_max=(32768, 32768) if gpu else (8192, 8192),
+        unified_memory=not gpu,
+        chip=kind,
+    )
+
+
+DEVICES = {kind: device(kind) for kind in ("cpu", "gpu")}
+
+
+def square(workload: Workload, size: int, dtype: str = "") -> Problem:
+    return workload.problem(dict.fromkeys(workload.sizes, size), dtype or workload.dtypes[0])
+
+
+def problems(workload: Workload) -> Iterator[Problem]:
+    """The awkward problems of each type, and two that are as regular as can be."""
+    for dtype in workload.dtypes:
+        yield from workload.awkward(square(workload, 64, dtype))
+        yield square(workload, 64, dtype)
+        yield square(workload, 512, dtype)
+
+
+def resolved(plan: Plan, info: DeviceInfo) -> Plan:
+    """Calls replaced by what the callee does by default."""
+
+    def default(problem: Problem) -> Plan:
+        callee = workloads.get(problem.workload)
+        return callee.plan(problem, callee.default(problem, info), info)
+
+    return flatten(plan, default)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_describes_itself(name: str) -> None:
+    workload = workloads.get(name)
+    assert workload.name == name
+    assert len((type(workload).__doc__ or "").split()) > 10
+    assert workload.sizes
+    assert all(meaning for meaning in workload.sizes.values())
+    assert {operand.role for operand in workload.operands} <= {"in", "out", "inout"}
+    assert any(operand.role != "in" for operand in workload.operands)
+    assert set(workload.dtypes) <= {"float16", "float32", "float64"}
+    assert set(workload.shapes(square(workload, 64))) == {operand.name for operand in workload.operands}
+    assert workload.awkward(square(workload, 64)), "no awkward problems: its variants would be verified on regular shapes only"
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_default_is_legal(name: str, kind: str) -> None:
+    workload, info = workloads.get(name), DEVICES[kind]
+    for problem in problems(workload):
+        config = workload.default(problem, info)
+        assert workload.space(problem, info).violated(config) is None, f"{config} for {problem}"
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_default_keeps_to_small_devices(name: str, kind: str) -> None:
+    """A quarter of the work-group and local memory, and no images: still a legal default."""
+    info = replace(DEVICES[kind], max_work_group_size=256, max_work_item_sizes=(256, 256, 64), local_memory=32768, images=False, fp16=False)
+    workload = workloads.get(name)
+    for problem in problems(workload):
+        config = workload.default(problem, info)
+        assert workload.space(problem, info).violated(config) is None, f"{config} for {problem}"
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+@pytest.mark.parametrize("name", NAMES)
+def test_plans_are_data(name: str, kind: str) -> None:
+    """Problem, configuration and plan survive a trip through JSON."""
+    workload, info = workloads.get(name), DEVICES[kind]
+    for problem in problems(workload):
+        config = workload.default(problem, info)
+        plan = workload.plan(problem, config, info)
+        assert from_json(to_json(plan), Plan) == plan
+        assert from_json(to_json(problem), Problem) == problem
+        assert workload.plan(from_json(to_json(problem), Problem), from_json(to_json(config), dict), info) == plan  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("kind", DEVICES)
+@pytest.mark.parametrize("name", NAMES)
+def test_plans_bind_what_there_is(name: str, kind: str) -> None:
+    """Arguments name operands, temporaries and scalars that exist, in roles that agree; sizes are multiples of work-groups."""
+    workload, info = workloads.get(name), DEVICES[kind]
+    roles = {operand.name: operand.role for operand in workload.operands}
+    for problem in problems(workload):
+        plan = workload.plan(problem, workload.default(problem, info), info)
+        temporaries = {temporary.name for temporary in plan.temporaries}
+        assert not temporaries & set(roles)
+        assert all(temporary.nbytes > 0 for temporary in plan.temporaries)
+        for step in plan.steps:
+            if isinstance(step, Call):
+                assert set(step.operands.values()) <= temporaries | set(roles)
+                assert set(step.operands) == {operand.name for operand in workloads.get(step.problem.workload).operands}
+                assert {value for value in step.scalars.values() if isinstance(value, str)} <= set(workload.scalars)
+                continue
+            assert step.kernel in step.source.text
+            assert math.prod(step.local_size) <= info.max_work_group_size
+            assert all(0 < local <= most for local, most in zip(step.local_size, info.max_work_item_sizes, strict=True))
+            assert all(n > 0 and n % local == 0 for n, local in zip(step.global_size, step.local_size, strict=True))
+            groups = [n // local for n, local in zip(step.global_size, step.local_size, strict=True)]
+            assert info.backend != "cuda" or (groups[0] < 2**31 and max(groups[1:]) <= 65535), f"too many groups for CUDA: {groups}"
+            for arg in step.args:
+                if arg.kind in ("buffer", "image"):
+                    assert arg.role == "temporary" if arg.name in temporaries else arg.name in roles, arg
+                    assert roles.get(arg.name) != "in" or arg.role == "in", f"{arg.name} is an input, {step.kernel} takes it as {arg.role}"
+                elif arg.kind == "scalar":
+                    assert arg.dtype
+                    assert arg.value is not None or arg.name in workload.scalars, arg
+        writers = {arg.name for step in resolved(plan, info).steps if isinstance(step, Launch) for arg in step.args if arg.role != "in"}
+        if plan.steps:
+            assert {operand for operand, role in roles.items() if role != "in"} <= writers
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_parameter_changes_the_plan(name: str) -> None:
+    """Each parameter has several legal values, and a legal plan changes with it: where another value is legal with all
+    else equal, with that one; where it never moves alone, with any other value."""
+    workload = workloads.get(name)
+    rng = np.random.default_rng(SEED)
+    values: dict[str, set[Value]] = {}
+    alone: set[str] = set()
+    fallback: dict[str, tuple[Problem, Config, DeviceInfo]] = {}
+    for info, size, dtype in itertools.product(DEVICES.values(), (512, 64), workload.dtypes):
+        problem = square(workload, size, dtype)
+        space = workload.space(problem, info)
+        for turn in range(30):
+            config = space.sample(rng) if turn else workload.default(problem, info)
+            for parameter, value in config.items():
+                values.setdefault(parameter, set()).add(value)
+                fallback.setdefault(parameter, (problem, config, info))
+            for parameter in sorted(set(space.parameters) - alone):
+                others = ({**config, parameter: value} for value in space.parameters[parameter] if value != config[parameter])
+                other = next((other for other in others if space.violated(other) is None), None)
+                if other is not None:
+                    different = workload.plan(problem, config, info) != workload.plan(problem, other, info)
+                    assert different, f"{parameter} changes nothing: {config} and {other}"
+                    values[parameter].add(other[parameter])
+                    alone.add(parameter)
+    single = sorted(parameter for parameter, found in values.items() if len(found) < 2)
+    assert not single, f"{single}: only one value was found legal"
+    for parameter in sorted(set(values) - alone):
+        problem, config, info = fallback[parameter]
+        other = {**config, parameter: next(value for value in values[parameter] if value != config[parameter])}
+        try:
+            changed = workload.plan(problem, other, info)
+        except PortatileError:
+            continue  # not even a plan: it certainly matters
+        assert changed != workload.plan(problem, config, info), f"{parameter} changes nothing"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mistakes_are_told(name: str) -> None:
+    workload = workloads.get(name)
+    sizes = dict.fromkeys(workload.sizes, 64)
+    first = next(iter(sizes))
+    with pytest.raises(ArgumentError, match=first):
+        workload.problem({size: value for size, value in sizes.items() if size != first})
+    with pytest.raises(UnknownNameError, match="nonsense"):
+        workload.problem({**sizes, "nonsense": 1})
+    with pytest.raises(ArgumentError, match="whole number"):
+        workload.problem({**sizes, first: -1})
+    with pytest.raises(ArgumentError, match="int8"):
+        workload.problem(sizes, "int8")
+    with pytest.raises(UnknownNameError, match="nonsense"):
+        workload.problem(sizes, workload.dtypes[0], {"nonsense": 1})
+    with pytest.raises(UnknownNameError, match="nonsense"):
+        workload.problem(sizes, workload.dtypes[0], layout={"nonsense": square(workload, 64).layout[workload.operands[0].name]})
+    for option in workload.options:
+        with pytest.raises(ArgumentError, match=option):
+            workload.problem(sizes, workload.dtypes[0], {option: "nonsense"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inputs_fill_the_layout_and_nothing_else(name: str) -> None:
+    workload = workloads.get(name)
+    for problem in problems(workload):
+        inputs = workload.inputs(problem, np.random.default_rng(SEED))
+        again = workload.inputs(problem, np.random.default_rng(SEED))
+        shapes = workload.shapes(problem)
+        assert set(inputs.operands) == set(shapes)
+        assert set(inputs.scalars) == set(workload.scalars)
+        for operand in workload.operands:
+            memory = inputs.operands[operand.name]
+            assert memory.ndim == 1
+            assert memory.size >= problem.layout[operand.name].extent(shapes[operand.name])
+            assert np.array_equal(memory, again.operands[operand.name], equal_nan=memory.dtype.kind == "f"), "a seed does not repeat"
+            if operand.role == "out":
+                assert np.isnan(memory).all(), f"{operand.name} is written only, and its old content is not NaN"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_references_cover_the_outputs(name: str) -> None:
+    """Finite values and a finite bound for every output; a sampled reference agrees with the whole one."""
+    workload = workloads.get(name)
+    for problem in problems(workload):
+        if math.prod(problem.sizes.values()) > 2**22:
+            continue
+        inputs = workload.inputs(problem, np.random.default_rng(SEED))
+        whole = workload.reference(problem, inputs)
+        assert set(whole) == {operand.name for operand in workload.operands if operand.role != "in"}
+        bound = workload.bound(problem, workload.default(problem, DEVICES["gpu"]))
+        assert 0 < bound < 0.1, f"a bound of {bound} would pass anything"
+        sampled = workload.reference(problem, inputs, np.random.default_rng(SEED))
+        for operand, expected in whole.items():
+            assert expected.indices is None
+            assert expected.values.shape == expected.scale.shape == inputs.operands[operand].shape
+            assert np.isfinite(expected.values[expected.scale > 0]).all()
+            assert (expected.scale >= 0).all()
+            part = sampled[operand]
+            places = slice(None) if part.indices is None else part.indices
+            wide = expected.values[places]
+            assert verify.compare(part.values, type(part)(wide, expected.scale[places]), max(bound, 1e-9)).ok
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_costs_and_distances(name: str) -> None:
+    workload = workloads.get(name)
+    small, large = square(workload, 64), square(workload, 512)
+    assert 0 <= workload.flops(small) < workload.flops(large)
+    assert 0 < workload.traffic(small) < workload.traffic(large)
+    assert workload.distance(small, small) == 0
+    assert 0 < workload.distance(small, large) == workload.distance(large, small)
+    if len(workload.dtypes) > 1:
+        assert workload.distance(small, square(workload, 64, workload.dtypes[1])) == math.inf
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", NAMES)
+def test_cuda_forms_assemble(name: str, architecture: str) -> None:
+    """The default configuration as machine code: registers within the limit, nothing spilled; on sm_90 as PTX, too."""
+    workload, info = workloads.get(name), device("gpu", architecture)
+    for dtype in workload.dtypes:
+        problem = square(workload, 512, dtype)
+        plan = resolved(workload.plan(problem, workload.default(problem, info), info), info)
+        kernels = {
+            source: {step.kernel for step in plan.steps if isinstance(step, Launch) and step.source == source} for source in sources(plan)
+        }
+        for source, used in kernels.items():
+            cubin = program.build(source, cuda_compiler.CudaTarget(architecture), None)
+            assert cubin.kind == "cubin"
+            assert cubin.data[:4] == b"\x7fELF"
+            for kernel in used:
+                entry = cubin.entry(kernel)
+                assert len(entry.parameters) == next(
+                    len(step.args) for step in plan.steps if step.kernel == kernel and step.source == source
+                )
+                resources = cubin.resources[kernel]
+                assert 0 < resources.registers <= 255
+                assert (resources.spill_stores, resources.spill_loads) == (0, 0), f"{kernel} spills: {resources}"
+            if architecture == "sm_90":
+                text = program.build(source, cuda_compiler.CudaTarget(architecture, "ptx"), None).data.rstrip(b"\0").decode()
+                counts = ptx.functions(text)
+                assert all(counts[cubin.entry(kernel).symbol].total > 0 for kernel in used)
