@@ -35,7 +35,7 @@ class Outcome:
 
 
 def replay(name: str, problem: Problem, rng: np.random.Generator, budget: int) -> None:
-    """Let the strategy called ``name`` spend ``budget`` evaluations of ``problem``, one at a time and without a configuration to start with."""
+    """Let the strategy called ``name`` spend ``budget`` evaluations, one at a time, without a configuration to start with."""
     space = ParameterSpace.from_configs(problem.configs)
     search = strategies.get(name)(space, rng, ())
     outcomes = strategies.evaluate(search, lambda config: Outcome(config, problem.evaluate(config)))

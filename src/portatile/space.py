@@ -49,6 +49,8 @@ class Constraint:
     def check(self, values: Mapping[str, Value]) -> bool:
         """Whether the constraint holds for ``values``, which binds at least every name it reads."""
         try:
+            if self.code is not None:
+                return bool(eval(self.code, {"__builtins__": _BUILTINS}, values))
             return bool(self.holds(**{name: values[name] for name in self.reads}))
         except ZeroDivisionError:
             return False
@@ -152,8 +154,8 @@ class ParameterSpace:
     def sample(self, rng: np.random.Generator) -> dict[str, Value]:
         """One legal configuration; raises SpaceError when there is none.
 
-        Uniformly where legal combinations are common or can be listed. Elsewhere nearly so: of some random descents through
-        the parameters one is kept, by the number of choices that each had.
+        Uniformly where legal combinations are common or can be listed. Elsewhere one of some random descents through the
+        parameters is kept, by the number of choices that each had: this leans to where dead ends are few.
         """
         if self._configs is not None:
             return dict(self._configs[int(rng.integers(len(self._configs)))])
@@ -171,18 +173,35 @@ class ParameterSpace:
             raise SpaceError(self._empty_message())
         return dict(listed[int(rng.integers(len(listed)))])
 
+    def scatter(self, rng: np.random.Generator, count: int) -> list[dict[str, Value]]:
+        """Some ``count`` legal configurations, repetitions included, for a search that needs many and no exact odds.
+
+        In a space too sparse and too large to draw from uniformly, each costs one random descent rather than the several that
+        ``sample`` weighs against each other, and some may be missing.
+        """
+        if self.recorded or self._common or self._listed is not None:
+            return [self.sample(rng) for _ in range(count)]
+        descents = (self._descend(rng) for _ in range(4 * count))
+        return [config for config, _ in islice(filter(None, descents), count)] or [self.sample(rng)]
+
     def neighbours(self, config: Config, *, adjacent: bool = False) -> list[dict[str, Value]]:
         """The legal configurations that differ from ``config`` in one parameter; with ``adjacent``, by one place in its values."""
         found = []
+        by_rules = self._configs is None and self.violated(config) is None  # then only rules that read what changed can break
+        bound = {**self.facts, **config}
         for name, values in self.parameters.items():
             here = values.index(config[name])
             for place, value in enumerate(values):
                 if place == here or (adjacent and abs(place - here) != 1):
                     continue
                 other = {**config, name: value}
-                if other in self:
+                if all(rule.check({**bound, name: value}) for rule in self._readers[name]) if by_rules else other in self:
                     found.append(other)
         return found
+
+    @cached_property
+    def _readers(self) -> dict[str, tuple[Constraint, ...]]:
+        return {name: tuple(rule for rule in self.constraints if name in rule.reads) for name in self.parameters}
 
     @cached_property
     def _keys(self) -> frozenset[str]:

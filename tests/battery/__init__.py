@@ -8,9 +8,10 @@ from battery.idioms import CASES as IDIOMS
 from battery.math import CASES as MATH
 from battery.memory import CASES as MEMORY
 from battery.switches import CASES as SWITCHES
+from battery.types import CASES as TYPES
 from battery.vectors import CASES as VECTORS
 from battery.work import CASES as WORK
 
-CASES: dict[str, Case] = {case.name: case for case in (*VECTORS, *MEMORY, *WORK, *MATH, *IDIOMS, *SWITCHES)}
+CASES: dict[str, Case] = {case.name: case for case in (*VECTORS, *MEMORY, *WORK, *MATH, *IDIOMS, *SWITCHES, *TYPES)}
 
 __all__ = ["CASES", "Case"]

@@ -34,6 +34,14 @@ class Out:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image of (height, width, channels) that the kernel reads, or writes so that it holds ``expected`` afterwards."""
+
+    array: Array
+    expected: Array | None = None
+
+
+@dataclass(frozen=True)
 class Local:
     """A ``__local`` argument of that many bytes."""
 
@@ -46,7 +54,7 @@ class Case:
 
     name: str
     text: str
-    args: tuple[In | Out | Local | np.generic, ...]
+    args: tuple[In | Out | Picture | Local | np.generic, ...]
     size: tuple[int, int, int] = (32, 1, 1)
     group: tuple[int, int, int] = (32, 1, 1)
     defines: Mapping[str, str] = field(default_factory=dict)
@@ -57,6 +65,11 @@ class Case:
     def fp64(self) -> bool:
         """Whether the case needs double precision."""
         return "double" in self.text
+
+    @property
+    def fp16(self) -> bool:
+        """Whether the case needs arithmetic in half precision."""
+        return "cl_khr_fp16" in self.text
 
 
 def floats(n: int, low: float = -4.0, high: float = 4.0, dtype: str = "float32", seed: int = 0) -> Array:

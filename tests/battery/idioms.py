@@ -12,6 +12,15 @@ _R = np.arange(32)
 POCL = {"Portable Computing Language": "it renames such kernels"}
 
 
+def _chosen(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What the kernel ``ternary_vector_condition`` computes."""
+    v = np.abs(a)
+    v = np.where(a > b, np.where(v[:, :1] > 1, v, b), np.float32(7))
+    n = np.where(v[:, 0] > 0, v[:, 1], np.float32(2))
+    pair = np.where(b[:, :2] < 0, a[:, :2], np.float32(1))
+    return v + n[:, None] + np.tile(pair, (1, 2))
+
+
 def _ints(values: object) -> Out:
     return Out(np.broadcast_to(np.asarray(values), 32).astype(np.int32))
 
@@ -67,4 +76,14 @@ CASES: list[Case] = [
     Case("prototypes", "float twice(float);\nint four(void);\n__kernel void k(__global const float *a, __global float *o);\n__kernel void k(__global const float *a, __global float *o) { int i = get_global_id(0); o[i] = twice(a[i]) + four(); }\nfloat twice(float x) { return 2 * x; }\nint four(void) { return 4; }",
          (In(_A), Out(_A * 2 + 4, tolerance=1e-6, floor=1e-6))),
     elementwise("division_by_zero", "float zero = i * 0.0f; o[i] = (isinf(a[i] / zero) ? 1 : 0) + (isnan(zero / zero) ? 2 : 0);", [_A], Out(np.full(32, 3, np.float32))),
+    elementwise("ternary_vector_condition", "int4 m = a[i] > 0.0f; float4 v = m ? a[i] : -a[i]; v = a[i] > b[i] ? (v.x > 1 ? v : b[i]) : (float4)(7); float n = v.x > 0 ? v.y : 2; o[i] = v + n + (b[i].xy < 0.0f ? a[i].xy : 1.0f).xyxy;",
+                [_V4.reshape(-1), floats(128, seed=1)], Out(_chosen(_V4, floats(128, seed=1).reshape(32, 4)).reshape(-1), tolerance=2e-6, floor=2e-6), "float4 float4 float4"),
+    Case("pointers_of_other_types", "void fill(uint *p, __global const char *c, int n) { for (int i = 0; i < n; i++) p[i] = i + c[0]; }\nint sum(int *p, int n) { int s = 0; for (int i = 0; i < n; i++) s += p[i]; return s; }\n"
+         "__kernel void k(__global const uchar *a, __global int *o) { int t[4]; uint *q = t; void *v = t; int *w = v; const int *c; c = q; int i = get_global_id(0); fill(t, a, 3); t[3] = i; o[i] = sum(q, 4) + w[3] + c[0] + sum(c, 1); }",
+         (In(np.arange(3, 35, dtype=np.uint8)), _ints(12 + _R + _R + 6))),
+    Case("enumeration_from_integer", "typedef enum { RED, GREEN = 4, BLUE } colour;\nenum side { LEFT, RIGHT } ;\nint number(colour c, enum side s) { return c * 10 + s; }\n"
+         "__kernel void k(__global int *o) { int i = get_global_id(0); colour c = i & 3; enum side s = 1; s++; c = c + BLUE; switch (c) { case BLUE: c = 100; break; default: s |= 8; } o[i] = number(c, s); }",
+         (_ints(np.where((_R & 3) == 0, 1002, ((_R & 3) + 5) * 10 + 10)),)),
+    elementwise("unroll_hint", "int s = 0; __attribute__((opencl_unroll_hint(2))) for (int j = 0; j < 6; j++) s += j * a[i]; __attribute__((opencl_unroll_hint)) for (int j = 0; j < 2; j++) s++; o[i] = s;", [_I >> 6],
+                _ints((_I >> 6) * 15 + 2)),
 ]  # fmt: skip

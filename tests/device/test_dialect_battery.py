@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 from portatile import program
-from portatile.device.base import Argument, Device, Memory
+from portatile.device.base import Argument, Device, Image, Memory
 from portatile.records import Source
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from battery import CASES, Case
-from battery.case import In, Local, Out
-
-POISON, GUARD = 0xCB, 64
+from battery import CASES
+from battery.case import In, Local, Out, Picture
+from battery.check import check, compare, host
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -25,25 +24,32 @@ def test_construct(device: Device, name: str) -> None:
     case = CASES[name]
     if case.fp64 and not device.info.fp64:
         pytest.skip("no double precision")
+    if case.fp16 and not device.info.fp16:
+        pytest.skip("no half precision")
+    if any(isinstance(arg, Picture) for arg in case.args) and not device.info.images:
+        pytest.skip("no images")
     for platform, reason in case.without.items():
         if platform in device.info.platform:
             pytest.skip(reason)
     binary = program.build(Source(f"{name}.cl", case.text, tuple(case.defines.items())), device.target, None)
     module = device.load(binary)
     outputs: list[tuple[Out, Memory]] = []
+    pictures: list[tuple[Picture, Image]] = []
     arguments: list[Argument] = []
     with device.queue() as queue:
         for arg in case.args:
             if isinstance(arg, Local):
                 arguments.append(arg.nbytes)
+            elif isinstance(arg, Picture):
+                height, width, channels = arg.array.shape
+                image = device.image(width, height, channels, str(arg.array.dtype))
+                queue.upload(image, arg.array)
+                arguments.append(image)
+                pictures.append((arg, image))
             elif isinstance(arg, In | Out):
-                array = arg.array if isinstance(arg, In) else arg.expected
-                host = np.full(array.nbytes + GUARD, POISON, np.uint8)
-                before = array if isinstance(arg, In) else arg.before
-                if before is not None:
-                    host[: array.nbytes] = np.ascontiguousarray(before).view(np.uint8).reshape(-1)
-                memory = device.allocate(host.nbytes)
-                queue.upload(memory, host)
+                raw = host(arg)
+                memory = device.allocate(raw.nbytes)
+                queue.upload(memory, raw)
                 arguments.append(memory)
                 if isinstance(arg, Out):
                     outputs.append((arg, memory))
@@ -51,21 +57,11 @@ def test_construct(device: Device, name: str) -> None:
                 arguments.append(arg)
         queue.launch(module.kernel(case.kernel), case.size, case.group, arguments)
         for out, memory in outputs:
-            host = np.empty(memory.nbytes, np.uint8)
-            queue.download(host, memory)
-            _check(case, out, host)
+            raw = np.empty(memory.nbytes, np.uint8)
+            queue.download(raw, memory)
+            check(case, out, raw)
+        for picture, image in pictures:
+            got = np.empty_like(picture.array)
+            queue.download(got, image)
+            compare(case, Out(picture.array if picture.expected is None else picture.expected), got)
     module.release()
-
-
-def _check(case: Case, out: Out, host: np.ndarray) -> None:
-    size = out.expected.nbytes
-    assert (host[size:] == POISON).all(), f"{case.name} writes past the end of an output"
-    got = host[:size].view(out.expected.dtype)
-    if out.tolerance or out.floor:
-        allowed = out.tolerance * np.abs(out.expected.astype(np.float64)) + out.floor
-        with np.errstate(invalid="ignore"):
-            wrong = ~(np.abs(got.astype(np.float64) - out.expected.astype(np.float64)) <= allowed)
-    else:
-        wrong = ~((got == out.expected) | ((got != got) & (out.expected != out.expected)))
-    places = np.flatnonzero(wrong)
-    assert not places.size, f"{case.name}: {places.size} wrong, first at {places[:4]}: {got[places[:4]]} not {out.expected[places[:4]]}\n{case.text}"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import portatile
 from portatile.device.base import Device
+from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError, DeviceNotFoundError
 
 SEED = 20260
@@ -129,6 +130,49 @@ def test_called_again_and_from_threads(device: Device) -> None:
     assert len(results) == 4
     for result in results:
         check_product(result, a, b)
+
+
+def test_buffer_in_buffer_out(device: Device) -> None:
+    host_a, host_b = values((33, 18), "float32"), values((18, 29), "float32", seed=1)
+    a, b = Buffer.from_numpy(host_a, device), Buffer.from_numpy(np.ascontiguousarray(host_b.T), device)
+    product = portatile.matmul(a, b.T)
+    assert isinstance(product, Buffer)
+    assert product.device is device
+    check_product(product.numpy(), host_a, host_b)
+    again = portatile.gemm(a[3:, 2:], b.T[2:], product[3:], alpha=2.0, beta=1.0, out=product[3:])
+    check_product(again.numpy(), host_a[3:, 2:], host_b[2:], (host_a @ host_b)[3:], 2.0, 1.0 + 1e-6)
+    with pytest.raises(ArgumentError, match="different places"):
+        portatile.matmul(a, host_b)
+    with pytest.raises(ArgumentError, match="overlaps"):
+        portatile.matmul(a[:18], b.T, out=Buffer(a.memory, (18, 29), "float32"))
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_cuda_arrays_stay_where_they_are(device: Device, library: str) -> None:
+    if device.info.backend != "cuda":
+        pytest.skip("CUDA arrays need a CUDA device")
+    module = pytest.importorskip(library)
+    host_a, host_b = values((65, 34), "float32"), values((34, 47), "float32", seed=1)
+    if library == "torch":
+        stream = module.cuda.Stream()
+        with module.cuda.stream(stream):
+            a, b = module.from_numpy(host_a).cuda(), module.from_numpy(host_b).cuda()
+            out = a.new_full((65, 47), float("nan"))
+            assert portatile.matmul(a, b, out=out) is out
+            product = portatile.matmul(a, b)
+        stream.synchronize()
+        results = [out.cpu().numpy(), product.cpu().numpy()]
+    else:
+        with module.cuda.Stream(non_blocking=True) as stream:
+            a, b = module.asarray(host_a), module.asarray(host_b)
+            out = module.full((65, 47), module.nan, "float32")
+            assert portatile.matmul(a, b, out=out) is out
+            product = portatile.matmul(a, b)
+            stream.synchronize()
+            results = [module.asnumpy(out), module.asnumpy(product)]
+    assert type(product) is type(a)
+    for result in results:
+        check_product(result, host_a, host_b)
 
 
 F = np.float32

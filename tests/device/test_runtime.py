@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -48,6 +51,13 @@ __kernel __attribute__((reqd_work_group_size(8, 2, 1))) void fixed(__global int 
     part[l] = l;
     barrier(CLK_LOCAL_MEM_FENCE);
     x[l] = part[15 - l];
+}
+
+struct pair { int first; float second; };
+
+__kernel void structure(__global float *out, const struct pair p)
+{
+    out[0] = p.first + p.second;
 }
 
 __kernel void increment(__global int *x)
@@ -174,6 +184,20 @@ def test_scalars_arrive_as_they_are(device: Device, module: Module, queue: Queue
     assert got.tolist() == [float(v) for v in values]
 
 
+def test_structures_are_passed_by_value(device: Device, module: Module, queue: Queue) -> None:
+    pair = np.dtype([("first", np.int32), ("second", np.float32)])
+    with device.allocate(4) as out:
+        kernel = module.kernel("structure")
+        for first in (3, 40):
+            queue.launch(kernel, (1, 1, 1), (1, 1, 1), [out, np.array((first, 0.5), pair)[()]])
+            got = np.empty(1, np.float32)
+            queue.download(got, out)
+            assert got[0] == first + 0.5
+        if device.info.backend == "cuda":  # OpenCL's drivers may take any size
+            with pytest.raises(LaunchError, match="argument 1"):
+                queue.launch(kernel, (1, 1, 1), (1, 1, 1), [out, np.zeros((), [("first", np.int32)])[()]])
+
+
 def test_local_arguments_are_apart(device: Device, module: Module, queue: Queue) -> None:
     x = np.arange(96, dtype=np.int32)
     with device.allocate(x.nbytes) as memory:
@@ -245,8 +269,7 @@ def test_compile_error_has_file_and_line(device: Device) -> None:
     with pytest.raises(CompileError) as caught:
         program.build(Source("mine.cl", "__kernel void f(__global int *x)\n{\n    x[0] = missing;\n}\n"), device.target, None)
     assert "missing" in caught.value.log
-    assert "mine.cl" in caught.value.log
-    assert "3" in caught.value.log
+    assert re.search(r"mine\.cl[:(]3\b", caught.value.log)
 
 
 def test_definitions_and_options_reach_the_compiler(device: Device, queue: Queue) -> None:
@@ -538,6 +561,25 @@ def _held(device: Device) -> int:
     if device.info.backend == "cuda":
         return int(device.memory_in_use())  # type: ignore[attr-defined]
     return int(device.context.reference_count)  # type: ignore[attr-defined]
+
+
+def test_a_process_that_cleans_nothing_up_ends_quietly(device: Device) -> None:
+    """Whatever is alive at the end of the interpreter is dropped in no order, some of it after the driver's module."""
+    script = f"""
+import numpy as np
+from portatile import device, program
+from portatile.records import Source
+chip = device.get({device.info.id!r})
+module = chip.load(program.build(Source("f.cl", "__kernel void f(__global int *x) {{ x[0] = 1; }}"), chip.target, None))
+queue, memory, pinned = chip.queue(profiling=True), chip.allocate(64), chip.pinned(64)
+upload = queue.upload(memory, pinned, blocking=False)
+event = queue.launch(module.kernel("f"), (1, 1, 1), (1, 1, 1), [memory])
+kept = [module, queue, memory, pinned, upload, event, chip.default_queue()]
+kept.append(kept)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0
+    assert "Error" not in done.stderr
 
 
 def test_device_can_be_released_and_used_again(device: Device, binary: Binary) -> None:

@@ -21,6 +21,7 @@ WORKLOAD = workloads.get("triangular")
 CASES = [dict(zip(WORKLOAD.options, values, strict=True)) for values in itertools.product(*WORKLOAD.options.values())]
 CONFIGS: dict[str, Config] = {
     "invert": {"METHOD": "invert", "NB": 32, "IB": 8, "WGS": 32, "PANEL": 8},
+    "refine": {"METHOD": "refine", "NB": 32, "IB": 8, "WGS": 32, "PANEL": 8},
     "substitute": {"METHOD": "substitute", "NB": 16, "IB": 4, "WGS": 32, "PANEL": 8},
 }
 
@@ -110,21 +111,24 @@ def test_small_systems(device: Device) -> None:
         assert verdict.ok, f"seed {seed}: {verdict.message} {problem}"
 
 
+@pytest.mark.parametrize("method", ["substitute", "refine"])
 @pytest.mark.parametrize("case", CASES[::3], ids=named)
-def test_substitution_has_a_small_residual_on_any_triangle(device: Device, case: dict[str, str]) -> None:
-    """|alpha B - op(A) X| <= gamma_n |op(A)| |X|, element by element, although the solution grows by many orders of magnitude.
+def test_a_small_residual_on_any_triangle(device: Device, method: str, case: dict[str, str]) -> None:
+    """|alpha B - op(A) X| is a few roundings of |op(A)| |X|, element by element, although X grows by nine orders of magnitude.
 
-    Higham, Accuracy and Stability of Numerical Algorithms, theorem 8.5. Random triangles are the badly growing ones.
+    Random triangles are the badly growing ones. The worst case is gamma_n (Higham, Accuracy and Stability of Numerical
+    Algorithms, theorem 8.5); random data stay far below it.
     """
-    order, dtype = 60, "float32"
+    order, dtype = 120, "float32"
     problem = system(order, 5, case, dtype)
     rng = np.random.default_rng(new_seed(named(case)))
     inputs = WORKLOAD.inputs(problem, rng)
     stored = operands.view(inputs.operands["a"], problem.layout["a"], (order, order))
-    stored *= np.float32(order / 4)  # now uniform in [-0.5, 0.5) beside the diagonal
+    stored *= np.float32(order / 2)
+    stored += np.float32(0.5)  # now uniform in [-0.5, 0.5) beside the diagonal
     if case["diag"] == "N":
         np.fill_diagonal(stored, rng.choice([-0.4, 0.4], order))
-    after, _ = run(device, WORKLOAD, problem, CONFIGS["substitute"], inputs)
+    after, _ = run(device, WORKLOAD, problem, CONFIGS[method], inputs)
     x, b = (
         operands.view(memory, problem.layout["b"], WORKLOAD.shapes(problem)["b"]).astype(np.float64)
         for memory in (after["b"], inputs.operands["b"])
@@ -134,7 +138,7 @@ def test_substitution_has_a_small_residual_on_any_triangle(device: Device, case:
     a = a if case["trans"] == "N" else a.T
     product, size = (a @ x, np.abs(a) @ np.abs(x)) if case["side"] == "L" else (x @ a, np.abs(x) @ np.abs(a))
     residual = np.abs(float(np.float32(inputs.scalars["alpha"])) * b - product)
-    assert (residual <= 2 * operands.gamma(order + 40, dtype) * size).all()
+    assert (residual <= 3 * np.finfo(dtype).eps * size).all()
 
 
 def test_a_plan_calls_gemm_and_compiles_a_handful_of_kernels(device: Device) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ptx_machine.instructions import compute
-from ptx_machine.values import bits_of, maximum, minimum, signed
+from ptx_machine.values import bits_of, from_float, signed, to_float
 
 WARP = 32
 # Generic addresses: each space has a window of its own, global addresses are themselves.
@@ -59,6 +60,7 @@ class Machine:
 
     def __init__(self, ptx: str) -> None:
         self.memory = bytearray(GLOBAL_BASE & 0xFFF)
+        self.textures: list[tuple[int, int, int, int, int, bool]] = []
         self._constants = bytearray(64)
         self._symbols: dict[str, int] = {}
         self._functions: dict[str, _Function] = {}
@@ -74,6 +76,13 @@ class Machine:
     def read(self, address: int, nbytes: int) -> bytes:
         """Bytes of global memory."""
         return bytes(self.memory[address - GLOBAL_BASE : address - GLOBAL_BASE + nbytes])
+
+    def texture(self, address: int, shape: Sequence[int], dtype: str) -> bytes:
+        """The structure that stands for an image of (height, width, channels) whose pixels lie packed at ``address``."""
+        height, width, channels = shape
+        size = {"float32": 4, "uint32": 4, "int32": 4, "float16": 2}[dtype]
+        self.textures.append((address, width, height, channels, size, dtype == "float16"))
+        return struct.pack("<QQiiii", len(self.textures) - 1, address, width, height, width * channels * size, channels | size << 8)
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], args: Sequence[bytes], dynamic_shared: int = 0) -> None:
         """Run ``kernel``; ``args`` are the bytes of its parameters."""
@@ -252,6 +261,8 @@ class Machine:
                 return _store_step(parts, operands)
             case "atom" | "red":
                 return _atomic_step(parts, operands)
+            case "tex":
+                return _texture_step(operands)
             case "cp":
                 return _copy_step(parts, operands)
             case "shfl":
@@ -436,6 +447,28 @@ def _atomic_step(parts: list[str], operands: list[str]) -> Callable[[_Thread, di
     return run
 
 
+def _texture_step(operands: list[str]) -> Callable[[_Thread, dict[str, int]], None]:
+    """Whole coordinates, zero outside; channels that are not there are left as poison."""
+    names = _operands(operands[0][1:-1])
+    handle_text, place = _operands(operands[1][1:-1])
+    handle = _reader(handle_text)
+    x_read, y_read = (_reader(o) for o in _operands(place[1:-1]))
+
+    def run(thread: _Thread, symbols: dict[str, int]) -> None:
+        address, width, height, channels, size, half = thread.machine.textures[handle(thread, symbols)]
+        x, y = signed(x_read(thread, symbols), 32), signed(y_read(thread, symbols), 32)
+        inside = 0 <= x < width and 0 <= y < height
+        for c, name in enumerate(names):
+            value = 0xCBCBCBCB if c >= channels else 0
+            if inside and c < channels:
+                raw = thread.machine.read(address + ((y * width + x) * channels + c) * size, size)
+                value = int.from_bytes(raw, "little")
+                value = from_float(to_float(value, "f16"), "f32") if half else value
+            _write(thread, name, value)
+
+    return run
+
+
 def _copy_step(parts: list[str], operands: list[str]) -> Callable[[_Thread, dict[str, int]], None]:
     if parts[2] != "ca" and parts[2] != "cg":
         return lambda thread, symbols: None  # groups: every copy is done at once
@@ -495,5 +528,3 @@ def _call(text: str) -> Callable[[_Thread, dict[str, int]], Any]:
     outcome = (match[2], given, results)
     return lambda thread, symbols: outcome
 
-
-__all__ = ["Machine", "UnsupportedInstructionError", "maximum", "minimum"]

@@ -20,6 +20,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(icd, "SYSTEM_VENDORS", folder)
     for finder in ("_nvidia", "_intel", "_prefix"):
         monkeypatch.setattr(icd, finder, list)
+    monkeypatch.setattr(icd, "_load_error", lambda library: "")
     monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
     monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
     return folder
@@ -72,6 +73,16 @@ def test_broken_registration_is_told_and_mended(system: Path, tmp_path: Path, mo
     assert broken[0].remedy
 
 
+def test_library_that_does_not_load_is_told(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    damaged = library(tmp_path, "libintelocl.so")
+    found = icd._describe_extra(damaged)
+    assert found.level == "broken"
+    assert str(damaged) in found.detail
+    (system / "a.icd").write_text("libno-such-opencl.so.9\n")
+    assert icd._describe(icd.registered(system)[0]).level == "broken"
+
+
 def test_users_own_folder_is_left_alone(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(icd, "_nvidia", lambda: [library(tmp_path, "libnvidia-opencl.so.1")])
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
@@ -111,12 +122,12 @@ from pathlib import Path
 from portatile.device import icd
 icd.unregistered = lambda known: [Path({str(copies[0])!r})]
 from portatile import device
-print([d.info.id for d in device.devices() if "Portable" in d.info.platform])
+print(len([d for d in device.devices() if "PoCL 3.0-rc2" in d.info.compiler]))
 print([f.detail for f in device.findings() if "not registered" in f.detail])
 """
     environment = {**os.environ, "PORTATILE_CACHE_DIR": str(tmp_path)}
     environment.pop("OCL_ICD_VENDORS", None)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment, check=True)
-    devices, extra = done.stdout.splitlines()
-    assert devices.count("opencl:") == 1
+    count, extra = done.stdout.splitlines()
+    assert count == "1"
     assert str(copies[0]) in extra

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "portatile"
+DRAWING = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 # docs/architecture.md draws this. A room is a file or a folder directly under portatile; it imports from the lines above
 # its own, and within its own folder.
@@ -93,6 +95,13 @@ INSIDE = [path for path in FILES if name_of(path) not in ("__init__.py", "__main
 def test_every_room_stands_in_a_layer() -> None:
     rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
     assert rooms - set(DEPTH) == set(), "give the room a layer here and in docs/architecture.md"
+
+
+def test_the_drawing_shows_the_house() -> None:
+    drawn = re.findall(r"^\| \d+ \| (.*) \|$", DRAWING.read_text(), re.MULTILINE)
+    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
+    built = [{room for room in layer if room in rooms} for layer in LAYERS]
+    assert [set(row.split(", ")) for row in drawn] == [layer for layer in built if layer], "redraw docs/architecture.md"
 
 
 @pytest.mark.parametrize("path", INSIDE, ids=name_of)

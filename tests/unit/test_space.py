@@ -102,3 +102,43 @@ def test_recorded_space_holds_its_configurations_only() -> None:
 def test_agrees_with_brute_force(xs: list[int], ys: list[int]) -> None:
     space = ParameterSpace({"x": xs, "y": ys}, [lambda x, y: x % y == 0])
     assert list(space) == [{"x": x, "y": y} for x in xs for y in ys if x % y == 0]
+
+
+def conditional(rows: int) -> ParameterSpace:
+    """Three forms that share parameters: of 3 * 10^9 combinations 10 + 20 + rows are legal."""
+    digits = tuple(range(10))
+    parameters = {"form": ("a", "b", "c"), **{f"p{i}": digits for i in range(9)}}
+    rules = ["form != 'a' or " + f"p{i} == 0" for i in range(8)]
+    rules += ["form != 'b' or (" + f"p{i} == 1 and p8 < 2)" for i in range(1, 8)]
+    rules += [
+        "form != 'c' or (p0 == p1 == p2 == 2 and p3 == 1 and p4 == 1)",
+        f"form != 'c' or p5 * 1000 + p6 * 100 + p7 * 10 + p8 < {rows}",
+    ]
+    return ParameterSpace(parameters, rules)
+
+
+def test_conditional_space_is_listed_without_trying_every_combination() -> None:
+    space = conditional(50)
+    assert space.count() == 10 + 20 + 50
+    assert all(config in space for config in space)
+
+
+def test_rare_configurations_are_drawn_uniformly() -> None:
+    space = conditional(50)
+    rng = np.random.default_rng(0)
+    drawn = [space.sample(rng) for _ in range(4000)]
+    assert all(config in space for config in drawn)
+    share = {form: sum(config["form"] == form for config in drawn) / 4000 for form in "abc"}
+    for form, count in (("a", 10), ("b", 20), ("c", 50)):
+        expected = count / 80
+        assert abs(share[form] - expected) < 5 * (expected * (1 - expected) / 4000) ** 0.5, share
+
+
+def test_a_space_too_large_to_list_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("portatile.space._LISTED", 30)
+    space = conditional(10_000)
+    first, again = ([space.sample(np.random.default_rng(seed)) for seed in range(60)] for _ in range(2))
+    assert first == again
+    assert all(config in space for config in first)
+    forms = [config["form"] for config in first]
+    assert forms.count("c") > 25  # 99.7 % of what is legal, but each form is as likely at the first step and c has most dead ends

@@ -1,4 +1,4 @@
-"""Groups with a sub-command for each workload, whose sizes, options and dtypes become command-line options."""
+"""Groups with a sub-command for each workload, whose sizes, options and dtypes become command-line options; and its launches."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
-from portatile import workloads
+from portatile import execute, workloads
 from portatile.cli import Suggesting
-from portatile.records import Problem, Value
+from portatile.records import Config, DeviceInfo, Plan, Problem, Value
+from portatile.select import choose
+from portatile.store import known_results
 from portatile.workload import Workload
 
 Action = Callable[..., int | None]
@@ -50,6 +52,17 @@ def per_workload(name: str) -> Callable[[Action], WorkloadGroup]:
         return WorkloadGroup(name, action, parameters, action.__doc__ or "")
 
     return make
+
+
+def flat_plan(problem: Problem, config: Config, chip: DeviceInfo) -> Plan:
+    """The launches of a configuration; problems that it calls take the best configuration known for them."""
+    known = known_results()
+
+    def resolve(called: Problem) -> Plan:
+        workload = workloads.get(called.workload)
+        return workload.plan(called, choose(workload, called, chip, known(called.workload)).config, chip)
+
+    return execute.flatten(workloads.get(problem.workload).plan(problem, config, chip), resolve)
 
 
 def _problem_options(workload: Workload) -> list[click.Parameter]:

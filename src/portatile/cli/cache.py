@@ -10,10 +10,10 @@ import msgspec
 
 from portatile import cache, device, execute, program, store, workloads
 from portatile.cli import Suggesting, _console
+from portatile.cli._workloads import flat_plan
 from portatile.device.base import Device
 from portatile.errors import CompileError, UsageError
-from portatile.records import Config, Plan, Problem
-from portatile.select import choose
+from portatile.records import Config, Problem
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ def warm(file: Path | None, selector: str | None) -> int:
         if reason is not None:
             failures.append(f"{_label(item.problem)}: {reason}")
             continue
-        plan = execute.flatten(workload.plan(item.problem, item.config, chip.info), lambda problem: _resolve(problem, chip))
-        for source in execute.sources(plan):
+        for source in execute.sources(flat_plan(item.problem, item.config, chip.info)):
             try:
                 binary = program.build(source, chip.target, kept)
             except CompileError as error:
@@ -91,12 +90,6 @@ def _winners(chip: Device) -> list[Item]:
     with store.ResultStore.default() as results:
         mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip.info)]
     return [Item(trial.problem, trial.config) for trial in mine]
-
-
-def _resolve(problem: Problem, chip: Device) -> Plan:
-    workload = workloads.get(problem.workload)
-    choice = choose(workload, problem, chip.info, store.known_results()(problem.workload))
-    return workload.plan(problem, choice.config, chip.info)
 
 
 def _label(problem: Problem) -> str:

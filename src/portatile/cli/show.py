@@ -9,7 +9,7 @@ import click
 
 from portatile import cache, device, execute, program, workloads
 from portatile.cli import _chips, _console
-from portatile.cli._workloads import per_workload
+from portatile.cli._workloads import flat_plan, per_workload
 from portatile.device.base import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
@@ -87,13 +87,7 @@ def _subject(problem: Problem, pairs: tuple[str, ...], info: DeviceInfo) -> _Sub
     reason = space.violated(config)
     if reason is not None:
         raise ArgumentError(f"this configuration {reason}")
-    plan = execute.flatten(workload.plan(problem, config, info), lambda call: _resolve(call, info))
-    return _Subject(problem, config, "changed by --config" if changes else chosen.explanation, info, plan)
-
-
-def _resolve(problem: Problem, info: DeviceInfo) -> Plan:
-    workload = workloads.get(problem.workload)
-    return workload.plan(problem, choose(workload, problem, info, known_results()(problem.workload)).config, info)
+    return _Subject(problem, config, "changed by --config" if changes else chosen.explanation, info, flat_plan(problem, config, info))
 
 
 def _parameter(space: ParameterSpace, pair: str) -> tuple[str, Value]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from types import TracebackType
 
 import click
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
+from rich.text import Text
 
 from portatile import workloads
 from portatile.cli import _console
@@ -25,7 +27,7 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 @per_workload("tune")
 @click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
 @click.option("--budget", default="60s", show_default=True, help="30s, 5m, 200 (trials), or both: 60s,200.")
-@click.option("--strategy", default="local", show_default=True, help="How to search; a wrong name lists them.")
+@click.option("--strategy", default="auto", show_default=True, help="How to search; a wrong name lists them.")
 @click.option("--seed", default=0, show_default=True, help="Of the operands and of the strategy's choices.")
 @click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
@@ -63,39 +65,49 @@ def document(result: tuner.Result, workload: Workload) -> str:
     return to_json(found).decode()
 
 
+class _Left(ProgressColumn):
+    """What is left of the budget, counted down between trials too."""
+
+    def render(self, task: Task) -> Text:
+        ends = task.fields["ends"]
+        return Text("" if ends is None else f"{max(ends - time.monotonic(), 0):.0f} s left")
+
+
 class _Watch:
     """Listens to the tuner: a live line on a terminal, a line now and then elsewhere. A context manager."""
 
     def __init__(self) -> None:
         self._live = _console.err.is_terminal
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[left]}"))
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), _Left())
         self._bar = Progress(*columns, console=_console.err, disable=not self._live, transient=True)
         self._task: TaskID | None = None
-        self._printed = -_PLAIN_SECONDS
-        self._best: Config | None = None
+        self._last: tuner.Progress | None = None
+        self._printed: tuner.Progress | None = None
 
     def __enter__(self) -> _Watch:
         self._bar.start()
-        self._task = self._bar.add_task(_PREPARING, total=None, left="")
+        self._task = self._bar.add_task(_PREPARING, total=None, ends=None)
         if not self._live:
             _console.err.print(_PREPARING)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.stop()
+        if self._last is not None and self._last is not self._printed:
+            self._print(self._last)
 
     def __call__(self, progress: tuner.Progress) -> None:
         """Show where the search stands."""
+        self._last = progress
         if self._live and self._task is not None:
-            total = None if progress.seconds_left is None else progress.seconds + progress.seconds_left
-            left = "" if progress.seconds_left is None else f"{progress.seconds_left:.0f} s left"
-            self._bar.update(self._task, description=_standing(progress), total=total, completed=progress.seconds, left=left)
-            return
-        better = progress.best is not None and progress.best.config != self._best
-        if better or progress.seconds - self._printed >= _PLAIN_SECONDS:
-            self._printed = progress.seconds
-            self._best = progress.best.config if progress.best else None
-            _console.err.print(f"{progress.seconds:6.1f} s  {_standing(progress)}", markup=False, soft_wrap=True)
+            ends = None if progress.seconds_left is None else time.monotonic() + progress.seconds_left
+            self._bar.update(self._task, description=_standing(progress), ends=ends)
+        elif self._printed is None or progress.best is not self._printed.best or progress.seconds - self._printed.seconds >= _PLAIN_SECONDS:
+            self._print(progress)
+
+    def _print(self, progress: tuner.Progress) -> None:
+        _console.err.print(f"{progress.seconds:6.1f} s  {_standing(progress)}", markup=False, soft_wrap=True)
+        self._printed = progress
 
 
 def _standing(progress: tuner.Progress) -> str:
@@ -135,11 +147,13 @@ def _print(result: tuner.Result, workload: Workload) -> None:
 
 
 def first_messages(trials: tuple[Trial, ...]) -> list[tuple[str, str]]:
-    """For each kind of failure its most frequent first line."""
+    """For each kind of failure its most frequent message: the first line, and the first that speaks of an error."""
     lines: dict[str, Counter[str]] = {}
     for trial in trials:
         if trial.status != "ok" and trial.message:
-            lines.setdefault(trial.status, Counter())[trial.message.splitlines()[0][:160]] += 1
+            first, *rest = trial.message.splitlines()
+            reason = next((line.strip() for line in rest if "error" in line.lower()), "")
+            lines.setdefault(trial.status, Counter())[f"{first[:160]} {reason[:160]}".rstrip()] += 1
     return [(kind, counted.most_common(1)[0][0]) for kind, counted in sorted(lines.items())]
 
 

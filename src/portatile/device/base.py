@@ -240,7 +240,7 @@ class Device(ABC):
 
     @abstractmethod
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
-        """Host memory that copies reach at full speed; freed with its last reference."""
+        """Host memory that copies reach at full speed; freed with its last reference, and gone once the device is released."""
 
     @abstractmethod
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:

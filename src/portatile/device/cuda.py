@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import threading
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from portatile.device import cuda_compiler
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
 from portatile.device.cuda_compiler import CudaTarget
-from portatile.device.cuda_driver import Current, call, driver, failure, import_error
+from portatile.device.cuda_driver import Current, call, driver, failure, import_error, running
 from portatile.device.cuda_kernel import CudaKernel
 from portatile.device.cuda_memory import CudaImage, CudaMemory
 from portatile.device.cuda_queue import CudaQueue
@@ -23,7 +22,6 @@ from portatile.records import Backend, Binary, DeviceInfo, Resources
 
 BACKEND: Backend = "cuda"
 
-_ELF_NO_BITS = 8  # a section that occupies memory, not the file
 _POOL_KEEPS = 1 << 30  # bytes of freed memory that the pool keeps for the next allocation
 _KEPT_EVENTS = 256
 _FORMATS = {"float32": ("FLOAT", 4), "float16": ("HALF", 2), "uint32": ("UNSIGNED_INT32", 4), "int32": ("SIGNED_INT32", 4)}
@@ -51,17 +49,16 @@ def survey() -> Survey:
     """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves, numbered as the driver numbers them."""
     remedy = "install the CUDA extra: pip install 'portatile[cuda]'"
     if driver is None:
-        level: Literal["absent", "broken"] = "broken" if _has_nvidia() else "absent"
-        return Survey((), (Finding(level, "CUDA", f"cuda-bindings cannot be imported: {import_error}", remedy),))
+        return Survey((), (Finding(_level(), "CUDA", f"cuda-bindings cannot be imported: {import_error}", remedy),))
     reason = cuda_compiler.available()
-    compiler = Finding("broken", "NVRTC", reason, remedy) if reason else Finding("ok", "NVRTC", _nvrtc_version())
+    compiler = Finding(_level(), "NVRTC", reason, remedy) if reason else Finding("ok", "NVRTC", _nvrtc_version())
     try:
         call(driver.cuInit, 0)
         version = int(call(driver.cuDriverGetVersion))
         count = int(call(driver.cuDeviceGetCount))
     except Exception as error:  # the bindings raise types of their own where there is no driver
         hidden = "NO_DEVICE" in str(error)
-        level = "broken" if _has_nvidia() and not hidden else "absent"
+        level = "absent" if hidden else _level()
         advice = "install NVIDIA's driver; in a container, start it with its GPU support"
         advice = "check CUDA_VISIBLE_DEVICES, which may hide every GPU" if hidden else advice
         return Survey((), (compiler, Finding(level, "CUDA driver", f"cannot be used: {str(error).splitlines()[0]}", advice)))
@@ -76,8 +73,9 @@ def _nvrtc_version() -> str:
     return CudaTarget("sm_90").compiler
 
 
-def _has_nvidia() -> bool:
-    return any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version"))
+def _level() -> Literal["absent", "broken"]:
+    """How bad it is that CUDA cannot be used: a fault only where there is an NVIDIA GPU."""
+    return "broken" if any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")) else "absent"
 
 
 def _driver_release() -> str:
@@ -153,7 +151,7 @@ class CudaModule(Module):
                 driver.cuModuleUnload(module)
 
     def __del__(self) -> None:
-        if getattr(self, "_module", None) is not None:
+        if running and getattr(self, "_module", None) is not None:
             self.release()
 
 
@@ -194,7 +192,7 @@ class CudaDevice(Device):
         if binary.kind not in ("cubin", "ptx"):
             raise CompileError(f"{self.info.id} loads cubin and PTX, not {binary.kind}")
         damaged = "the binary is damaged: build it again"
-        if binary.kind == "cubin" and not _is_whole(binary.data):
+        if binary.kind == "cubin" and not cuda_compiler.is_whole(binary.data):
             raise CompileError(f"{self.info.id}: {damaged}")
         with self.current():
             error, *module = driver.cuModuleLoadData(binary.data if binary.kind == "cubin" else binary.data.rstrip(b"\0") + b"\0")
@@ -353,23 +351,6 @@ class CudaDevice(Device):
         driver.cuStreamWaitEvent(self._stream, self._fence_event, 0)
 
 
-def _is_whole(cubin: bytes) -> bool:
-    """Whether an ELF file is as long as its own headers say: the driver is not asked to read past the end of a short one."""
-    if len(cubin) < 64 or cubin[:5] != b"\x7fELF\x02":
-        return False
-    number = struct.unpack_from
-    segments, sections = number("<QQ", cubin, 32)
-    segment_size, segment_count, section_size, section_count = number("<4H", cubin, 54)
-    if max(segments + segment_size * segment_count, sections + section_size * section_count) > len(cubin):
-        return False
-    for at in range(sections, sections + section_size * section_count, section_size):
-        (kind,) = number("<I", cubin, at + 4)
-        offset, length = number("<QQ", cubin, at + 24)
-        if kind != _ELF_NO_BITS and offset + length > len(cubin):
-            return False
-    return True
-
-
 def _texture(pointer: int, shape: tuple[int, int, int], format_name: str, pitch: int) -> tuple[Any, Any]:
     """The descriptions of pitch-linear memory and of point sampling with whole coordinates, zero outside."""
     resource = driver.CUDA_RESOURCE_DESC()
@@ -400,6 +381,6 @@ class _Pinned:
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (self._pointer, False), "version": 3}
 
     def __del__(self) -> None:
-        if getattr(self, "_pointer", None) is not None:
+        if running and getattr(self, "_pointer", None) is not None and self._generation == self._device.generation:
             with self._device.current():
                 driver.cuMemFreeHost(self._pointer)

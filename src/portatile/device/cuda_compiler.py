@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ except (ImportError, OSError, RuntimeError) as error:
     nvrtc = None
     import_error = str(error)
 
+_ELF_NO_BITS = 8  # a section that occupies memory, not the file
 _ARCHITECTURE_OPTIONS = ("-arch", "--gpu-architecture")
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+([\w$]+)\s*\((.*?)\)(.*?)\{", re.DOTALL)
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr\s+[\w.\s]*?)?([\w$]+)(?:\[(\d+)\])?")
@@ -31,7 +33,7 @@ def available() -> str | None:
     try:
         _version()
     except Exception as error:  # the loader's own exception types differ between versions
-        return f"NVRTC cannot be loaded: {error}"
+        return f"NVRTC cannot be loaded: {str(error).splitlines()[0]}"
     return None
 
 
@@ -112,3 +114,20 @@ def _entries(ptx: str) -> tuple[Entry, ...]:
 
 def _kind(kind: str, length: str) -> ArgKind:
     return "buffer" if kind == "u64" and not length else "scalar"
+
+
+def is_whole(cubin: bytes) -> bool:
+    """Whether an ELF file is as long as its own headers say: the driver is not asked to read past the end of a short one."""
+    if len(cubin) < 64 or cubin[:5] != b"\x7fELF\x02":
+        return False
+    number = struct.unpack_from
+    segments, sections = number("<QQ", cubin, 32)
+    segment_size, segment_count, section_size, section_count = number("<4H", cubin, 54)
+    if max(segments + segment_size * segment_count, sections + section_size * section_count) > len(cubin):
+        return False
+    for at in range(sections, sections + section_size * section_count, section_size):
+        (kind,) = number("<I", cubin, at + 4)
+        offset, length = number("<QQ", cubin, at + 24)
+        if kind != _ELF_NO_BITS and offset + length > len(cubin):
+            return False
+    return True

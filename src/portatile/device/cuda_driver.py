@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +14,10 @@ try:
 except (ImportError, OSError, RuntimeError) as error:
     driver = None
     import_error = str(error)
+
+running = [True]
+"""Empty once the interpreter ends: what is dropped after that is left to the driver, whose functions may be gone already."""
+atexit.register(running.clear)
 
 _LAUNCH_ERRORS = ("INVALID_VALUE", "LAUNCH_OUT_OF_RESOURCES", "INVALID_IMAGE", "LAUNCH_INCOMPATIBLE_TEXTURING")
 

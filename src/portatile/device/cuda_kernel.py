@@ -30,7 +30,8 @@ _SCALARS |= {"int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float
 class _Layout:
     """The parameter block of a kernel for one sequence of argument types: packed in place, read by the driver at the launch.
 
-    Memory comes first in the block, then scalars, local arguments and images; ``pointers`` says where each parameter lies.
+    Memory comes first in the block, then scalars, local arguments, images and structures; ``pointers`` says where each
+    parameter lies.
     """
 
     def __init__(self, kinds: Sequence[type], formats: Sequence[str]) -> None:
@@ -40,17 +41,23 @@ class _Layout:
         self.memories = places(lambda kind: kind is CudaMemory)
         self.locals = places(lambda kind: kind is int)
         self.images = places(lambda kind: kind is CudaImage)
-        self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage))
-        order = (*self.memories, *self.scalars, *self.locals, *self.images)
+        self.structures = places(lambda kind: kind is np.void)
+        self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage, np.void))
+        order = (*self.memories, *self.scalars, *self.locals, *self.images, *self.structures)
         self.struct = struct.Struct("".join(formats[i] for i in order))
         self.block = ctypes.create_string_buffer(self.struct.size + 1)
         offsets, ahead = {}, ""
         for i in order:
-            offsets[i] = struct.calcsize(ahead + formats[i][0]) - struct.calcsize(formats[i][0])
+            offsets[i] = struct.calcsize(ahead + _first(formats[i])) - struct.calcsize(_first(formats[i]))
             ahead += formats[i]
         base = ctypes.addressof(self.block)
         self.pointers = (ctypes.c_void_p * max(len(order), 1))(*(base + offsets[i] for i in range(len(order))))
         self.address = ctypes.addressof(self.pointers)
+
+
+def _first(piece: str) -> str:
+    """The first member of a parameter, which decides where it begins; a structure is one member."""
+    return piece if piece[0].isdigit() else piece[0]
 
 
 class CudaKernel(Kernel):
@@ -121,6 +128,9 @@ class CudaKernel(Kernel):
             dynamic += -(-args[i] // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT  # type: ignore[operator]
         for i in layout.images:
             values += args[i].fields()  # type: ignore[union-attr]
+        for i in layout.structures:
+            self._check_size(i, args[i].nbytes)  # type: ignore[union-attr]
+            values.append(args[i].tobytes())  # type: ignore[union-attr]
         try:
             layout.struct.pack_into(layout.block, 0, *values)
         except struct.error as error:
@@ -141,11 +151,13 @@ class CudaKernel(Kernel):
         formats = []
         for i, arg in enumerate(args):
             piece = self._format(i, arg)
-            if self._sizes is not None and struct.calcsize(piece) != self._sizes[i]:
-                given = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
-                raise LaunchError(f"argument {self._parameter(i)} has {self._sizes[i]} bytes and does not take {given}")
+            self._check_size(i, struct.calcsize(piece), arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__)
             formats.append(piece)
         return _Layout(types, formats)
+
+    def _check_size(self, index: int, nbytes: int, given: str = "a structure") -> None:
+        if self._sizes is not None and nbytes != self._sizes[index]:
+            raise LaunchError(f"argument {self._parameter(index)} has {self._sizes[index]} bytes and does not take {given} of {nbytes}")
 
     def _format(self, index: int, arg: Argument) -> str:
         if isinstance(arg, CudaImage):
@@ -154,6 +166,8 @@ class CudaKernel(Kernel):
             return "Q"
         if type(arg) is int:
             return "I"
+        if isinstance(arg, np.void):
+            return f"{arg.nbytes}s"
         if isinstance(arg, np.generic) and arg.dtype.name in _SCALARS:
             return _SCALARS[arg.dtype.name]
         raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, self.device)}")

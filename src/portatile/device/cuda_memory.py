@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from portatile.device.base import Event, Image, Memory
-from portatile.device.cuda_driver import call, driver, failure
+from portatile.device.cuda_driver import call, driver, failure, running
 from portatile.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class CudaMemory(Memory):
         self.owner = None
 
     def __del__(self) -> None:
-        if getattr(self, "pointer", None) is not None:
+        if running and getattr(self, "pointer", None) is not None:
             self.release()
 
 
@@ -45,6 +45,7 @@ class CudaImage(CudaMemory, Image):
 
     A kernel takes it by value as ``{ulong texture; ulong data; int width; int height; int pitch; int channels;}``:
     the texture is point-sampled with whole coordinates and reads 0 outside; ``data`` and ``pitch`` (bytes) serve writes.
+    The second byte of ``channels`` is the size of one channel in bytes.
     """
 
     def __init__(self, device: CudaDevice, pointer: int, shape: tuple[int, int, int], dtype: str, pitch: int, texture: Any) -> None:
@@ -56,7 +57,7 @@ class CudaImage(CudaMemory, Image):
 
     def fields(self) -> tuple[int | None, ...]:
         """The members of the kernel's struct."""
-        return int(self.texture), self.pointer, self.width, self.height, self.pitch, self.channels
+        return int(self.texture), self.pointer, self.width, self.height, self.pitch, self.channels | np.dtype(self.dtype).itemsize << 8
 
     def release(self) -> None:
         if self.pointer is not None and self.generation == self.device.generation:
@@ -119,5 +120,5 @@ class CudaEvent(Event):
 
     def __del__(self) -> None:
         event = getattr(self, "cu_event", None)
-        if event is not None and self._generation == self._device.generation:
+        if running and event is not None and self._generation == self._device.generation:
             self._device.give_event(event, self._profiling)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Event, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
-from portatile.device.cuda_driver import call, driver, failure
+from portatile.device.cuda_driver import call, driver, failure, running
 from portatile.device.cuda_kernel import CudaKernel
 from portatile.device.cuda_memory import CudaEvent, CudaImage, CudaMemory
 from portatile.errors import ArgumentError
@@ -125,7 +125,7 @@ class CudaQueue(Queue):
         self._pending.clear()
 
     def __del__(self) -> None:
-        if getattr(self, "stream", None) is not None:
+        if running and getattr(self, "stream", None) is not None:
             self.release()
 
     def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:

@@ -7,6 +7,7 @@ registering it; Intel's wheel registers a path that does not exist; conda regist
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -28,6 +29,7 @@ _NVIDIA_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib
 _NVIDIA_NODES = ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")
 _INTEL_LIBRARY = "libintelocl.so"
 _INTEL_WHEEL = "intel-opencl-rt"
+_LOAD_REMEDY = "install what it lacks (Intel's wheel needs tbb and intel-cmplr-lib-rt), or remove it"
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,7 @@ def vendors() -> Iterator[list[Finding]]:
     known = registered(SYSTEM_VENDORS)
     extra = unregistered(known)
     findings = [_describe(entry) for entry in known]
-    findings += [
-        Finding("ok", "OpenCL library", f"{library} is installed but not registered; it is used all the same") for library in extra
-    ]
+    findings += [_describe_extra(library) for library in extra]
     if not extra:
         yield findings
         return
@@ -98,7 +98,24 @@ def _describe(entry: Registered) -> Finding:
     if entry.broken:
         remedy = f"install the library again, or write its path into {entry.file}, or remove the file"
         return Finding("broken", "OpenCL registration", f"{entry.file} names {entry.library}, which does not exist", remedy)
+    if reason := _load_error(entry.library):
+        return Finding("broken", "OpenCL registration", f"{entry.file} names {entry.library}, which does not load: {reason}", _LOAD_REMEDY)
     return Finding("ok", "OpenCL registration", f"{entry.file} names {entry.library}")
+
+
+def _describe_extra(library: Path) -> Finding:
+    if reason := _load_error(str(library)):
+        return Finding("broken", "OpenCL library", f"{library} does not load: {reason}", _LOAD_REMEDY)
+    return Finding("ok", "OpenCL library", f"{library} is not registered; it is used all the same")
+
+
+def _load_error(library: str) -> str:
+    """Why the dynamic linker refuses a library, which OpenCL's loader would then pass over in silence."""
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def _private_folder(known: list[Registered], extra: list[Path]) -> Path:

@@ -8,16 +8,17 @@ import shutil
 import threading
 import warnings
 from collections import OrderedDict
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device import icd, ptxas
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
+from portatile.device.opencl_info import describe
 from portatile.device.opencl_queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
-from portatile.records import ArgKind, Backend, Binary, DeviceInfo, Entry, Parameter, Resources, Source
+from portatile.records import ArgKind, Backend, Binary, Entry, Parameter, Resources, Source
 
 BACKEND: Backend = "opencl"
 
@@ -65,66 +66,6 @@ def _is_pocl(platform: Any) -> bool:
     return "Portable Computing Language" in platform.name
 
 
-def _describe(identity: str, device: Any) -> DeviceInfo:
-    platform = device.platform
-    extensions = set(device.extensions.split())
-    kind: Literal["cpu", "gpu", "accelerator"] = "accelerator"
-    if device.type & cl.device_type.GPU:
-        kind = "gpu"
-    elif device.type & cl.device_type.CPU:
-        kind = "cpu"
-    sizes = (*device.max_work_item_sizes, 1, 1)
-    images = bool(device.image_support)
-    return DeviceInfo(
-        id=identity,
-        backend=BACKEND,
-        name=device.name.strip(),
-        vendor=device.vendor.strip(),
-        platform=platform.name.strip(),
-        kind=kind,
-        architecture=_architecture(device, extensions),
-        driver=device.driver_version.strip(),
-        compiler=f"{platform.name.strip()} {platform.version.strip()} / {device.driver_version.strip()}",
-        compute_units=device.max_compute_units,
-        local_memory=device.local_mem_size,
-        global_memory=device.global_mem_size,
-        max_allocation=device.max_mem_alloc_size,
-        max_work_group_size=device.max_work_group_size,
-        max_work_item_sizes=(sizes[0], sizes[1], sizes[2]),
-        fp64="cl_khr_fp64" in extensions or bool(device.double_fp_config),
-        fp16="cl_khr_fp16" in extensions,
-        images=images,
-        image_2d_max=(device.image2d_max_width, device.image2d_max_height) if images else (0, 0),
-        unified_memory=bool(device.host_unified_memory),
-        chip=_chip(device, extensions, kind, identity),
-        clock_mhz=device.max_clock_frequency,
-    )
-
-
-def _architecture(device: Any, extensions: set[str]) -> str:
-    if "cl_nv_device_attribute_query" in extensions:
-        return f"sm_{device.compute_capability_major_nv}{device.compute_capability_minor_nv}"
-    if found := re.search(r"(?:pthread|cpu)-([^-\s]+)-[^-]+-[^-]+-[^-]+-(\S+)$", device.version.strip()):
-        return "-".join(found.groups())  # PoCL names LLVM's target triple and processor in its version
-    return re.sub(r"[^a-z0-9]+", "-", device.name.strip().lower()).strip("-")
-
-
-def _chip(device: Any, extensions: set[str], kind: str, identity: str) -> str:
-    """Equal for one chip through two platforms or back ends: the PCI address of a GPU; a host has one CPU."""
-    if kind == "cpu":
-        return "cpu:0"
-    if "cl_nv_device_attribute_query" in extensions:
-        domain = getattr(device, "pci_domain_id_nv", 0)
-        return f"pci:{domain:04x}:{device.pci_bus_id_nv:02x}:{device.pci_slot_id_nv:02x}"
-    if "cl_khr_pci_bus_info" in extensions:
-        try:
-            place = device.get_info(cl.device_info.PCI_BUS_INFO_KHR)
-            return f"pci:{place.pci_domain:04x}:{place.pci_bus:02x}:{place.pci_device:02x}"
-        except (AttributeError, cl.Error):
-            return identity
-    return identity
-
-
 class ClTarget(Target):
     """The compiler inside an OpenCL device's driver."""
 
@@ -147,8 +88,9 @@ class ClTarget(Target):
         options = [*source.options, "-cl-kernel-arg-info"]
         if device.nvidia:
             options.append("-cl-nv-verbose")
-        program = cl.Program(device.context, f'{defines}#line 1 "{source.file}"\n{source.text}')
-        _build(program, options, device, f"{source.file} does not build for {device.info.name}", source.file)
+        text = f'{defines}#line 1 "{source.file}"\n{source.text}'
+        program = cl.Program(device.context, text)
+        _build(program, options, device, f"{source.file} does not build for {device.info.name}", text)
         log = _log(program, device)
         try:
             kernels = program.all_kernels()
@@ -163,7 +105,7 @@ class ClTarget(Target):
         return Binary(data, "opencl", found, resources, log)
 
 
-def _build(program: Any, options: list[str], device: ClDevice, message: str, file: str = "<kernel>") -> None:
+def _build(program: Any, options: list[str], device: ClDevice, message: str, text: str = "") -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
         program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
@@ -172,7 +114,7 @@ def _build(program: Any, options: list[str], device: ClDevice, message: str, fil
         except cl.Error as error:
             if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
                 raise DeviceError(f"{message}: {error}") from None
-            raise CompileError(message, _log(program, device).replace("<kernel>", file) or str(error)) from None
+            raise CompileError(message, _relocated(_log(program, device), text) or str(error)) from None
 
 
 def _log(program: Any, device: ClDevice) -> str:
@@ -180,6 +122,22 @@ def _log(program: Any, device: ClDevice) -> str:
         return str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
     except cl.Error:
         return ""
+
+
+def _relocated(log: str, text: str) -> str:
+    """A log whose places are lines of the whole text, as NVIDIA's are, with the file and line that ``#line`` gives them."""
+    places, file, line = [], "<kernel>", 1
+    for row in text.splitlines():
+        places.append(f"{file}:{line}")
+        line += 1
+        if found := re.match(r'\s*#\s*line\s+(\d+)(?:\s+"([^"]*)")?', row):
+            line, file = int(found.group(1)), found.group(2) or file
+
+    def place(found: re.Match[str]) -> str:
+        row = int(found.group(1))
+        return places[row - 1] if 0 < row <= len(places) else found.group(0)
+
+    return re.sub(r"<kernel>:(\d+)", place, log)
 
 
 def _entry(kernel: Any, device: Any) -> Entry:
@@ -241,7 +199,7 @@ class ClDevice(Device):
 
     def __init__(self, identity: str, device: Any) -> None:
         self.cl_device = device
-        self.info = _describe(identity, device)
+        self.info = describe(identity, device)
         self.nvidia = "cl_nv_device_attribute_query" in device.extensions
         self.target = ClTarget(self)
         self._lock = threading.RLock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
+from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ def failure(error: Any, what: str) -> PortatileError:
     return kind(f"{what}: {error}")
 
 
+_serials = count(1)
+
+
 class ClMemory(Memory):
     """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any."""
 
@@ -47,6 +51,7 @@ class ClMemory(Memory):
         self.nbytes = nbytes
         self.array = array
         self.buffer = buffer
+        self.serial = next(_serials)
 
     @property
     def handle(self) -> Any:
@@ -113,9 +118,12 @@ class ClKernel(Kernel):
         self.count: int = handle.num_args
         # pyopencl's set_arg looks a NumPy scalar's type up for 9 us; this takes its bytes in 0.1 us
         self.set_bytes = getattr(handle, "_set_arg_buf", handle.set_arg)
+        self._last: list[object] = [None] * self.count  # serial numbers of memory, not the memory: it must not be kept alive
         self.legal: set[tuple[Size3, Size3]] = set()
         info = cl.kernel_work_group_info
-        self._limit: int = handle.get_work_group_info(info.WORK_GROUP_SIZE, device.cl_device)
+        # NVIDIA answers 256 also for kernels that require and run more; it refuses by itself what it cannot run
+        limit: int = handle.get_work_group_info(info.WORK_GROUP_SIZE, device.cl_device)
+        self._limit = device.info.max_work_group_size if device.nvidia else min(limit, device.info.max_work_group_size)
         self._static: int = handle.get_work_group_info(info.LOCAL_MEM_SIZE, device.cl_device)
 
     def check(self, global_size: Size3, local_size: Size3) -> None:
@@ -128,7 +136,7 @@ class ClKernel(Kernel):
             raise LaunchError(f"{what}: the global size must be a multiple of the local size")
         if required is not None and required != local_size:
             raise LaunchError(f"{what}: the kernel requires the local size {required}")
-        items, limit = prod(local_size), min(self._limit, info.max_work_group_size)
+        items, limit = prod(local_size), self._limit
         if items > limit or any(n > most for n, most in zip(local_size, info.max_work_item_sizes, strict=True)):
             raise LaunchError(f"{what}: at most {limit} work-items and {info.max_work_item_sizes} in each dimension")
         self.check_local(0)
@@ -146,22 +154,28 @@ class ClKernel(Kernel):
             raise LaunchError(f"kernel {self.name!r} needs {what}; {self.device.info.id} has {limit}")
 
     def set_args(self, args: Sequence[Argument]) -> None:
-        """Set every argument; the caller holds the lock."""
+        """Set the arguments that differ from the last launch's, which the driver keeps; the caller holds the lock."""
         if len(args) != self.count:
             names = ", ".join(p.name for p in self.entry.parameters)
             raise LaunchError(f"kernel {self.name!r} takes {self.count} arguments ({names}), not {len(args)}")
-        device, set_arg, set_bytes = self.device, self.handle.set_arg, self.set_bytes
+        device, set_arg, set_bytes, last = self.device, self.handle.set_arg, self.set_bytes, self._last
         dynamic = index = 0
         try:
             for arg in args:
                 kind = type(arg)
                 if (kind is ClMemory or kind is ClImage) and arg.device is device and arg.buffer is not None:  # type: ignore[union-attr]
-                    set_arg(index, arg.buffer)  # type: ignore[union-attr]
+                    if last[index] != arg.serial:  # type: ignore[union-attr]
+                        set_arg(index, arg.buffer)  # type: ignore[union-attr]
+                        last[index] = arg.serial  # type: ignore[union-attr]
                 elif isinstance(arg, np.generic):
-                    set_bytes(index, arg)
+                    if last[index] is not arg or kind is np.void:  # a structure is the one scalar that can change
+                        set_bytes(index, arg)
+                        last[index] = arg
                 elif kind is int:
                     dynamic += arg  # type: ignore[operator]
-                    set_arg(index, cl.LocalMemory(arg))
+                    if last[index] != arg:
+                        set_arg(index, cl.LocalMemory(arg))
+                        last[index] = arg
                 else:
                     raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, device)}")
                 index += 1

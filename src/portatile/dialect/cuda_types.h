@@ -201,6 +201,14 @@ using oclt::vec;
 typedef long ptrdiff_t;
 typedef long intptr_t;
 typedef ulong uintptr_t;
+// c ? a : b where c may be a vector: then both values are computed and each component of c chooses by its sign.
+template <class C, class A, class B> INLINE constexpr auto portatile_choose(C c, A a, B b) {
+  if constexpr (oclt::shape<C>::width == 1) return c ? a() : b();
+  else {
+    typedef typename oclt::vector_of<oclt::element<decltype(true ? oclt::element<decltype(a())>() : oclt::element<decltype(b())>())>, oclt::shape<C>::width>::type V;
+    return oclt::lanes<oclt::shape<C>::width>::each([](auto e, auto f, auto g) { return e < 0 ? f : g; }, c, V(a()), V(b()));
+  }
+}
 #define ALIASES(T) typedef vec<T, 2> T##2; typedef vec<T, 3> T##3; typedef vec<T, 4> T##4; typedef vec<T, 8> T##8; typedef vec<T, 16> T##16;
 ALIASES(char) ALIASES(uchar) ALIASES(short) ALIASES(ushort) ALIASES(int) ALIASES(uint) ALIASES(long) ALIASES(ulong)
 ALIASES(half) ALIASES(float) ALIASES(double)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from portatile.dialect.expressions import Names
-from portatile.dialect.names import CONSTANT, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, SPACES, words
+from portatile.dialect.names import ACCESS, CONSTANT, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, SPACES, words
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 from portatile.records import ArgKind, Entry, Parameter, Size3
@@ -23,7 +24,9 @@ _TAKEN = words(
 )
 _TAKEN = _TAKEN | {f"{name}f" for name in _TAKEN}
 _DROPPED = frozenset({"inline", "__inline", "__inline__", "static", "extern"})
+_POINTER_WORDS = frozenset({"const", "volatile", "restrict", "__restrict", "__restrict__"})
 _CONTROL = frozenset({"if", "for", "while", "switch", "return", "sizeof", "__attribute__", "asm", "__asm__"})
+_NO_TYPE = SPACES | ACCESS | {"const", "volatile", "restrict", "__restrict", "__restrict__", "__attribute__", "*", "[", "("}
 _CONSTANT_EXPRESSION = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
 
 
@@ -53,7 +56,10 @@ class Declarations:
 
     def __init__(self, tokens: Tokens, names: Names, file: str) -> None:
         self._tokens, self._names, self._file = tokens, names, file
+        self._pointers: set[str] = set()
         self.entries: list[Entry] = []
+        bodies = (i for i, token in enumerate(tokens) if token.text == "{" and tokens.text_at(i - 1) == ")")
+        self._defined = Counter(tokens.text_at(tokens.partner[i - 1] - 1) for i in bodies)
 
     def rewrite(self) -> None:
         """Change every declaration in place; raises CompileError."""
@@ -67,6 +73,7 @@ class Declarations:
                 start = i + 1
             elif token.text == "{" and (function := self._function(start, i)):
                 self._body(i + 1, tokens.partner[i])
+                self._accept_any_pointer(function, tokens.partner[i])
                 if function.kernel:
                     self._wrap(function, tokens.partner[i])
                 i = tokens.partner[i]
@@ -154,6 +161,29 @@ class Declarations:
         if constant and star is not None and tokens.text_at(star + 1) not in ("restrict", "__restrict", "__restrict__"):
             tokens[star].out = "* __restrict__ "
 
+    def _accept_any_pointer(self, function: _Function, closing: int) -> None:
+        """An overload behind the function that converts pointers as C does: from and to ``void *``, other signs, without const."""
+        tokens = self._tokens
+        name = tokens[function.name]
+        parts = tokens.split(function.opening + 1, tokens.partner[function.opening])
+        if self._defined[name.text] > 1 or any(tokens[i].text in ("[", "(") for part in parts for i in part):
+            return
+        classes, declared, passed = [], [], []
+        for n, part in enumerate(parts):
+            star = part.stop - 2
+            while tokens.text_at(star) in _POINTER_WORDS:
+                star -= 1
+            if star > part.start and tokens[star].text == "*":
+                classes.append(f"class P{n}")
+                declared.append(f"P{n} *p{n}")
+                passed.append(f"({tokens.emitted(part[:-1])})p{n}")
+            elif len(part) > 1:
+                declared.append(f"{tokens.emitted(part[:-1])} p{n}")
+                passed.append(f"p{n}")
+        if classes:
+            signature = f"template <{', '.join(classes)}> __forceinline__ auto {name.out}({', '.join(declared)})"
+            tokens[closing].out += f" {signature} {{ return {name.out}({', '.join(passed)}); }}"
+
     # Kernels
 
     def _wrap(self, function: _Function, closing: int) -> None:
@@ -203,34 +233,32 @@ class Declarations:
     def _describe(self, part: range, at: int) -> Parameter:
         """The record of a kernel's parameter."""
         tokens = self._tokens
-        texts = [tokens[i].text for i in part]
-        words = [tokens[i].text for i in part if i != at and tokens[i].kind == "name" and tokens[i].out and tokens[i].text not in SPACES]
-        words = [w for w in words if w not in ("const", "volatile", "restrict", "__restrict", "__restrict__", "__attribute__")]
-        base = self._type(words)
-        pointer = "*" in texts or "[" in texts
+        words = self._resolved([tokens[i].text for i in tokens.at_depth(part.start, part.stop) if i != at])
+        pointer = "*" in words or "[" in words or "(" in words
+        base = " ".join(w for w in words if w not in _NO_TYPE)
+        spaces = set(words) & SPACES
         kind: ArgKind
-        if any(t in LOCAL for t in texts):
+        if spaces & LOCAL:
             kind = "local"
         elif base in IMAGES:
+            if base != "image2d_t":
+                raise self._error(at, f"{base} is not supported on CUDA: two-dimensional images are")
             kind = "image"
-        elif pointer:
-            if not any(t in SPACES for t in texts):
-                raise self._error(at, f"the pointer {tokens[at].text!r} of a kernel must be __global, __constant or __local")
-            kind = "buffer"
+        elif pointer and not spaces - {"__private", "private"}:
+            raise self._error(at, f"the pointer {tokens[at].text!r} of a kernel must be __global, __constant or __local")
         else:
-            kind = "scalar"
+            kind = "buffer" if pointer else "scalar"
         return Parameter(tokens[at].text, kind, base + "*" if pointer else base)
 
-    def _type(self, words: Sequence[str]) -> str:
-        """OpenCL C's short name of a type, through the text's own typedefs of scalars."""
+    def _resolved(self, words: Sequence[str]) -> list[str]:
+        """The words of a type with the text's own typedefs replaced and C's integer names in OpenCL C's short form."""
+        plain = list(words)
         for _ in range(8):
-            if len(words) == 1 and words[0] in self._names.scalars:
-                words = self._names.scalars[words[0]].split()
-            else:
-                break
-        if words and all(w in INTEGER_WORDS for w in words):
-            return INTEGERS.get(tuple(sorted(words)), " ".join(words))
-        return " ".join(words)
+            plain = [new for word in plain for new in self._names.aliases.get(word, (word,))]
+        integers = [word for word in plain if word in INTEGER_WORDS]
+        short = INTEGERS.get(tuple(sorted(integers)), " ".join(integers))
+        rest = [word for word in plain if word not in INTEGER_WORDS]
+        return [*rest, short] if short else rest
 
     # Variables
 
@@ -248,6 +276,7 @@ class Declarations:
                 start = i + 1
             elif text == ";":
                 self._variable(start, i, program_scope=False)
+                self._pointer(start, i)
                 start = i + 1
             elif text in ("(", "["):
                 self._nested(i, tokens.partner[i])
@@ -258,6 +287,35 @@ class Declarations:
                 self._nested(i + 1, tokens.partner[i + 1])
                 i = tokens.partner[i + 1]
             i += 1
+
+    def _pointer(self, start: int, end: int) -> None:
+        """Initialisers and assignments of pointers convert as in C: ``int *p = q`` becomes ``int *p = (int *)(q)``."""
+        tokens = self._tokens
+        while start < end and tokens[start].text in ("else", "do"):
+            start += 1
+        if tokens.text_at(start + 1) == "=" and tokens[start].text in self._pointers:
+            self._cast(start + 2, end, f"decltype({tokens[start].out})")
+            return
+        star = start
+        while star < end and tokens[star].kind == "name":
+            star += 1
+        if star == start or tokens.text_at(star) != "*":
+            return
+        specifiers = tokens.emitted(i for i in range(start, star) if tokens[i].text not in ("static", "typedef"))
+        for part in tokens.split(star, end):
+            at = part.start
+            while at < part.stop and (tokens[at].text == "*" or tokens[at].text in _POINTER_WORDS):
+                at += 1
+            if at > part.start and at < part.stop and tokens[at].kind == "name":
+                self._pointers.add(tokens[at].text)
+                if tokens.text_at(at + 1) == "=" and tokens.text_at(at + 2) != "{":
+                    self._cast(at + 2, part.stop, f"{specifiers} {tokens.emitted(range(part.start, at))}")
+
+    def _cast(self, first: int, end: int, kind: str) -> None:
+        tokens = self._tokens
+        if first < end:
+            tokens[first].out = f"({kind})({tokens[first].out}"
+            tokens[end - 1].out += ")"
 
     def _nested(self, first: int, last: int) -> None:
         """Inside brackets (casts, loops' heads, initialisers) an address space always belongs to a pointer."""

@@ -16,54 +16,77 @@ _LETTERS = re.compile(r"[xyzw]{2,16}")
 _DIGITS = re.compile(r"[sS][0-9a-fA-F]{2,16}")
 _SINGLE = re.compile(r"[xyzw]|[sS][0-9a-fA-F]")
 _HALVES = frozenset({"lo", "hi", "even", "odd"})
+_VECTOR_FORMAT = re.compile(r"%([-+ #0-9.]*)v(2|3|4|8|16)(hl|hh|h|l)?([a-zA-Z])")
+_LENGTH = {"hl": "", None: ""}
 _HALF_LITERAL = re.compile(r"((?:\d|\.\d)[\w.+-]*?)[hH]")
+_POINTER_WORDS = frozenset({"const", "volatile", "restrict", "__restrict", "__restrict__"})
 _QUALIFIERS = SPACES | {"const", "volatile", "struct", "union"}
+_BEFORE_CONDITION = ASSIGNMENTS | {",", ";", "(", "[", "{", "}", "?", ":", "return", "case"}
 # Names before an opening bracket that is not a call.
 _NOT_A_CALL = frozenset({"return", "sizeof", "else", "do", "case"})
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the text declares: vector types (OpenCL's and the text's own), aggregate types, names of struct members."""
+    """What the text declares: vector types (OpenCL's and the text's own), aggregate types, names of struct members.
+
+    ``aliases`` has the words behind a typedef, address space and star included.
+    """
 
     vectors: frozenset[str]
     aggregates: frozenset[str]
     members: frozenset[str]
-    scalars: dict[str, str]
+    aliases: dict[str, tuple[str, ...]]
+    vector_variables: frozenset[str]
 
 
 def declared(tokens: Tokens) -> Names:
     """Collect the names that decide how a token is to be read."""
     vectors, aggregates, members = set(VECTORS), set[str](), set[str]()
-    scalars: dict[str, str] = {}
+    aliases: dict[str, tuple[str, ...]] = {}
     for i, token in enumerate(tokens):
         if token.text in ("struct", "union"):
-            name = tokens.text_at(i + 1)
-            brace = i + 1
-            while brace < len(tokens) and tokens[brace].text == "__attribute__":
-                brace = tokens.partner[brace + 1] + 1
-            if brace < len(tokens) and tokens[brace].kind == "name":
-                name = tokens[brace].text
-                aggregates.add(name)
-                brace += 1
-            if tokens.text_at(brace) == "{":
-                end = tokens.partner[brace]
-                members |= {
-                    tokens[j].text for j in range(brace, end) if tokens[j].kind == "name" and tokens.text_at(j + 1) in (";", ",", "[", ":")
-                }
-                del name
+            _aggregate(tokens, i, aggregates, members)
         elif token.text == "typedef":
             end = next((j for j in tokens.at_depth(i, len(tokens)) if tokens[j].text == ";"), len(tokens))
             name = tokens.text_at(end - 1)
-            words = [tokens[j].text for j in tokens.at_depth(i + 1, end - 1)]
-            words = [w for w in words if w not in _QUALIFIERS - {"struct", "union"}]
-            if len(words) == 1 and words[0] in vectors:
-                vectors.add(name)
+            words = tuple(tokens[j].text for j in tokens.at_depth(i + 1, end - 1))
             if words and words[0] in ("struct", "union"):
                 aggregates.add(name)
-            if words and all(re.fullmatch(r"\w+", w) for w in words) and words[0] not in ("struct", "union", "enum"):
-                scalars[name] = " ".join(words)
-    return Names(frozenset(vectors), frozenset(aggregates), frozenset(members), scalars)
+            elif words and words[0] == "enum":
+                aliases[name] = ("int",)
+            elif all(re.fullmatch(r"\w+|\*", word) for word in words):
+                aliases[name] = words
+                if words and words[-1] in vectors and set(words[:-1]) <= _QUALIFIERS:
+                    vectors.add(name)
+    return Names(frozenset(vectors), frozenset(aggregates), frozenset(members), aliases, _vector_variables(tokens, vectors))
+
+
+def _vector_variables(tokens: Tokens, vectors: set[str]) -> frozenset[str]:
+    """Everything that is ever declared with a vector type, pointers and functions too."""
+    found = set()
+    for i, token in enumerate(tokens):
+        if token.text in vectors and tokens.text_at(i + 1) != ")":
+            end = next((j for j in tokens.at_depth(i + 1, len(tokens)) if tokens[j].text in (";", ")", "{")), len(tokens))
+            for part in tokens.split(i + 1, end):
+                names = [j for j in part if tokens[j].kind == "name" and tokens[j].text not in _POINTER_WORDS]
+                if names:
+                    found.add(tokens[names[0]].text)
+    return frozenset(found)
+
+
+def _aggregate(tokens: Tokens, i: int, aggregates: set[str], members: set[str]) -> None:
+    """The tag and the members of the structure or union at ``i``."""
+    at = i + 1
+    while tokens.text_at(at) == "__attribute__":
+        at = tokens.partner[at + 1] + 1
+    if at < len(tokens) and tokens[at].kind == "name":
+        aggregates.add(tokens[at].text)
+        at += 1
+    if tokens.text_at(at) == "{":
+        for j in range(at, tokens.partner[at]):
+            if tokens[j].kind == "name" and tokens.text_at(j + 1) in (";", ",", "[", ":"):
+                members.add(tokens[j].text)
 
 
 def rewrite(tokens: Tokens, names: Names) -> None:
@@ -81,6 +104,8 @@ def rewrite(tokens: Tokens, names: Names) -> None:
             _literal(tokens, i, names)
         elif token.text in (".", "->"):
             _swizzle(tokens, i, names)
+        elif token.text == "?":
+            _choice(tokens, i, names)
 
 
 def _word(tokens: Tokens, i: int) -> None:
@@ -90,12 +115,84 @@ def _word(tokens: Tokens, i: int) -> None:
         token.out = SPELT[token.text]
     elif token.text in CPP_ONLY:
         token.out = f"{token.text}_c"
+    elif token.text == "enum":
+        _enumeration(tokens, i)
+    elif token.text == "opencl_unroll_hint":
+        _unroll_hint(tokens, i)
+    elif token.text == "printf" and tokens.text_at(i + 1) == "(" and tokens[i + 2].kind == "string":
+        tokens[i + 2].out = _VECTOR_FORMAT.sub(_component_formats, tokens[i + 2].text)
     elif tokens.text_at(i + 1) == "(":
         if match := _CONVERT.fullmatch(token.text):
             rounding = f"round_{match[3]}" if match[3] else "round_default"
             token.out = f"convert_<{match[1]}, {rounding}, {'true' if match[2] else 'false'}>"
         elif match := _AS.fullmatch(token.text):
             token.out = f"as_<{match[1]}>"
+
+
+def _component_formats(match: re.Match[str]) -> str:
+    """``%v4hlf`` as ``%f,%f,%f,%f``: commas are what OpenCL C prints between components."""
+    flags, width, length, letter = match.groups()
+    return ",".join([f"%{flags}{_LENGTH.get(length, length)}{letter}"] * int(width))
+
+
+def _enumeration(tokens: Tokens, i: int) -> None:
+    """Objects of an enumerated type are integers, as in C, where any integer may be assigned to them."""
+    at = i + 2 if i + 1 < len(tokens) and tokens[i + 1].kind == "name" else i + 1
+    if tokens.text_at(at) != "{":
+        tokens[i].out = ""
+        tokens[i + 1].out = "int"
+        return
+    closing = tokens.partner[at]
+    typedef = tokens.text_at(i - 1) == "typedef"
+    if typedef:
+        tokens[i - 1].out = ""
+    if tokens.text_at(closing + 1) != ";":
+        tokens[closing].out = "}; typedef int" if typedef else "}; int"
+
+
+def _unroll_hint(tokens: Tokens, i: int) -> None:
+    """``__attribute__((opencl_unroll_hint(n)))`` before a loop."""
+    count = ""
+    if tokens.text_at(i + 1) == "(":
+        count = " ".join(tokens[j].text for j in range(i + 2, tokens.partner[i + 1]))
+    if tokens.text_at(i - 3) == "__attribute__":
+        tokens.erase(i - 3, tokens.partner[i - 2])
+        tokens[i - 3].out = f'_Pragma("unroll {count}")'
+
+
+def _choice(tokens: Tokens, i: int, names: Names) -> None:
+    """``c ? a : b`` chooses per component where ``c`` is a vector; C++ knows no such operator.
+
+    Types are not known here: whatever may be a vector becomes a call that finds out.
+    """
+    first = i
+    while first > 0 and tokens[first - 1].text not in _BEFORE_CONDITION and tokens[first - 1].kind != "directive":
+        first = tokens.partner[first - 1] if tokens[first - 1].text in (")", "]", "}") else first - 1
+    if not any(_maybe_vector(tokens, j, names) for j in range(first, i)):
+        return
+    colon, depth = i, 1
+    while depth:
+        colon = tokens.partner.get(colon, colon) + 1 if tokens[colon].text in ("(", "[", "{") else colon + 1
+        depth += {"?": 1, ":": -1}.get(tokens[colon].text, 0)
+    last = colon
+    while tokens[last + 1].text not in (",", ";", ")", "]", "}", ":"):
+        last = tokens.partner[last + 1] if tokens[last + 1].text in ("(", "[", "{") else last + 1
+    tokens[first].out = f"portatile_choose({tokens[first].out}"
+    tokens[i].out = ", [&] { return "
+    tokens[colon].out = "; }, [&] { return "
+    tokens[last].out += "; })"
+
+
+def _maybe_vector(tokens: Tokens, j: int, names: Names) -> bool:
+    """Whether the name at ``j`` stands for a whole vector."""
+    if tokens[j].text in names.vectors:
+        return True
+    if tokens[j].text not in names.vector_variables or tokens.text_at(j - 1) in (".", "->"):
+        return False
+    after = j + 1
+    while tokens.text_at(after) in ("[", "("):
+        after = tokens.partner[after] + 1
+    return not (tokens.text_at(after) in (".", "->") and _SINGLE.fullmatch(tokens.text_at(after + 1)))
 
 
 def _literal(tokens: Tokens, i: int, names: Names) -> None:

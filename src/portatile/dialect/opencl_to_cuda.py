@@ -18,6 +18,12 @@ from portatile.records import Entry, digest
 
 _HERE = Path(__file__).parent
 _HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_math.h")
+# Headers that only texts with such a name in them pay for.
+_ON_DEMAND = {
+    "cuda_half.h": re.compile(r"half(?:2|3|4|8|16)?|v(?:load|store)a?_half\w*|(?:convert|as)_half\w*"),
+    "cuda_image.h": re.compile(r"image2d_t|sampler_t"),
+    "cuda_printf.h": re.compile(r"printf"),
+}
 
 # OpenCL C lets float division and square root err by 2.5 and 3 units in the last place, and NVIDIA's compiler for it uses that:
 # without the same freedom kernels would be slower as CUDA. Contraction of a * b + c is on in both.
@@ -73,4 +79,6 @@ def translate(text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] 
     walk.rewrite()
     shown = file.replace("\\", "\\\\").replace('"', '\\"')
     opening = f'namespace ocl {{ namespace prog {{ namespace {{\n#line 1 "{shown}"\n'
-    return Translation(f"{_prelude(_HEADERS)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries))
+    words = {token.text for token in tokens if token.kind == "name"}
+    headers = (*_HEADERS, *(name for name, wanted in _ON_DEMAND.items() if any(map(wanted.fullmatch, words))))
+    return Translation(f"{_prelude(headers)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries))

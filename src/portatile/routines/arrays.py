@@ -1,15 +1,16 @@
-"""What callers pass, as the kernels want it: memory, layout, and the copies that the device makes necessary."""
+"""What callers pass, as the kernels want it: NumPy arrays, Buffers, and other libraries' CUDA arrays as matrices in memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from portatile.device.base import Device, Memory, Queue
+from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.errors import ArgumentError
 from portatile.records import Layout
 
@@ -17,32 +18,45 @@ MAX_ALIGNMENT = 128
 DTYPES = ("float32", "float64")
 _TYPES = frozenset(np.dtype(name) for name in DTYPES)
 
+Array = TypeVar("Array")
+
 
 class Matrix(NamedTuple):  # a tuple, because one is made for every argument of every call
-    """A NumPy matrix that one of whose dimensions is contiguous, stored row by row: transposed if its columns are.
+    """A matrix one of whose dimensions is contiguous, stored row by row: ``transposed`` if it is its columns that are.
 
-    ``rows`` x ``columns`` is the shape as stored, ``stride`` the elements from one row to the next, ``alignment`` that
-    of the first element in bytes.
+    ``array`` is the NumPy array or the Buffer, ``rows`` x ``columns`` its shape as stored, ``stride`` the elements from one row
+    to the next, ``offset`` those before the first one in a Buffer's memory, ``alignment`` that of the memory in bytes.
     """
 
-    array: NDArray[Any]
+    array: Any
     transposed: bool
     rows: int
     columns: int
     stride: int
+    offset: int
     alignment: int
 
     @property
+    def on_device(self) -> bool:
+        """Whether it lies in a device's memory already."""
+        return isinstance(self.array, Buffer)
+
+    @property
     def layout(self) -> Layout:
-        """The layout of the stored matrix, from its first element on."""
-        return Layout((self.stride, 1), 0, self.alignment)
+        """The layout of the stored matrix."""
+        return Layout((self.stride, 1), self.offset, self.alignment)
+
+    def flipped(self) -> Matrix:
+        """The same memory read as the transpose."""
+        return self._replace(transposed=not self.transposed)
 
     def span(self) -> NDArray[Any]:
-        """The memory from the first element to the last, as a contiguous array."""
+        """The memory of a NumPy matrix from the first element to the last, as a contiguous array."""
+        array: NDArray[Any] = self.array
         if self.stride == self.columns:
-            return self.array
+            return array
         count = (self.rows - 1) * self.stride + self.columns if self.rows and self.columns else 0
-        return as_strided(self.array, (count,), (self.array.itemsize,), writeable=self.array.flags.writeable)
+        return as_strided(array, (count,), (array.itemsize,), writeable=array.flags.writeable)
 
 
 def matrix(array: Any, name: str) -> Matrix:
@@ -54,77 +68,146 @@ def matrix(array: Any, name: str) -> Matrix:
     if type(array) is np.ndarray and array.ndim == 2 and array.dtype in _TYPES and array.flags.carray and array.size:
         rows, columns = array.shape
         pointer = array.__array_interface__["data"][0]
-        return Matrix(array, False, rows, columns, columns, min(pointer & -pointer, MAX_ALIGNMENT))
-    return _any_matrix(array, name)
+        return Matrix(array, False, rows, columns, columns, 0, min(pointer & -pointer, MAX_ALIGNMENT))
+    if isinstance(array, np.ndarray):
+        return _host_matrix(array, name)
+    if isinstance(array, Buffer) or is_cuda_array(array):
+        return _device_matrix(Buffer.wrap(array), name)
+    raise ArgumentError(
+        f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array, or convert it with numpy.asarray"
+    )
 
 
-def _any_matrix(array: Any, name: str) -> Matrix:
+def _host_matrix(array: NDArray[Any], name: str) -> Matrix:
     """As ``matrix``, for what is not simply contiguous; checks everything."""
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, or convert it with numpy.asarray")
     if array.dtype.hasobject:
         raise ArgumentError(f"{name} holds Python objects; convert it, for example with {name}.astype('float64')")
-    if array.dtype.name not in DTYPES or not array.dtype.isnative:
-        raise ArgumentError(f"{name} has dtype {array.dtype.str}; supported are {', '.join(DTYPES)} in native byte order")
-    if array.ndim != 2:
-        raise ArgumentError(f"{name} has shape {array.shape}; it must be a matrix (two dimensions)")
-    size = array.itemsize
+    _check_kind(array.dtype, array.shape, name)
     if not array.flags.aligned:
         raise ArgumentError(f"{name} is an unaligned view; copy it, for example with numpy.ascontiguousarray({name})")
-    if array.size == 0:
-        return Matrix(array, False, array.shape[0], array.shape[1], max(array.shape[1], 1), size)
-    for transposed, view in ((False, array), (True, array.T)):
-        rows, columns = view.shape
-        down, along = view.strides
+    transposed, rows, columns, stride = _stored(array.shape, array.strides, array.itemsize, name)
+    pointer = array.__array_interface__["data"][0]
+    alignment = min(pointer & -pointer, MAX_ALIGNMENT)
+    return Matrix(array.T if transposed else array, transposed, rows, columns, stride, 0, alignment)
+
+
+def _device_matrix(buffer: Buffer, name: str) -> Matrix:
+    _check_kind(buffer.dtype, buffer.shape, name)
+    size = buffer.dtype.itemsize
+    transposed, rows, columns, stride = _stored(buffer.shape, buffer.strides, size, name)
+    if buffer.offset % size:
+        raise ArgumentError(f"{name} begins {buffer.offset} bytes into its memory, which is no multiple of {size}; copy it")
+    handle = buffer.memory.handle
+    alignment = min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
+    return Matrix(buffer, transposed, rows, columns, stride, buffer.offset // size, alignment)
+
+
+def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None:
+    if dtype not in _TYPES:
+        raise ArgumentError(f"{name} has dtype {dtype.str}; supported are {', '.join(DTYPES)} in native byte order")
+    if len(shape) != 2:
+        raise ArgumentError(f"{name} has shape {shape}; it must be a matrix (two dimensions)")
+
+
+def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str) -> tuple[bool, int, int, int]:
+    """(transposed, rows, columns, elements from row to row) of a strided matrix, ``strides`` and ``size`` in bytes."""
+    if 0 in shape:
+        return False, shape[0], shape[1], max(shape[1], 1)
+    for transposed in (False, True):
+        (rows, columns), (down, along) = (shape[::-1], strides[::-1]) if transposed else (shape, strides)
         if columns > 1 and along != size:
             continue
         if rows == 1:
             down = columns * size
         if down >= columns * size and down % size == 0:
-            pointer = array.__array_interface__["data"][0]
-            return Matrix(view, transposed, rows, columns, down // size, min(pointer & -pointer, MAX_ALIGNMENT))
+            return transposed, rows, columns, down // size
     raise ArgumentError(
-        f"{name} has shape {array.shape} and strides {array.strides} bytes; one dimension must be contiguous and the other have a "
+        f"{name} has shape {shape} and strides {strides} bytes; one dimension must be contiguous and the other have a "
         f"positive stride past it: copy it, for example with numpy.ascontiguousarray({name})"
     )
 
 
-def writable(array: NDArray[Any], name: str) -> None:
+def new(model: Array, shape: tuple[int, int]) -> Array:
+    """An uninitialised row-major matrix of the library, dtype and device of ``model``."""
+    if isinstance(model, np.ndarray):
+        return np.empty(shape, model.dtype)  # type: ignore[return-value]
+    if isinstance(model, Buffer):
+        return Buffer.empty(shape, model.dtype, model.device)  # type: ignore[return-value]
+    if hasattr(model, "new_empty"):  # PyTorch
+        return model.new_empty(shape)  # type: ignore[no-any-return]
+    if type(model).__module__.split(".")[0] == "cupy":
+        return type(model)(shape, model.dtype)  # type: ignore[call-arg,attr-defined]
+    raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
+
+
+def writable(array: Any, name: str) -> None:
     """Raise ArgumentError when an output cannot be written."""
-    if not array.flags.writeable:
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
         raise ArgumentError(f"{name} is read-only; pass an array that may be written")
 
 
-def apart(out: NDArray[Any], array: NDArray[Any], name: str) -> None:
-    """Raise ArgumentError when an output shares memory with an input."""
-    if np.may_share_memory(out, array):
+def apart(out: Matrix, other: Matrix, name: str) -> None:
+    """Raise ArgumentError when an output shares memory with another operand."""
+    if overlap(out, other):
         raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
+
+
+def overlap(one: Matrix, other: Matrix) -> bool:
+    """Whether two matrices may share memory."""
+    if not one.on_device and not other.on_device:
+        return np.may_share_memory(one.array, other.array)
+    if one.on_device != other.on_device:
+        return False
+    (memory, first, last), (other_memory, other_first, other_last) = _extent(one), _extent(other)
+    return memory == other_memory and first < other_last and other_first < last
+
+
+def same(one: Matrix, other: Matrix) -> bool:
+    """Whether two matrices of one shape are the same elements in the same places."""
+    if one.on_device != other.on_device or one[1:] != other[1:]:
+        return False
+    if one.on_device:
+        return _extent(one) == _extent(other)
+    return bool(one.array.__array_interface__["data"] == other.array.__array_interface__["data"])
+
+
+def _extent(stored: Matrix) -> tuple[object, int, int]:
+    """What a Buffer lies in, and its first and last byte there; CUDA addresses are all of one space."""
+    memory: Memory = stored.array.memory
+    size = stored.array.dtype.itemsize
+    base = memory.handle if isinstance(memory.handle, int) else 0
+    first = base + stored.offset * size
+    return None if base else id(memory), first, first + ((stored.rows - 1) * stored.stride + stored.columns) * size
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A matrix on a device: in its own memory where the device reaches that (``shared``), else in a copy."""
+    """A matrix on a device: in its ``own`` memory where the device reaches that, else in a copy."""
 
     stored: Matrix
     memory: Memory
-    shared: bool
+    own: bool
 
     def collect(self, queue: Queue) -> None:
-        """Bring an output back to the caller's array; waits for the queue. Elements between its rows keep their values."""
-        if self.shared:
-            queue.finish()
-            return
+        """Bring an output back to the caller's NumPy array; waits for the queue. Elements between its rows keep their values."""
         stored, span = self.stored, self.stored.span()
-        if stored.stride == stored.columns:
+        if self.own or stored.stride == stored.columns:
             queue.download(span, self.memory)
         else:
             copy = np.empty_like(span)
             queue.download(copy, self.memory)
             stored.array[...] = as_strided(copy, (stored.rows, stored.columns), (stored.stride * span.itemsize, span.itemsize))
 
+    def release(self) -> None:
+        """Give back what ``place`` made; a Buffer's memory stays its owner's."""
+        if not self.stored.on_device:
+            self.memory.release()
+
 
 def place(device: Device, queue: Queue, stored: Matrix, read: bool = True) -> Placed:
     """Put a matrix where the kernels reach it; a copy is uploaded only when the kernels ``read`` it."""
+    if stored.on_device:
+        return Placed(stored, stored.array.memory, True)
     span = stored.span()
     memory = device.share(span)
     if memory is not None:

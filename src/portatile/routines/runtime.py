@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.device.base import Device
-from portatile.routines.arrays import Matrix, place
+from portatile.device.base import Device, Queue
+from portatile.device.buffer import Buffer, caller_stream
+from portatile.errors import ArgumentError
+from portatile.routines.arrays import Matrix, overlap, place, same
 from portatile.routines.engine import Engine, Prepared, engine
 
 _MAX_REMEMBERED = 4096
 _remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
 _chips: dict[str | None, Device] = {}
+_streams: dict[tuple[Device, int], Queue] = {}
 
 
 def run(
@@ -23,14 +29,16 @@ def run(
     matrices: tuple[Matrix, ...],
     scalars: Mapping[str, float],
     read: tuple[bool, ...],
+    out: Any,
 ) -> None:
-    """Compute; returns when the last of ``matrices``, the output, is in the caller's array.
+    """Compute. With NumPy matrices it returns when the last of them, the output, is in the caller's array.
 
-    ``sizes`` and ``options`` are in the workload's order, ``matrices`` in the order of its operands; ``read`` tells
-    which of them the computation reads.
+    With matrices on a device it queues the work, for another library's ``out`` on that library's current stream.
+    ``sizes`` and ``options`` are in the workload's order, ``matrices`` in that of its operands; ``read`` tells which of
+    them the computation reads.
     """
-    chip = _chips.get(selector) or _chips.setdefault(selector, devices.get(selector))
-    layouts = [size for stored in matrices for size in (stored.stride, stored.alignment)]
+    chip = _chip(selector, matrices)
+    layouts = [size for stored in matrices for size in (stored.stride, stored.offset, stored.alignment)]
     key = (chip, workload, sizes, options, matrices[-1].array.dtype, *layouts)
     found = _remembered.get(key)
     if found is None:
@@ -42,14 +50,36 @@ def run(
     if not prepared.executable.plan.steps:
         return
     with home.lock:
-        queue = chip.default_queue()
+        queue = _queue(chip, out)
         placed = [place(chip, queue, stored, needed) for stored, needed in zip(matrices, read, strict=True)]
         try:
             prepared.run(queue, {name: operand.memory for name, operand in zip(names, placed, strict=True)}, scalars)
-            placed[-1].collect(queue)
+            if not matrices[-1].on_device:
+                placed[-1].collect(queue)
         finally:
             for operand in placed:
-                operand.memory.release()
+                operand.release()
+
+
+def copy(source: Matrix, target: Matrix, name: str) -> None:
+    """Give ``target`` the values of ``source``, of the same shape; on a device both must be packed and stored alike.
+
+    Nothing is copied where they are the same memory; raises ArgumentError where they overlap otherwise.
+    """
+    if same(source, target):
+        return
+    if overlap(source, target):
+        raise ArgumentError(f"out overlaps {name} without being {name}; pass out={name} or an array of its own")
+    if not source.on_device and not target.on_device:
+        (target.array.T if target.transposed else target.array)[...] = source.array.T if source.transposed else source.array
+        return
+    packed = source.stride == source.columns and target.stride == target.columns
+    if not (source.on_device and target.on_device and packed and source.transposed == target.transposed):
+        raise ArgumentError(f"{name} and out must lie on one device, packed and in the same order; or pass out={name} to overwrite it")
+    buffer: Buffer = source.array
+    size = buffer.dtype.itemsize
+    queue = _queue(buffer.device, target.array)
+    queue.copy(target.array.memory, buffer.memory, buffer.nbytes, target.offset * size, source.offset * size)
 
 
 def forget() -> None:
@@ -58,6 +88,32 @@ def forget() -> None:
         home.forget()
     _remembered.clear()
     _chips.clear()
+
+
+def _chip(selector: str | None, matrices: tuple[Matrix, ...]) -> Device:
+    """The device of the matrices that lie on one, else the one selected; raises ArgumentError for a conflict."""
+    homes = {stored.array.device if stored.on_device else None for stored in matrices}
+    if homes == {None}:
+        return _chips.get(selector) or _chips.setdefault(selector, devices.get(selector))
+    if len(homes) > 1:
+        places = ", ".join("the host" if home is None else home.info.id for home in homes)
+        raise ArgumentError(f"the arrays lie in different places ({places}); move them to one")
+    (chip,) = homes
+    assert isinstance(chip, Device)
+    if selector is not None and devices.get(selector) is not chip:
+        raise ArgumentError(f"device={selector!r} is not {chip.info.id}, where the arrays are; leave device out or move them")
+    return chip
+
+
+def _queue(chip: Device, out: Any) -> Queue:
+    """The queue that the owner of ``out`` expects its work on."""
+    if isinstance(out, (np.ndarray, Buffer)):
+        return chip.default_queue()
+    stream = caller_stream(out)
+    queue = _streams.get((chip, stream))
+    if queue is None:
+        queue = _streams[chip, stream] = chip.foreign_queue(stream)
+    return queue
 
 
 def _prepare(

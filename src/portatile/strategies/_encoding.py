@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
@@ -15,7 +16,6 @@ Code = tuple[int, ...]  # for each parameter, the position of its value
 Array = NDArray[np.float64]
 
 LISTED = 20_000  # combinations up to which a space is listed rather than sampled
-_TRIES = 50  # draws in a row that bring nothing new before a search gives up drawing
 
 
 class Encoding:
@@ -72,21 +72,13 @@ class Terrain:
         self._around: dict[Code, list[Code]] = {}
 
     def draw(self, count: int, known: Collection[Code] = ()) -> list[Code]:
-        """Up to ``count`` different random codes that are not ``known``; fewer, perhaps none, when few are left."""
+        """Up to ``count`` different random codes that are not ``known``; of an unlisted space perhaps none though some are left."""
         if self.listed is not None:
-            order = self.rng.permutation(len(self.listed))
+            order = self.rng.permutation(len(self.listed))[: count + len(known)]
             fresh = (code for code in map(tuple, self.listed[order].tolist()) if code not in known)
             return list(islice(fresh, count))
-        found: dict[Code, None] = {}
-        misses = 0
-        while len(found) < count and misses < _TRIES:
-            code = self.encoding.code(self.space.sample(self.rng))
-            if code in known or code in found:
-                misses += 1
-            else:
-                found[code] = None
-                misses = 0
-        return list(found)
+        scattered = map(self.encoding.code, self.space.scatter(self.rng, count))
+        return list(dict.fromkeys(code for code in scattered if code not in known))
 
     def around(self, code: Code) -> list[Code]:
         """The legal codes that differ from ``code`` in one parameter."""
@@ -113,7 +105,7 @@ class Terrain:
 
     def spread(self, count: int, known: Collection[Code] = ()) -> list[Code]:
         """Up to ``count`` drawn codes, each as far as possible from those before it and from ``known``."""
-        drawn = self.draw(max(8 * count, 64), known)
+        drawn = self.draw(8 * count, known)
         if not drawn:
             return []
         points = self.encoding.points(drawn)
@@ -141,9 +133,9 @@ def _coordinates(values: Sequence[Value]) -> Array:
     if len(values) < 2:
         return np.zeros((len(values), 0))
     if any(isinstance(value, str) for value in values):
-        return np.eye(len(values)) / np.sqrt(2.0)
+        return np.identity(len(values)) / math.sqrt(2.0)
     numbers = np.array([float(value) for value in values])
-    shifted = numbers if numbers.min() > 0 else numbers - numbers.min() + 1.0
+    shifted: Array = numbers if numbers.min() > 0 else numbers - numbers.min() + 1.0
     size = (_unit(np.log(shifted)) + _unit(np.argsort(np.argsort(numbers)).astype(float))) / 2
     twos = np.array([_factors_of_two(value) for value in values], dtype=float)
     if len(values) > 3 and np.ptp(twos) > 0 and abs(np.corrcoef(size, twos)[0, 1]) < 0.95:
@@ -152,7 +144,8 @@ def _coordinates(values: Sequence[Value]) -> Array:
 
 
 def _unit(numbers: Array) -> Array:
-    return (numbers - numbers.min()) / np.ptp(numbers)
+    scaled: Array = (numbers - numbers.min()) / max(float(np.ptp(numbers)), 1e-300)
+    return scaled
 
 
 def _factors_of_two(value: Value) -> int:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Before data: correlation exp(-1/2) across the whole of a coordinate and noise of a tenth of the signal, each known to a
-# factor of e^1.5 (weights are squared inverse lengths). Wide enough to be overruled by a dozen measurements.
+# Before data: weights (squared inverse lengths) of 1, that is correlation exp(-1/2) across the whole of a coordinate, and noise of
+# a tenth of the signal, each known to a factor of e^1.5. Wide enough to be overruled by a dozen measurements.
 _LOG_WEIGHT, _LOG_NOISE, _SPREAD = 0.0, math.log(1e-2), 1.5
 _REACH = 6.0  # how far, in logarithms, the fit may go from there
 _JITTER = 1e-8
@@ -61,7 +61,7 @@ class Surrogate:
         """Observe one more point, [dimensions]: one more row of the inverse Cholesky factor."""
         count = len(self._points)
         row = self._inverse @ self._kernel(self._points, point[None])[:, 0]
-        pivot = math.sqrt(max(1.0 + self._noise - row @ row, _JITTER))
+        pivot = math.sqrt(max(1.0 + self._noise - float(row @ row), _JITTER))
         cross = (self._kernel(point[None], self._candidates)[0] - row @ self._cross) / pivot
         inverse = np.zeros((count + 1, count + 1))
         inverse[:count, :count] = self._inverse
@@ -87,7 +87,8 @@ class Surrogate:
 
     def likeness(self, candidate: int) -> Array:
         """The prior correlation of one candidate with each."""
-        return self._kernel(self._candidates[candidate][None], self._candidates)[0]
+        likeness: Array = self._kernel(self._candidates[candidate][None], self._candidates)[0]
+        return likeness
 
     @property
     def _noise(self) -> float:
@@ -110,9 +111,11 @@ class Surrogate:
         factor = np.linalg.cholesky(gram)
         inverse = np.linalg.inv(gram)
         solved = inverse @ values
-        scale = max(values @ solved / count, 1e-12)
+        scale = max(float(values @ solved) / count, 1e-12)
         pull = (theta - self._centre) / _SPREAD
         loss = count / 2 * math.log(scale) + np.log(np.diag(factor)).sum() + (pull**2).sum() / 2
         sensitivity = inverse - np.outer(solved, solved) / scale
-        slope = np.append(-weights / 4 * ((sensitivity * kernel).ravel() @ gaps.reshape(count * count, -1)), np.trace(sensitivity) * noise / 2)
+        slope = np.append(
+            -weights / 4 * ((sensitivity * kernel).ravel() @ gaps.reshape(count * count, -1)), np.trace(sensitivity) * noise / 2
+        )
         return float(loss), slope + pull / _SPREAD

@@ -1,2 +1,39 @@
-"""The default."""
-from portatile.strategies.gaussian import search as search
+"""The default: the Gaussian process, told to care for the fast half, and offered the children of the fastest as candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from portatile.records import Config
+from portatile.space import ParameterSpace
+from portatile.strategies import Search
+from portatile.strategies._encoding import Code
+from portatile.strategies.gaussian import POOL, Array, Explorer
+from portatile.strategies.genetic import POPULATION, child
+
+SOFTENING = 0.3  # what a difference between two slow configurations counts, beside one between fast ones
+CHILDREN = 16  # bred for each fit
+
+
+def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
+    """Spread a few configurations over the space, then follow the models; ends when nothing is left, as every search of few configurations does."""
+    return _Default(space, rng).search(start)
+
+
+class _Default(Explorer):
+    def targets(self, logarithms: Array) -> Array:
+        """Slower than the median: less apart. How slow is of no use, and would stretch the scale on which the fast ones differ."""
+        middle = np.median(logarithms)
+        softened: Array = np.where(logarithms > middle, middle + SOFTENING * (logarithms - middle), logarithms)
+        return softened
+
+    def candidates(self) -> list[Code]:
+        """Also the children of the fastest, unless all there is are candidates anyway."""
+        anywhere = super().candidates()
+        if self.terrain.listed is not None and len(self.terrain.listed) <= POOL:
+            return anywhere
+        fastest = sorted(self.known, key=lambda code: self.known[code])[:POPULATION]
+        children = [child(fastest, self.terrain, self.rng) for _ in range(CHILDREN)]
+        return [*anywhere, *(code for code in children if self.terrain.legal(code))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,15 @@ from portatile.strategies._surrogate import Surrogate
 
 Array = NDArray[np.float64]
 
-OPENING = 8  # configurations spread over the space before the first model
+OPENING = 6  # configurations spread over the space before the first model
 WISHES = 8  # at a time
-POOL = 2000  # candidates the models are asked about
+POOL = 2000  # candidates the models are asked about, at first
+FIRST_DRAWS, DRAWS = 256, 16  # in a space that cannot be listed: of these, at the first fit and at each further one
+CLIMBS, TOP = 2, 4  # then, so many times, the surroundings of the best few candidates join them
 MEMORY = 400  # observations a model rests on
 LEARN_FROM = 200  # observations its hyper-parameters are fitted to
-STEPS = 15  # of that fit
-GROWTH = 1.15  # fit again when there are this many times the observations of the last fit
+STEPS = 8  # of that fit
+GROWTH = 1.05  # fit again when there are this many times the observations of the last fit
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
@@ -31,7 +33,10 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
 
 
 class Explorer:
-    """The state of one search: what is known, and what the models make of it."""
+    """The state of one search: what is known, and what the models make of it.
+
+    ``targets`` and ``candidates`` are what a variant may do otherwise.
+    """
 
     def __init__(self, space: ParameterSpace, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -44,20 +49,33 @@ class Explorer:
         self._pool: list[Code] = []
         self._place: dict[Code, int] = {}
         self._fails = False
+        self._drawn: list[Code] = []
         self._open = np.zeros(0, dtype=bool)  # candidates not known yet
         self._next_fit = 0
 
     def search(self, start: Sequence[Config]) -> Search:
         """The generator of wishes."""
         opening = list(dict.fromkeys(self.encoding.code(config) for config in start))
-        opening += self.terrain.spread(OPENING, opening)
+        spread = self.terrain.spread(OPENING + WISHES, opening)
+        opening, spare = opening + spread[:OPENING], spread[OPENING:]  # spare ones keep evaluators busy until the opening is back
         while True:
             opening = [code for code in opening if code not in self.known]
-            wishes = opening or self._wishes()
+            wishes = [*opening, *(code for code in spare if code not in self.known)] if opening else self._wishes()
             if not wishes:
                 return
             finished = yield [self.encoding.config(code) for code in wishes]
             self._learn(finished)
+
+    def targets(self, logarithms: Array) -> Array:
+        """What the model of the time learns, from the logarithms of the times in seconds."""
+        return logarithms
+
+    def candidates(self) -> list[Code]:
+        """Where the models shall look, beside the surroundings of the best: anywhere. New ones of a space that is listed, else those drawn so far and some new ones."""
+        if self.terrain.listed is not None:
+            return self.terrain.draw(POOL, self.known)
+        self._drawn = [*self.terrain.draw(DRAWS if self._drawn else FIRST_DRAWS, self.known), *self._drawn][:POOL]
+        return self._drawn
 
     def _learn(self, finished: Sequence[Finished]) -> None:
         for outcome in finished:
@@ -88,17 +106,31 @@ class Explorer:
         """Fit both models to what is known, and gather candidates anew."""
         self._next_fit = max(len(self.known) + 2, int(len(self.known) * GROWTH))
         self._order = self._memorable()
-        self._pool = self._candidates()
-        self._place = {code: place for place, code in enumerate(self._pool)}
-        self._open = np.ones(len(self._pool), dtype=bool)
+        self._pool, self._place, self._open = [], {}, np.zeros(0, dtype=bool)
+        best = self._order[:TOP]
+        self._gather([*self.candidates(), *(code for known in best for code in self.terrain.around(known))])
         if not self._pool:
             return
         points, candidates = self.encoding.points(self._order), self.encoding.points(self._pool)
         valid = self._valid()
-        self._train(self.time, points[valid], self._times(), candidates)
+        self._train(self.time, points[valid], self._targets(), candidates)
         self._fails = not valid.all()
         if self._fails:
             self._train(self.validity, points, valid - valid.mean(), candidates)
+        for _ in range(CLIMBS):
+            promising = [self._pool[place] for place in np.argsort(-self._worth())[:TOP]]
+            fresh = self._gather(code for candidate in promising for code in self.terrain.around(candidate))
+            if fresh:
+                for model in (self.time, self.validity)[: 1 + self._fails]:
+                    model.widen(self.encoding.points(fresh))
+
+    def _gather(self, codes: Iterable[Code]) -> list[Code]:
+        """Make candidates of those that are neither known nor candidates; which these are."""
+        fresh = [code for code in dict.fromkeys(codes) if code not in self.known and code not in self._place]
+        self._place |= {code: place for place, code in enumerate(fresh, len(self._pool))}
+        self._pool += fresh
+        self._open = np.append(self._open, np.ones(len(fresh), dtype=bool))
+        return fresh
 
     def _train(self, model: Surrogate, points: Array, values: Array, candidates: Array) -> None:
         some = np.sort(self.rng.permutation(len(values))[:LEARN_FROM])
@@ -121,17 +153,17 @@ class Explorer:
 
     def _worth(self) -> Array:
         """The expected improvement of the logarithm of the time, times the probability of a valid result."""
-        times = self._times()
-        mean, deviation = self.time.predict(times - times.mean())
-        worth = expected_improvement(times.min() - times.mean() - mean, deviation)
+        targets = self._targets()
+        mean, doubt = self.time.predict(targets - targets.mean())
+        worth = expected_improvement(targets.min() - targets.mean() - mean, doubt)
         if self._fails:
             valid = self._valid()
-            score, doubt = self.validity.predict(valid - valid.mean())
-            worth *= normal_cdf((score + valid.mean() - 0.5) / np.maximum(doubt, 0.05))
+            score, spread = self.validity.predict(valid - valid.mean())
+            worth *= normal_cdf((score + valid.mean() - 0.5) / np.maximum(spread, 0.05))
         return worth
 
-    def _times(self) -> Array:
-        return np.log([self.known[code] for code in self._order if math.isfinite(self.known[code])])
+    def _targets(self) -> Array:
+        return self.targets(np.log([self.known[code] for code in self._order if math.isfinite(self.known[code])]))
 
     def _valid(self) -> NDArray[np.bool_]:
         return np.array([math.isfinite(self.known[code]) for code in self._order])
@@ -143,13 +175,6 @@ class Explorer:
             return codes
         rest = self.rng.permutation(len(codes) - MEMORY // 2)[: MEMORY // 2] + MEMORY // 2
         return codes[: MEMORY // 2] + [codes[i] for i in rest]
-
-    def _candidates(self) -> list[Code]:
-        """Unknown codes: all when they are few, else random ones and the surroundings of the best."""
-        found = dict.fromkeys(self.terrain.draw(POOL, self.known))
-        best = sorted(self.known, key=lambda code: self.known[code])[:3]
-        found |= dict.fromkeys(other for code in best for other in self.terrain.around(code) if other not in self.known)
-        return list(found)
 
 
 def normal_cdf(z: Array) -> Array:

@@ -37,15 +37,15 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
             born = dict.fromkeys(wishes)
             for _ in range(_TRIES):
                 if len(born) < WISHES:
-                    child = _child(members, terrain, rng)
-                    if child not in known and terrain.legal(child):
-                        born[child] = None
+                    code = child(members, terrain, rng)
+                    if code not in known and terrain.legal(code):
+                        born[code] = None
             if not born:
                 born = dict.fromkeys(terrain.fresh(WISHES, known))
             wishes = list(born)
 
 
-def _child(members: Sequence[Code], terrain: Terrain, rng: np.random.Generator) -> Code:
+def child(members: Sequence[Code], terrain: Terrain, rng: np.random.Generator) -> Code:
     """Each parameter from one of two parents; then each changes with a probability of one in the number of parameters."""
     first, second = (members[int(rng.integers(len(members), size=TOURNAMENT).min())] for _ in range(2))
     mother = rng.random(len(first)) < 0.5

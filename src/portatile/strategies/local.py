@@ -1,78 +1,134 @@
-"""Hill climbing with restarts: take the first better neighbour; at a local optimum start again, near the best or far from it."""
+"""Hill climbing with restarts: scout, climb from the best to the first better neighbour, and at a summit start again elsewhere.
+
+Neighbours differ in one parameter. Which of them to try first is guessed from what is known nearby: the mean of the
+logarithms of the times, weighted by ``exp(-differing parameters / REACH)``. A restart is the most promising of some
+configurations that are near the best or anywhere, by chance.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from portatile.records import Config, canonical
+from portatile.records import Config
 from portatile.space import ParameterSpace
-from portatile.strategies import Search
+from portatile.strategies import Finished, Search
+from portatile.strategies._encoding import Code, Terrain
 
-SCOUTS = 5  # random configurations before the first climb
-_REPEATS = 200
+SCOUTS = 10  # random configurations before the first climb
+REACH = 0.4  # differing parameters over which what is known counts e times less
+POOL = 20  # configurations that a restart is chosen from
+NEAR = 0.5  # chance that they are near the best
+FAILURE = 0.5  # logarithm of how much worse a failure counts than the slowest
+
+Walk = Generator[Sequence[Config], Sequence[Finished], None]
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-    """Climb from the best of ``start`` and a few random configurations, then from others, until the space is used up."""
-    known: dict[str, float] = {}
-    configs: dict[str, Config] = {}
-
-    def note(finished) -> None:
-        for outcome in finished:
-            key = canonical(outcome.config)
-            known[key] = outcome.median
-            configs[key] = outcome.config
-
-    def fresh(n: int) -> list[Config]:
-        found = {}
-        for _ in range(_REPEATS):
-            if len(found) >= n:
-                break
-            c = space.sample(rng)
-            k = canonical(c)
-            if k not in known:
-                found[k] = c
-        if not found:
-            rest = [c for c in space if canonical(c) not in known]
-            if not rest:
-                return []
-            return [rest[int(rng.integers(len(rest)))]]
-        return list(found.values())
-
-    wishes = {canonical(c): c for c in [*start, *fresh(SCOUTS)]}
-    while wishes:
-        note((yield list(wishes.values())))
-        for k in list(wishes):
-            if k in known:
-                del wishes[k]
-    here = min(known, key=known.get)
+    """Climb until the space is used up."""
+    climber = _Climber(space, rng)
+    opening = [climber.terrain.encoding.code(config) for config in start]
+    yield from climber.visit([*opening, *climber.terrain.fresh(SCOUTS, opening)])
+    summit = climber.best()
     while True:
-        # climb
-        while True:
-            moves = [c for c in space.neighbours(configs[here]) if canonical(c) not in known]
-            moves = [moves[i] for i in rng.permutation(len(moves))]
-            better = None
-            wishes = {canonical(c): c for c in moves}
-            while wishes and better is None:
-                finished = yield list(wishes.values())
-                note(finished)
-                for o in finished:
-                    k = canonical(o.config)
-                    wishes.pop(k, None)
-                    if o.median < known[here] and (better is None or o.median < known[better]):
-                        better = k
-            if better is None:
-                break
-            here = better
-        new = fresh(1)
-        if not new:
+        yield from climber.climb(summit)
+        restart = climber.restart()
+        if restart is None:
             return
-        wishes = {canonical(c): c for c in new}
-        while wishes:
-            note((yield list(wishes.values())))
-            for k in list(wishes):
-                if k in known:
-                    del wishes[k]
-        here = canonical(new[0])
+        yield from climber.visit([restart])
+        summit = restart
+
+
+class _Climber:
+    """What is known of a space, and how to go on from there."""
+
+    def __init__(self, space: ParameterSpace, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.terrain = Terrain(space, rng)
+        self.places: dict[Code, int] = {}  # of what is known, in the order in which it finished
+        self._codes = np.empty((256, len(space.parameters)), dtype=np.int32)
+        self._logs: list[float] = []
+
+    def visit(self, codes: Iterable[Code]) -> Walk:
+        """Have all of ``codes`` evaluated."""
+        left = [code for code in dict.fromkeys(codes) if code not in self.places]
+        while left:
+            self._learn((yield self._wishes(left)))
+            left = [code for code in left if code not in self.places]
+
+    def climb(self, here: Code) -> Walk:
+        """Go to a better neighbour for as long as there is one."""
+        better: Code | None = here
+        while better is not None:
+            here, better = better, None
+            moves = self._promising([code for code in self.terrain.around(here) if code not in self.places])
+            while moves and better is None:
+                news = self._learn((yield self._wishes(moves)))
+                moves = [code for code in moves if code not in self.places]
+                better = min((code for code in news if self._time(code) < self._time(here)), key=self._time, default=None)
+
+    def restart(self) -> Code | None:
+        """Where to climb next; None when everything is known."""
+        pool = self._near(self.best()) if self.rng.random() < NEAR else []
+        pool = pool or self.terrain.fresh(POOL, self.places)
+        return self._promising(pool)[0] if pool else None
+
+    def best(self) -> Code:
+        """The fastest known, the first of several."""
+        return min(self.places, key=self._time)
+
+    def _near(self, code: Code) -> list[Code]:
+        """Unknown legal codes that differ from ``code`` in two or three parameters."""
+        found: dict[Code, None] = {}
+        values = self.terrain.encoding.values
+        free = [parameter for parameter, choices in enumerate(values) if len(choices) > 1]
+        for _ in range(5 * POOL):
+            other = list(code)
+            for parameter in self.rng.permutation(free)[: int(self.rng.integers(2, 4))].tolist():
+                other[parameter] = int(self.rng.integers(len(values[parameter])))
+            candidate = tuple(other)
+            if candidate not in self.places and candidate not in found and self.terrain.legal(candidate):
+                found[candidate] = None
+            if len(found) == POOL:
+                break
+        return list(found)
+
+    def _promising(self, codes: list[Code]) -> list[Code]:
+        """``codes``, the one with the shortest expected time first, equals by chance."""
+        if not codes:
+            return []
+        shuffled = [codes[place] for place in self.rng.permutation(len(codes)).tolist()]
+        known = self._codes[: len(self._logs)]
+        apart = (np.array(shuffled, dtype=np.int32)[:, None, :] != known[None, :, :]).sum(axis=2)
+        weights = np.exp((apart.min(axis=1, keepdims=True) - apart) / REACH)
+        expected = weights @ self._filled() / weights.sum(axis=1)
+        return [shuffled[place] for place in np.argsort(expected, kind="stable").tolist()]
+
+    def _filled(self) -> NDArray[np.float64]:
+        """The logarithms of the times, with a number in the place of failures."""
+        logs = np.array(self._logs)
+        valid = np.isfinite(logs)
+        return np.where(valid, logs, logs[valid].max() + FAILURE) if valid.any() else np.zeros(len(logs))
+
+    def _time(self, code: Code) -> float:
+        return self._logs[self.places[code]]
+
+    def _wishes(self, codes: Iterable[Code]) -> list[Config]:
+        return [self.terrain.encoding.config(code) for code in codes]
+
+    def _learn(self, finished: Sequence[Finished]) -> list[Code]:
+        news = []
+        for outcome in finished:
+            code = self.terrain.encoding.code(outcome.config)
+            if code in self.places:
+                continue
+            if len(self._logs) == len(self._codes):
+                self._codes = np.concatenate([self._codes, np.empty_like(self._codes)])
+            self._codes[len(self._logs)] = code
+            self.places[code] = len(self._logs)
+            self._logs.append(math.log(max(outcome.median, 1e-300)))
+            news.append(code)
+        return news

@@ -21,6 +21,7 @@ from portatile.verify import GUARD_BYTES, POISON_BYTE, Verdict, compare, guard, 
 from portatile.workload import Expected
 
 _COMPARED_BYTES = 1 << 24  # inputs up to this size are compared in full after a run, of larger ones this much
+_PROFILES = 3  # runs of a variant that are timed by their events
 _LONGEST_BURST = 1000  # runs; of a shorter kernel the launches are timed, not the kernel
 
 Announce = Callable[[Phase, float], None]
@@ -66,13 +67,13 @@ class Table:
                 self.queue.upload(memory, tail, offset=operand.initial.nbytes)
         self.queue.finish()
 
-    def reset(self) -> None:
+    def reset(self, queue: Queue) -> None:
         """Queue what brings the outputs back to what they held at first, poison included."""
         for operand in self.operands:
             if operand.pristine is not None:
-                self.queue.copy(operand.memory, operand.pristine, operand.body + GUARD_BYTES)
+                queue.copy(operand.memory, operand.pristine, operand.body + GUARD_BYTES)
             elif operand.writable and operand.initial.size:
-                self.queue.upload(operand.memory, operand.initial, blocking=False)
+                queue.upload(operand.memory, operand.initial, blocking=False)
 
     def outputs(self, bound: float) -> Verdict:
         """Whether every output holds what it must."""
@@ -136,13 +137,18 @@ class _Record:
 
 
 class Bench:
-    """A device with the operands of every case on it."""
+    """A device with the operands of every case on it.
+
+    Variants run on a plain queue, as they do when they are used: profiling costs microseconds at each launch. The second
+    queue takes the times.
+    """
 
     def __init__(
         self, device: Device, cases: tuple[Case, ...], arena: ArenaView, build: Callable[[Source], Binary], announce: Announce
     ) -> None:
         self.device = device
-        self.queue = device.queue(profiling=True)
+        self.queue = device.queue()
+        self.clock = device.queue(profiling=True)
         self.build = build
         self.announce = announce
         self.tables = [Table(device, self.queue, case, arena) for case in cases]
@@ -219,7 +225,7 @@ class Bench:
         return worst(verdicts)
 
     def _check_once(self, table: Table, executable: Executable, bound: float, record: _Record) -> Verdict:
-        table.reset()
+        table.reset(self.queue)
         self.queue.finish()
         started = time.perf_counter()
         executable.run(self.queue, table.bindings, table.case.scalars)
@@ -240,51 +246,66 @@ class Bench:
             table.repeats_known = True
         first = self._burst(table, executable, 1)
         record.charge_compiler(first)
+        if first < timing.burst / 5:  # of a single short run the launch was timed
+            first = self._burst(table, executable, _runs(timing.burst / 5, first))
         if job.best is not None and first > timing.give_up * job.best:
-            again = self._burst(table, executable, 1)  # lest it was only disturbed
+            again = self._burst(table, executable, _runs(timing.burst / 5, first))  # lest it was only disturbed
             if again > timing.give_up * job.best:
                 record.samples += [first, again]
                 record.took("run", started)
                 return table.outputs(part.bound)
             first = again
         self.announce("run", timing.samples * max(first, timing.burst) + timing.most)
-        runs = min(max(math.ceil(timing.burst / max(first, 1e-7)), 1), _LONGEST_BURST)
+        runs = _runs(timing.burst, first)
         enough = time.perf_counter() + timing.most
         while len(record.samples) < timing.samples and (len(record.samples) < 2 or time.perf_counter() < enough):
             record.samples.append(self._burst(table, executable, runs))
-            record.event_samples.append(self._profile(table, executable))
+            if len(record.event_samples) < _PROFILES:
+                record.event_samples.append(self._profile(table, executable))
         record.took("run", started)
         return table.outputs(part.bound)
 
     def _burst(self, table: Table, executable: Executable, runs: int) -> float:
         """Device seconds per run, back to back; where a run destroys its own input, each has its input anew and is timed alone."""
-        queue, bindings, scalars = self.queue, table.bindings, table.case.scalars
+        queue, clock = (self.queue if table.repeats else self.clock), self.clock
+        bindings, scalars = table.bindings, table.case.scalars
         if table.repeats:
-            table.reset()
-            start = queue.marker()
+            table.reset(queue)
+            queue.finish()
+            start = clock.marker()
+            clock.flush()
+            queue.wait_for(start)
             for _ in range(runs):
                 executable.run(queue, bindings, scalars)
-            end = queue.marker()
+            last = queue.marker()
+            queue.flush()
+            clock.wait_for(last)
+            end = clock.marker()
             end.wait()
             return end.seconds_since(start) / runs
         marks: list[tuple[Event, Event]] = []
         for _ in range(runs):
-            table.reset()
-            start = queue.marker()
-            executable.run(queue, bindings, scalars)
-            marks.append((start, queue.marker()))
-        queue.finish()
+            table.reset(clock)
+            start = clock.marker()
+            executable.run(clock, bindings, scalars)
+            marks.append((start, clock.marker()))
+        clock.finish()
         return math.fsum(end.seconds_since(start) for start, end in marks) / runs
 
     def _profile(self, table: Table, executable: Executable) -> float:
         """Device seconds of one run, by the events of its launches where the back end profiles them, else between two markers."""
-        table.reset()
+        table.reset(self.clock)
         events: list[Event] = []
-        start = self.queue.marker()
-        executable.run(self.queue, table.bindings, table.case.scalars, events)
-        end = self.queue.marker()
+        start = self.clock.marker()
+        executable.run(self.clock, table.bindings, table.case.scalars, events)
+        end = self.clock.marker()
         end.wait()
         durations = [event.duration for event in events]
         if durations and None not in durations:
             return math.fsum(duration for duration in durations if duration is not None)
         return end.seconds_since(start)
+
+
+def _runs(seconds: float, run: float) -> int:
+    """How many runs of ``run`` seconds take ``seconds``."""
+    return min(max(math.ceil(seconds / max(run, 1e-7)), 1), _LONGEST_BURST)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import selectors
-import signal
-import site
-import subprocess
-import sys
-import tempfile
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -19,37 +13,22 @@ from pathlib import Path
 import msgspec
 
 from portatile import errors
-from portatile.errors import ArgumentError, DeviceError, PortatileError
-from portatile.records import DeviceInfo, Source, Status
+from portatile.errors import DeviceError, PortatileError
+from portatile.records import DeviceInfo, Status
 from portatile.tuning import protocol
-from portatile.tuning.protocol import (
-    Build,
-    Built,
-    Case,
-    Cases,
-    Entered,
-    Evaluate,
-    Evaluated,
-    Frames,
-    Open,
-    Opened,
-    Phase,
-    Ready,
-    Refused,
-    Reply,
-    Request,
-)
+from portatile.tuning.child import Child, Dead, Variant
+from portatile.tuning.protocol import Build, Built, Case, Cases, Entered, Evaluate, Evaluated, Open, Opened, Phase, Ready, Refused, Reply
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
-_LOG_TAIL = 2000
+_MOST_COMPILERS = 14
 
 
 @dataclass(frozen=True)
 class Limits:
     """The watchdog's patience, in seconds per phase.
 
-    From the second trial on, the phases on the device (``launch`` and ``run``) may take ``factor`` times as long as the
-    longest so far, but not less than ``least`` and not more than their own limit.
+    From the second trial on, a phase may take ``factor`` times as long as the longest so far, but not less than ``least``
+    (compiling: three times that) and not more than its own limit.
     """
 
     open: float = 120.0
@@ -61,17 +40,8 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Variant:
-    """One configuration on its way: what to compile, and what to check and time."""
-
-    number: int
-    sources: tuple[Source, ...]
-    parts: tuple[protocol.Part, ...]
-
-
-@dataclass(frozen=True)
 class Setup:
-    """What every worker of a run is told when it starts. ``jobs``: compile workers, None for as many as the machine can spare."""
+    """What every worker of a run is told when it starts. ``jobs``: compile workers, None for as many as the machine has cores for."""
 
     selector: str | None
     cache: Path
@@ -80,92 +50,6 @@ class Setup:
     limits: Limits = field(default_factory=Limits)
     timing: protocol.Timing = field(default_factory=protocol.Timing)
     jobs: int | None = None
-
-
-class _Dead(Exception):
-    """A worker ended, or writes nonsense."""
-
-
-class _Child:
-    """One worker process."""
-
-    def __init__(self, opening: Open, limits: Limits) -> None:
-        self.limits = limits
-        self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
-        self.frames = Frames()
-        self.variant: Variant | None = None
-        self.ready = False
-        self.begun = False
-        self.phase: Phase = "open"
-        self.since = time.monotonic()
-        self.deadline = self.since + limits.open
-        replies, answers = os.pipe()
-        try:
-            keep = [answers] + ([opening.arena] if opening.arena >= 0 else [])
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "portatile.tuning.worker", str(answers)],
-                stdin=subprocess.PIPE,
-                stdout=self.log,
-                stderr=self.log,
-                pass_fds=keep,
-                start_new_session=True,  # Ctrl-C reaches the parent only, and the whole group can be ended
-                env=_environment(),
-            )
-        except BaseException:
-            os.close(replies)
-            self.log.close()
-            raise
-        finally:
-            os.close(answers)
-        self.replies = replies
-        self.send(opening)
-
-    def send(self, message: Request) -> None:
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # its end is noticed when its answers end
-            self.process.stdin.write(protocol.frame(message))
-            self.process.stdin.flush()
-
-    def enter(self, phase: Phase, limit: float) -> None:
-        self.phase, self.since, self.deadline = phase, time.monotonic(), time.monotonic() + limit
-
-    def give(self, variant: Variant, message: Request, limit: float) -> None:
-        """Hand it a variant; until it says that it has begun, the variant is not to blame for what happens."""
-        self.variant, self.begun = variant, False
-        self.send(message)
-        self.enter("compile", limit)
-
-    def rest(self) -> None:
-        """Nothing to do, so nothing to be late with."""
-        self.ready, self.variant, self.deadline = True, None, math.inf
-
-    def receive(self) -> list[Reply]:
-        """What has arrived; raises _Dead at the end."""
-        data = os.read(self.replies, 1 << 20)
-        if not data:
-            raise _Dead("the process ended")
-        try:
-            return [protocol.reply(body) for body in self.frames.feed(data)]
-        except (ArgumentError, msgspec.MsgspecError) as error:
-            raise _Dead(f"it answered nonsense: {error}") from None
-
-    def end(self, grace: float) -> str:
-        """Kill the process, ``grace`` seconds after its pipe is closed, and what it started; reap it, and say how it ended."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        code = None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self.process.wait(grace)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        os.close(self.replies)
-        size = self.log.seek(0, os.SEEK_END)
-        self.log.seek(max(size - _LOG_TAIL, 0))
-        tail = self.log.read().decode(errors="replace").strip()
-        self.log.close()
-        return f"{_fate(code)}{': ' if tail else ''}{tail}"
 
 
 @dataclass
@@ -177,11 +61,12 @@ class _Patience:
 
     def limit(self, phase: Phase, expected: float = 0.0) -> float:
         most = float(getattr(self.limits, phase))
-        if phase in ("launch", "run") and phase in self.longest:
-            most = min(most, max(self.limits.least, self.limits.factor * self.longest[phase]))
+        if phase in self.longest:
+            least = 3 * self.limits.least if phase == "compile" else self.limits.least
+            most = min(most, max(least, self.limits.factor * self.longest[phase]))
         return max(most, 10 * expected)
 
-    def learn(self, child: _Child) -> None:
+    def learn(self, child: Child) -> None:
         self.longest[child.phase] = max(self.longest.get(child.phase, 0.0), time.monotonic() - child.since)
 
 
@@ -193,13 +78,14 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._patience = _Patience(setup.limits)
         self._cases: tuple[Case, ...] | None = None
-        self._timer: _Child | None = None
-        self._compilers: list[_Child] = []
+        self._timer: Child | None = None
+        self._compilers: list[Child] = []
         self._to_compile: deque[Variant] = deque()
         self._to_time: deque[Variant] = deque()
         self._compile_seconds: dict[int, float] = {}
         self._done: list[Evaluated] = []
         self._stillborn = 0
+        self._compiling = False
         self._info: DeviceInfo | None = None
         self.best: float | None = None
 
@@ -222,20 +108,29 @@ class Supervisor:
         return self._info
 
     def prepare(self, cases: tuple[Case, ...]) -> None:
-        """What to check and to time on; the arena holds it. Starts the compile workers."""
+        """What to check and to time on; the arena holds it."""
         self._cases = cases
-        info = self.info()
         if self._timer is not None:
             self._lay_out(self._timer)
-        jobs = self.setup.jobs
-        if jobs is None:  # on a CPU compiling would disturb the timing
-            jobs = 0 if info.kind == "cpu" else max(min(len(os.sched_getaffinity(0)) - 2, 14), 1)
-        self._compilers = [self._start(info) for _ in range(jobs)]
+
+    def compile_ahead(self) -> None:
+        """Start the compile workers; until then the timing worker compiles."""
+        info, jobs = self.info(), self.setup.jobs
+        if jobs is None:
+            spare = _cores() if self._alternates else _cores() - 2  # the timing worker and the parent
+            jobs = min(max(spare, 1), _MOST_COMPILERS)
+        if not (self._alternates and jobs == 1):  # one alone does not compile faster than the timing worker itself
+            self._compilers = [self._start(info) for _ in range(jobs)]
 
     @property
     def ahead(self) -> int:
         """How many variants should be under way at once to keep every worker busy."""
-        return 1 + 2 * len(self._compilers)
+        return len(self._compilers) * (1 if self._alternates else 2) + (0 if self._alternates and self._compilers else 1)
+
+    @property
+    def _alternates(self) -> bool:
+        """Whether compiling would disturb the timing, because both are the CPU's work: then all compile, then one times."""
+        return self._info is not None and self._info.kind == "cpu"
 
     @property
     def under_way(self) -> int:
@@ -265,25 +160,29 @@ class Supervisor:
         self._timer, self._compilers = None, []
         self._selector.close()
 
-    def _start(self, compiles: DeviceInfo | None) -> _Child:
+    def _start(self, compiles: DeviceInfo | None) -> Child:
         setup = self.setup
         arena = -1 if compiles else setup.arena
-        child = _Child(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits)
+        child = Child(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits.open)
         self._selector.register(child.replies, selectors.EVENT_READ, child)
         return child
 
-    def _lay_out(self, child: _Child) -> None:
+    def _lay_out(self, child: Child) -> None:
         if self._cases is not None:
             child.send(Cases(self._cases))
             child.enter("open", self.setup.limits.open)
 
     def _dispatch(self) -> None:
-        """Give idle workers work; replace the ones that died."""
+        """Give idle workers work; replace a timing worker that died."""
+        if self._alternates and self._compilers:
+            building = bool(self._to_compile) or any(child.variant is not None for child in self._compilers)
+            timing = bool(self._to_time) or (self._timer is not None and self._timer.variant is not None)
+            self._compiling = building and (self._compiling or not timing)
         for child in self._compilers:
-            if child.ready and child.variant is None and self._to_compile:
+            if child.ready and child.variant is None and self._to_compile and (self._compiling or not self._alternates):
                 variant = self._to_compile.popleft()
                 child.give(variant, Build(variant.number, variant.sources), self._patience.limit("compile"))
-        if not self._to_time:
+        if not self._to_time or self._compiling:
             return
         if self._timer is None:
             self.begin()
@@ -301,10 +200,10 @@ class Supervisor:
         wake = min([until, *(child.deadline for child in children)])
         timeout = None if math.isinf(wake) else max(wake - time.monotonic(), 0)
         for key, _ in self._selector.select(timeout):
-            child: _Child = key.data
+            child: Child = key.data
             try:
                 replies = child.receive()
-            except _Dead as reason:
+            except Dead as reason:
                 self._bury(child, "crash", str(reason))
                 continue
             for reply in replies:
@@ -314,7 +213,7 @@ class Supervisor:
             if child.deadline < now:
                 self._bury(child, "timeout", f"{child.phase} took longer than {now - child.since:.3g} s")
 
-    def _hear(self, child: _Child, reply: Reply) -> None:
+    def _hear(self, child: Child, reply: Reply) -> None:
         match reply:
             case Opened(info):
                 child.deadline = math.inf
@@ -356,7 +255,7 @@ class Supervisor:
         )
         self._done.append(msgspec.structs.replace(outcome, seconds=seconds))
 
-    def _bury(self, child: _Child, status: Status, reason: str) -> None:
+    def _bury(self, child: Child, status: Status, reason: str) -> None:
         """End a worker; the variant that it was at has ``status``."""
         self._selector.unregister(child.replies)
         hung, variant = status == "timeout", child.variant
@@ -377,21 +276,6 @@ class Supervisor:
             self._compilers[self._compilers.index(child)] = self._start(self._info)
 
 
-def _environment() -> dict[str, str]:
-    """The parent's environment, in which a portatile that is not installed is found too."""
-    root = str(Path(errors.__file__).parent.parent)
-    environment = dict(os.environ)
-    if root not in (*site.getsitepackages(), site.getusersitepackages()):
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH"))))
-    return environment
-
-
-def _fate(code: int | None) -> str:
-    if code is None:
-        return "killed"
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
+def _cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

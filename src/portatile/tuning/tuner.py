@@ -21,8 +21,9 @@ from portatile.records import Budget, Config, DeviceInfo, Plan, Problem, Source,
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore, known_results
 from portatile.tuning.arena import Arena
+from portatile.tuning.child import Variant
 from portatile.tuning.protocol import Case, Evaluated, Part, Timing, thin
-from portatile.tuning.supervisor import Limits, Setup, Supervisor, Variant
+from portatile.tuning.supervisor import Limits, Setup, Supervisor
 from portatile.workload import Workload
 
 Stopped = Literal["budget", "exhausted", "interrupted"]
@@ -42,7 +43,7 @@ class Request:
     problem: Problem
     device: str | None = None
     budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
-    strategy: str = "local"
+    strategy: str = "auto"
     seed: int = 0
     workload: Workload | None = None
     space: ParameterSpace | None = None
@@ -98,6 +99,7 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
     and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
+    strategy = strategies.get(request.strategy)
     with ExitStack() as stack:
         arena = Arena()
         stack.callback(arena.close)
@@ -107,7 +109,7 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
         supervisor.begin()
         workload = request.workload or workloads.get(request.problem.workload)
         problems, cases = _cases(workload, request, arena)
-        run = _Run(request, store, listen, supervisor, _Planner(workload, problems, supervisor.info()), started)
+        run = _Run(request, strategy, store, listen, supervisor, _Planner(workload, problems, supervisor.info()), started)
         run.check_space()
         supervisor.prepare(cases)
         return run.result(run.search())
@@ -185,6 +187,7 @@ class _Run:
     """One call of ``tune``."""
 
     request: Request
+    strategy: strategies.Strategy
     store: ResultStore
     listen: Listener | None
     supervisor: Supervisor
@@ -235,9 +238,10 @@ class _Run:
 
     def _explore(self) -> Stopped:
         """Answer the strategy: begin its wishes, tell it what finished."""
-        search = strategies.get(self.request.strategy)(self.space, np.random.default_rng(self.request.seed), self._start())
+        search = self.strategy(self.space, np.random.default_rng(self.request.seed), self._start())
         told: set[str] = set()
         try:
+            self.supervisor.compile_ahead()
             wishes = next(search)
             while not self._spent():
                 for wish in wishes:

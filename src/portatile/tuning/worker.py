@@ -20,7 +20,7 @@ from portatile import device as devices
 from portatile import program
 from portatile.cache import Cache
 from portatile.device.base import Device, Target
-from portatile.errors import CompileError, PortatileError
+from portatile.errors import CompileError, DeviceError, PortatileError
 from portatile.records import Binary, DeviceInfo, Source
 from portatile.tuning import protocol
 from portatile.tuning.arena import ArenaView
@@ -116,7 +116,7 @@ class _Compiling:
         try:
             for source in message.sources:
                 program.build(source, self.target, self.cache)
-        except CompileError as error:
+        except (CompileError, DeviceError) as error:
             return Built(message.number, {"compile": time.perf_counter() - started}, True, str(error))
         return Built(message.number, {"compile": time.perf_counter() - started})
 

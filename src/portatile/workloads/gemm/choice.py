@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.workloads.gemm import presets
-from portatile.workloads.gemm.plan import ceil_div
+from portatile.workloads.gemm.plan import ceil_div, takes_vectors
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline, register
+from portatile.workloads.gemm.space import local_limit, matrix_units
+
+_LONG = 1024  # k from which a processor's caches want the problem in blocks
+_WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
 
 
 def default(problem: Problem, device: DeviceInfo) -> Config:
@@ -15,32 +19,66 @@ def default(problem: Problem, device: DeviceInfo) -> Config:
     if device.kind == "cpu":
         return _cpu(problem, device).config()
     if device.kind == "gpu" and "nvidia" in device.vendor.lower():
-        return _nvidia(problem, device).config()
+        point = _nvidia(problem, device)
+        if point.items <= device.max_work_group_size and point.local_bytes(problem.itemsize) <= local_limit(device):
+            return point.config()
     return _anything(problem, device).config()
 
 
 def _cpu(problem: Problem, device: DeviceInfo) -> Point:
-    wide = "intel" in device.platform.lower()  # PoCL 3.0 targets AVX2 whatever the processor has
+    """Register tiles for AVX2, which PoCL 3.0 targets whatever the processor has, or for 512-bit registers."""
+    wide = "intel" in device.platform.lower()
+    block, band = (512, 43) if min(problem.sizes.values()) > _LONG else (0, 0)
     if problem.dtype == "float32":
-        point = presets.register(16, 8, 3) if wide else presets.register(8, 6, 2)
+        point = register(16, 8, 3, 4, block, band) if wide else register(8, 6, 2, 4, block, band)
     else:
-        point = presets.register(8, 8, 3) if wide else presets.register(4, 4, 3)
-    return replace(point, PACK_A=problem.options["trans_a"] == "T")
+        point = register(8, 8, 3, 4, block, band) if wide else register(4, 4, 3, 1, block, band)
+    return replace(point, PACK_A=block > 0 or problem.options["trans_a"] == "T")
 
 
 def _anything(problem: Problem, device: DeviceInfo) -> Point:
-    point = presets.MEDIUM
-    if point.items > device.max_work_group_size or point.local_bytes(problem.itemsize) > device.local_memory:
-        return presets.generic(1, (4, 4), (4, 4), (1, 1), 8, False)
-    return point
+    if MEDIUM.items > device.max_work_group_size or MEDIUM.local_bytes(problem.itemsize) > device.local_memory:
+        return generic(1, (4, 4), (1, 1), (1, 1), 8, False)
+    return MEDIUM
 
 
 def _nvidia(problem: Problem, device: DeviceInfo) -> Point:
-    vl = 16 // problem.itemsize
+    """The largest tile that fills the device; operands that cannot be copied in vectors are packed where that pays."""
     m, n, k = (problem.sizes[s] for s in "mnk")
-    big = presets.pipeline(4, (16, 8), (2, 4), 16, 3, 4) if vl == 4 else presets.pipeline(2, (16, 16), (4, 2), 8, 3, 4)
-    groups = ceil_div(max(m, 1), big.rows) * ceil_div(max(n, 1), big.columns)
-    if groups >= device.compute_units:
-        worth = k >= 512 and min(m, n) >= 512
-        return replace(big, PACK_A=worth and problem.options["trans_a"] == "N", PACK_B=worth and problem.options["trans_b"] == "T")
-    return presets.pipeline(4, (8, 8), (2, 2), 16, 3, 4) if vl == 4 else presets.pipeline(2, (8, 8), (2, 2), 16, 3, 4)
+    packing = m * n * k >= _WORTH_PACKING
+    pack_a = packing and n >= 256 and not takes_vectors(problem, "a")
+    pack_b = packing and m >= 256 and not takes_vectors(problem, "b")
+    if problem.dtype == "float32":
+        ladder = _float32(device, pack_b)
+    elif matrix_units(device):
+        ladder = _float64_matrix(device)
+    else:
+        ladder = (1.2, pipeline(2, (16, 16), (4, 2), 8, 3, 4)), (0.0, pipeline(2, (8, 8), (2, 2), 8, 3, 4))
+    for fill, point in ladder:
+        groups = ceil_div(max(m, 1), point.rows) * ceil_div(max(n, 1), point.columns)
+        if groups >= fill * device.compute_units:
+            return replace(point, PACK_A=pack_a, PACK_B=pack_b, SPLIT_K=_split(groups, k, device) if fill == 0 else 1)
+    raise AssertionError("the last rung of a ladder fits every problem")
+
+
+def _float32(device: DeviceInfo, pack_b: bool) -> tuple[tuple[float, Point], ...]:
+    """Tiles, each with the groups per multiprocessor from which it is the best; the two compilers prefer different ones."""
+    small = ((1.0, replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4), KG=2)), (0.0, replace(pipeline(4, (8, 8), (1, 1), 16, 3, 4), KG=2)))
+    if device.backend == "opencl":
+        return (3.5, pipeline(4, (8, 16), (4, 2), 16, 3, 8)), (1.2, pipeline(4, (16, 8), (2, 2), 16, 3, 4)), *small
+    big = pipeline(4, (16, 8), (2, 4), 16, 3, 4, double=1) if pack_b else pipeline(4, (16, 16), (4, 2), 16, 2, 4)
+    return (2.5, big), (1.2, pipeline(4, (16, 16), (2, 2), 16, 3, 4)), *small
+
+
+def _float64_matrix(device: DeviceInfo) -> tuple[tuple[float, Point], ...]:
+    small = (1.0, matrix((2, 2), (2, 2), 16, 3)), (0.0, matrix((1, 2), (2, 1), 16, 3))
+    big = matrix((1, 4), (4, 2), 16, 4) if device.backend == "opencl" else matrix((4, 2), (2, 4), 16, 4)
+    return (1.2, big), *small
+
+
+def _split(groups: int, k: int, device: DeviceInfo) -> int:
+    """Groups that share the k of a tile, so that there are about two for each multiprocessor and 256 steps for each group."""
+    split = 1
+    while split < 16 and groups * split * 2 <= 2 * device.compute_units and k >= 512 * split:
+        split *= 2
+    return split

@@ -3,7 +3,7 @@
 // A work-group of TBR x TBC work-items computes TRR x TCR blocks of (TBR TR) x (TBC TC) elements, a work-item TR x TC of each.
 // A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B. Group (x, y) owns tile x, counted along
 // rows of tiles, and k from start + y chunk on, `chunk` steps. With SPLIT it stores its bare sums to plane y of `c`, for reduce.cl.
-// With TXC the operands are images of one row per column of the tile direction, as stage.cl writes them.
+// With TXC the operands are images that stage.cl wrote; what lies outside an image reads as 0.
 {% set rows = TRR * TR %}
 {% set vectors = TCR * TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
@@ -34,6 +34,15 @@ typedef {{ realv }} loose __attribute__((aligned({{ 4 if real == "float" else 8 
 #define LOAD(p) (*(__global const loose*)(p))
 #define STORE(x, p) (*(__global loose*)(p) = (x))
 #endif
+
+{% if TXC %}
+__constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+{% if real == "float" %}
+#define PIXEL(image, x, y) read_imagef(image, nearest, (int2)(x, y))
+{% else %}
+#define PIXEL(image, x, y) as_double2(read_imageui(image, nearest, (int2)(x, y)))
+{% endif %}
+{% endif %}
 
 {% macro multiply() %}
 {% for r in range(rows) %}
@@ -97,6 +106,17 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
     const int item = tr * TBC + tc;
     for (int kb = k0; kb < k1; kb += KB) {
         // work-items take elements of the tile in storage order; their number need not divide the tile
+{% if TXC %}
+{% for x, wide, first in (("a", "BM", "row0"), ("b", "BN", "col0")) %}
+        for (int e = item; e < {{ wide }} / {{ pixel }} * KB; e += ITEMS) {
+            const int kk = e / ({{ wide }} / {{ pixel }}), i = e % ({{ wide }} / {{ pixel }});
+            const {{ real }}{{ pixel }} value = PIXEL({{ x }}_image, kb + kk, {{ first }} / {{ pixel }} + i);
+{% for e in range(pixel) %}
+            {{ x }}_tile[kk * ({{ wide }} + PAD) + i * {{ pixel }} + {{ e }}] = value.s{{ e }};
+{% endfor %}
+        }
+{% endfor %}
+{% else %}
         for (int e = item; e < BM * KB; e += ITEMS) {
 {% if TRANS_A %}
             const int kk = e / BM, i = e % BM;
@@ -119,6 +139,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
             b_tile[kk * (BN + PAD) + j] = inside ? b_at[(long)(kb + kk) * ldb + col0 + j] : 0;
 {% endif %}
         }
+{% endif %}
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll {{ UNROLL }}
         for (int kk = 0; kk < KB; ++kk) {
@@ -132,7 +153,6 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 {% elif TXC %}
-    // a pixel is `pixel` elements; rows of the images are k, what lies outside reads as 0
     for (int kk = k0; kk < k1; kk += KB)
 #pragma unroll {{ UNROLL }}
         for (int step = 0; step < KB; ++step) {

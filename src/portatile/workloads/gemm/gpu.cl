@@ -77,45 +77,53 @@
             k_next += {{ KB }};
             write = write == {{ (STAGES - 1) * stage }} ? 0 : write + {{ stage }};
 {% endmacro %}
-{# `count` operands in vectors from local memory to a register set; `spread` places a vector, and there are `halves` of k #}
-{% macro load(x, set, count, pitch, spread) %}
+{# a vector of operands from local memory to registers: `i` counts operands, `at` places them in a row of the tile, `next` is the later half of k #}
+{% macro load(x, set, i, count, pitch, at) %}
 #pragma unroll
-            for (int half = 0; half < {{ 2 if MMA else 1 }}; ++half)
-#pragma unroll
-                for (int i = 0; i < {{ count }}; i += {{ VL }}) {
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_from + half * {{ 4 * pitch }} + {{ spread }}));
+                for (int next = 0; next < {{ 2 if MMA else 1 }}; ++next) {
+                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_from + next * {{ 4 * pitch }} + {{ at }}));
 {% for e in range(VL) %}
-                    {{ x }}[{{ set }}][half * {{ count }} + i + {{ e }}] = v.s{{ e }};
+                    {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ e }}] = v.s{{ e }};
 {% endfor %}
                 }
 {% endmacro %}
-{# operands of step `step` of the stage at offset `read`, to register set `set` #}
-{% macro operands(set, step) %}
-        {
+{% macro load_a(set, r) %}{{ load("a", set, r, rows, lda_tile, "%s / %d * %d + %s %% %d" % (r, TR, TBR * TR, r, TR)) }}{% endmacro %}
+{% macro load_b(set) %}
+#pragma unroll
+            for (int c = 0; c < {{ cols // (2 if MMA else 1) }}; c += {{ VL }}) {
+{{ load("b", set, "c", cols // (2 if MMA else 1), ldb_tile, "c / 2 * %d" % (TBC * TC) if MMA else "c / %d * %d + c %% %d" % (TC, TBC * TC, TC)) }}            }
+{% endmacro %}
+{% macro load_all_a(set) %}
+#pragma unroll
+            for (int r = 0; r < {{ rows }}; r += {{ VL }}) {
+{{ load_a(set, "r") }}            }
+{% endmacro %}
+{# where the operands of step `step` of the stage at offset `read` lie #}
+{% macro sources(step) %}
 {% set k_of = "(part * %d + (%s) * %d%s)" % (KB // KG, step, 8 if MMA else 1, " + lane % 4" if MMA else "") %}
             __local const {{ real }}* a_from = tiles + read + {{ k_of }} * {{ lda_tile }} + tr * {{ TR }};
             __local const {{ real }}* b_from = tiles + read + {{ KB * lda_tile }} + {{ k_of }} * {{ ldb_tile }} + {{ "warp_col * 16 + lane / 4 * 2" if MMA else "tc * %d" % TC }};
-{{ load("a", set, rows, lda_tile, "i / %d * %d + i %% %d" % (TR, TBR * TR, TR)) }}{{ load("b", set, cols // (2 if MMA else 1), ldb_tile, "i / 2 * %d" % (TBC * TC) if MMA else "i / %d * %d + i %% %d" % (TC, TBC * TC, TC)) }}        }
 {% endmacro %}
-{# neighbouring products share an operand, also where a row ends #}
-{% macro multiply(set) %}
-#pragma unroll
-        for (int r = 0; r < {{ TRR if MMA else rows }}; ++r)
-#pragma unroll
-            for (int c = 0; c < {{ 2 * TCR if MMA else cols }}; ++c) {
-                const int j = r % 2 ? {{ (2 * TCR if MMA else cols) - 1 }} - c : c;
+{# the products of VL rows from row r on; neighbouring products share an operand, also where a row ends #}
+{% macro multiply(a_set, b_set) %}
 {% if MMA %}
-                const int q = j / 2 * 4 + j % 2;
-                asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %0, %1, %2, %3 };"
-                    : "+d"(acc[2 * r][q]), "+d"(acc[2 * r][q + 2]), "+d"(acc[2 * r + 1][q]), "+d"(acc[2 * r + 1][q + 2])
-                    : "d"(a[{{ set }}][2 * r]), "d"(a[{{ set }}][2 * r + 1]), "d"(a[{{ set }}][{{ rows }} + 2 * r]), "d"(a[{{ set }}][{{ rows }} + 2 * r + 1]),
-                      "d"(b[{{ set }}][j]), "d"(b[{{ set }}][{{ cols // 2 }} + j]));
-{% elif MAD == "a*b+c" %}
-                acc[r][j] = a[{{ set }}][r] * b[{{ set }}][j] + acc[r][j];
+#pragma unroll
+                for (int c = 0; c < {{ 2 * TCR }}; ++c) {
+                    const int j = r / 2 % 2 ? {{ 2 * TCR - 1 }} - c : c, q = j / 2 * 4 + j % 2;
+                    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %0, %1, %2, %3 };"
+                        : "+d"(acc[r][q]), "+d"(acc[r][q + 2]), "+d"(acc[r + 1][q]), "+d"(acc[r + 1][q + 2])
+                        : "d"(a[{{ a_set }}][r]), "d"(a[{{ a_set }}][r + 1]), "d"(a[{{ a_set }}][{{ rows }} + r]), "d"(a[{{ a_set }}][{{ rows }} + r + 1]),
+                          "d"(b[{{ b_set }}][j]), "d"(b[{{ b_set }}][{{ cols // 2 }} + j]));
+                }
 {% else %}
-                acc[r][j] = {{ MAD }}(a[{{ set }}][r], b[{{ set }}][j], acc[r][j]);
+#pragma unroll
+                for (int e = 0; e < {{ VL }}; ++e)
+#pragma unroll
+                    for (int c = 0; c < {{ cols }}; ++c) {
+                        const int i = r + e, j = i % 2 ? {{ cols - 1 }} - c : c;
+                        acc[i][j] = {{ "a[%s][i] * b[%s][j] + acc[i][j]" % (a_set, b_set) if MAD == "a*b+c" else "%s(a[%s][i], b[%s][j], acc[i][j])" % (MAD, a_set, b_set) }};
+                    }
 {% endif %}
-            }
 {% endmacro %}
 
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
@@ -161,7 +169,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 #pragma unroll
         for (int c = 0; c < {{ cols }}; ++c)
             acc[r][c] = 0;
-    {{ real }} a[{{ 2 if DOUBLE else 1 }}][{{ rows * (2 if MMA else 1) }}], b[{{ 2 if DOUBLE else 1 }}][{{ cols }}];
+    {{ real }} a[{{ 2 if DOUBLE == 2 else 1 }}][{{ rows * (2 if MMA else 1) }}], b[{{ 2 if DOUBLE else 1 }}][{{ cols }}];
 
     int k_next = k0, read = 0, write = 0;
 {% if STAGES > 1 %}
@@ -176,7 +184,8 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {% if DOUBLE %}
     COPY_ASYNC_WAIT({{ STAGES - 2 }});
     barrier(CLK_LOCAL_MEM_FENCE);
-{{ operands("0", "0") }}
+    {
+{{ sources("0") }}{{ load_all_a("0") }}{{ load_b("0") }}    }
 {% endif %}
 {% endif %}
     for (int tile = 0; tile < count; ++tile) {
@@ -203,7 +212,11 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
                 barrier(CLK_LOCAL_MEM_FENCE);
                 read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
             }
-{{ operands("(step + 1) % 2", "(step + 1) %% %d" % steps) }}
+{{ sources("(step + 1) %% %d" % steps) }}
+{{ load_b("(step + 1) % 2") }}
+{% if DOUBLE == 2 %}
+{{ load_all_a("(step + 1) % 2") }}
+{% endif %}
             if (step == 0 && tile + {{ STAGES - 1 }} < count) {
 {{ fetch_a() }}            }
             if (step == {{ 1 if steps > 2 else 0 }}) {
@@ -211,10 +224,18 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {{ fetch_b() }}{{ advance() }}                }
                 COPY_ASYNC_COMMIT();
             }
-{{ multiply("step % 2") }}
+#pragma unroll
+            for (int r = 0; r < {{ rows }}; r += {{ VL }}) {
+{{ multiply("step % 2" if DOUBLE == 2 else "0", "step % 2") }}
+{% if DOUBLE == 1 %}
+{{ load_a("0", "r") }}
+{% endif %}
+            }
 {% else %}
-{{ operands("0", "step") }}
-{{ multiply("0") }}
+{{ sources("step") }}{{ load_all_a("0") }}{{ load_b("0") }}
+#pragma unroll
+            for (int r = 0; r < {{ rows }}; r += {{ VL }}) {
+{{ multiply("0", "0") }}            }
 {% endif %}
         }
 {% if not DOUBLE and STAGES > 1 %}

@@ -10,6 +10,13 @@ from portatile.workloads.gemm.point import Point
 
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
+# The parameters that a text takes from the preprocessor; the others only steer its template or the host, and two
+# configurations that differ in a parameter of the host alone share one binary.
+_DEFINES: dict[str, tuple[str, ...]] = {
+    "generic": ("VL", "TC", "TR", "TBC", "TBR", "TCR", "TRR", "KB", "PAD"),
+    "cpu": ("VL", "TC", "TR", "RASTER"),
+    "gpu": (),
+}
 _STATIC_LOCAL = 48 * 1024
 _REDUCE_ITEMS = 64
 _REDUCE_ROWS = 32768
@@ -107,6 +114,13 @@ class _Steps:
 
     def __init__(self, problem: Problem, point: Point, device: DeviceInfo) -> None:
         self.problem, self.point, self.device = problem, point, device
+        if point.FORM == "cpu" and not point.PACK_B and (problem.options["trans_b"] == "T" or problem.sizes["n"] < point.TC):
+            raise ArgumentError("gemm: the cpu form reads B in place only if it is k x n and at least TC wide: set PACK_B")
+        if point.MMA and problem.dtype != "float64":
+            raise ArgumentError("gemm: MMA multiplies float64 only")
+        pixel = 16 // problem.itemsize
+        if point.TXC and (any(side % pixel for side in (point.rows, point.columns)) if point.SM else pixel != point.VL or point.TR % pixel):
+            raise ArgumentError(f"gemm: a pixel of TXC is {pixel} elements: it must divide the tile, and without SM TR and be VL")
         self.m, self.n, self.k = (problem.sizes[s] for s in "mnk")
         self.trans_a = problem.options["trans_a"] == "T"
         self.trans_b = problem.options["trans_b"] == "T"
@@ -118,7 +132,8 @@ class _Steps:
         if point.FORM == "cpu" and 0 < point.KB < self.k:
             if point.SPLIT_K > 1:
                 raise ArgumentError("gemm: the cpu form splits k over groups or over launches: set SPLIT_K = 1 or KB = 0")
-            self.starts, self.chunk, self.parts = tuple(range(0, self.k, point.KB)), point.KB, 1
+            self.chunk = ceil_div(self.k, max(1, round(self.k / point.KB)))  # equal passes: a short last one would cost as much of C
+            self.starts, self.parts = tuple(range(0, self.k, self.chunk)), 1
         self.split = point.SPLIT_K > 1
         # CUDA has static arrays of at most 48 KB; beyond, local memory is an argument
         self.local_argument = device.backend == "cuda" and point.local_bytes(problem.itemsize) > _STATIC_LOCAL
@@ -137,13 +152,16 @@ class _Steps:
                 steps.append(self._pack(name, across, width))
                 names[name] = f"{name}_panels"
                 layouts[name] = Layout((0, 1))
+            elif self.point.TXC:
+                steps.append(self._stage(name, across))
+                names[name] = f"{name}_image"
         target = self.problem.layout["c"]
         if self.split:
             self.temporaries.append(Temporary("planes", self.parts * self.m * self.n * self.problem.itemsize))
             target = packed_layout((self.m, self.n))
         operands = (
-            *_matrix(names["a"], "in" if names["a"] == "a" else "temporary", layouts["a"]),
-            *_matrix(names["b"], "in" if names["b"] == "b" else "temporary", layouts["b"]),
+            *self._factor(names["a"], layouts["a"]),
+            *self._factor(names["b"], layouts["b"]),
             *_matrix("planes" if self.split else "c", "temporary" if self.split else "inout", target),
         )
         if self.local_argument:
@@ -162,6 +180,36 @@ class _Steps:
         if self.split:
             steps.append(_reduce(self.problem, self.parts))
         return Plan(tuple(steps), tuple(self.temporaries))
+
+    def _factor(self, name: str, layout: Layout) -> tuple[Arg, ...]:
+        """How the product takes A or B: an image by itself, an operand or its panels with offset and row stride."""
+        if self.point.TXC:
+            return (Arg(name, "image", "temporary"),)
+        return _matrix(name, "in" if name in ("a", "b") else "temporary", layout)
+
+    def _stage(self, name: str, across: int) -> Launch:
+        pixel = 16 // self.problem.itemsize
+        height = ceil_div(across, pixel)
+        if self.k > self.device.image_2d_max[0] or height > self.device.image_2d_max[1] or not self.device.images:
+            limit = (
+                f"{self.device.id} has images of at most {self.device.image_2d_max}"
+                if self.device.images
+                else f"{self.device.id} has no images"
+            )
+            raise ArgumentError(f"gemm: TXC needs an image of {self.k} x {height} pixels, {limit}: set TXC = False")
+        dtype = "float32" if self.problem.dtype == "float32" else "uint32"
+        self.temporaries.append(Temporary(f"{name}_image", 16 * self.k * height, "image", self.k, height, 4, dtype))
+        fast = k_fast(self.problem, name)
+        source = load(__file__, "stage.cl", {}, real=real(self.problem), pixel=pixel, K_FAST=fast)
+        args = (
+            scalar("across", across),
+            scalar("k", self.k),
+            Arg("alpha", "scalar", dtype=self.problem.dtype),
+            *_matrix(name, "in", self.problem.layout[name]),
+            Arg(f"{name}_image", "image", "temporary"),
+        )
+        x, y = (self.k, height) if fast else (height, self.k)
+        return Launch(source, "gemm_stage", (ceil_div(x, 16) * 16, ceil_div(y, 16) * 16, 1), (16, 16, 1), args)
 
     def _pack(self, name: str, across: int, width: int) -> Launch:
         depth = self.depth
@@ -187,8 +235,9 @@ class _Steps:
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split}
         if point.FORM == "gpu":
             facts = {"SPLIT": self.split, "LOCAL_ARGUMENT": self.local_argument, **self._staging()}
-        values = {**point.config(), **facts, "real": real(self.problem), "itemsize": self.problem.itemsize}
-        return load(__file__, f"{point.FORM}.cl", {**point.config(), **facts}, **values)
+        config = point.config()
+        values = {**config, **facts, "real": real(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
+        return load(__file__, f"{point.FORM}.cl", {name: config[name] for name in _DEFINES[point.FORM]}, **values)
 
     def _staging(self) -> dict[str, Value]:
         """Where gpu.cl takes its tiles from, and whether the tiles divide the operands."""

@@ -17,7 +17,8 @@ class Point:
     per unrolled block; in ``cpu`` per launch, 0 for all. TXC: operands through images. SM: operands through local memory.
     UNROLL: steps of k unrolled. MAD: spelling of multiply-add. SCALARS: the register tile as scalars, not arrays. PAD:
     elements added to a row of local memory. STAGES: tiles in local memory, filled by asynchronous copies. LANES: work-items of
-    a warp along columns. DOUBLE: operands of the next step of k are loaded to registers before the current ones are used.
+    a warp along columns. DOUBLE: operands of the next step of k are loaded to registers during the current one: 0 neither, 1 B's to
+    a second set and A's in place as they are used up, 2 both to a second set.
     KG: parts of a work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of
     its own. SPLIT_K: groups that share the k of one tile. RASTER: rows of tiles that neighbouring groups cover together, 0
     for all. MMA: matrix instructions.
@@ -40,7 +41,7 @@ class Point:
     PAD: int = 0
     STAGES: int = 1
     LANES: int = 0
-    DOUBLE: bool = False
+    DOUBLE: int = 0
     KG: int = 1
     PACK_A: bool = False
     PACK_B: bool = False
@@ -60,7 +61,40 @@ class Point:
                 raise ArgumentError(f"gemm: {name}={value!r} must be of type {expected.__name__}")
         if config.get("FORM") not in ("generic", "cpu", "gpu"):
             raise ArgumentError(f"gemm: FORM={config.get('FORM')!r} is not one of generic, cpu, gpu")
-        return cls(**config)  # type: ignore[arg-type]
+        point = cls(**config)  # type: ignore[arg-type]
+        point.check()
+        return point
+
+    def check(self) -> None:
+        """Raise ArgumentError where parameters contradict each other, so that the kernel text would not index its tile rightly."""
+        rules = [
+            ("VL must divide TC", self.TC % self.VL == 0),
+            ("only the generic form reads images", not self.TXC or self.FORM == "generic"),
+        ]
+        if self.FORM == "cpu":
+            rules.append(("the cpu form has one work-item to a group", self.items == self.TRR == self.TCR == 1))
+        elif self.FORM == "gpu":
+            steps = self.KB / self.KG / (8 if self.MMA else 1)
+            rules += [
+                ("the gpu form stages operands: SM must be True", self.SM),
+                ("VL must divide TR and be 2 or more", self.TR % self.VL == 0 and self.VL >= 2),
+                ("PAD must be a multiple of VL", self.PAD % self.VL == 0),
+                (
+                    "LANES must divide TBC, and 32 / LANES TBR",
+                    self.LANES > 0 and self.TBC % self.LANES == self.TBR % (32 // self.LANES) == 0,
+                ),
+                ("KG must divide KB, for MMA into multiples of 8", steps == int(steps)),
+                ("DOUBLE needs two stages and an even number of steps", self.DOUBLE == 0 or (self.STAGES > 1 and steps % 2 == 0)),
+                ("MMA needs VL = TR = 2, TC = LANES = 4", not self.MMA or (self.VL, self.TR, self.TC, self.LANES) == (2, 2, 4, 4)),
+            ]
+        else:
+            rules += [
+                ("PAD must be a multiple of VL", self.PAD % self.VL == 0),
+                ("the generic form packs nothing", not self.PACK_A and not self.PACK_B),
+            ]
+        for rule, holds in rules:
+            if not holds:
+                raise ArgumentError(f"gemm: {rule}; the configuration is {self.config()}")
 
     def config(self) -> dict[str, Value]:
         """The configuration, every parameter named."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from portatile.records import Config
 from portatile.workloads.gemm.point import Point
@@ -19,7 +20,7 @@ def register(vl: int, rows: int, vectors: int, unroll: int = 4, block: int = 0, 
     return Point("cpu", VL=vl, TR=rows, TC=vl * vectors, KB=block, UNROLL=unroll, RASTER=band, MAD="a*b+c", PACK_B=True)
 
 
-def pipeline(vl: int, group: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, lanes: int, double: bool = True) -> Point:
+def pipeline(vl: int, group: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, lanes: int, double: int = 2) -> Point:
     """A tiled, pipelined point: ``group`` work-items of ``blocks`` squares of ``vl`` x ``vl`` elements; pairs are rows, columns."""
     (tbr, tbc), (trr, tcr) = group, blocks
     return Point(
@@ -62,16 +63,16 @@ def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int
         PAD=4,
         STAGES=stages,
         LANES=4,
-        DOUBLE=True,
+        DOUBLE=1,
         MMA=True,
     )
 
 
 MAGMA = generic(1, (1, 1), (16, 16), (3, 3), 6, True)
-"""Table 5 of Du et al., Tesla C2050: 256 work-items load a tile 48 wide and 6 deep."""
+"""Table 5 of Du et al., Tesla C2050, without images: 256 work-items load a tile 48 wide and 6 deep."""
 
 NAKASATO = generic(4, (8, 8), (8, 8), (1, 1), 8, False)
-"""Table 5 of Du et al., Radeon 5870."""
+"""Table 5 of Du et al., Radeon 5870, without images."""
 
 MEDIUM = generic(4, (4, 4), (16, 16), (1, 1), 16, True)
 """A tile of 64 x 64 that every GPU runs decently."""
@@ -79,5 +80,7 @@ MEDIUM = generic(4, (4, 4), (16, 16), (1, 1), 16, True)
 PRESETS: Mapping[str, Config] = {
     "magma": MAGMA.config(),
     "nakasato": NAKASATO.config(),
+    "magma-images": replace(MAGMA, TXC=True).config(),
+    "nakasato-images": replace(NAKASATO, TXC=True).config(),
     "medium": MEDIUM.config(),
 }

@@ -22,6 +22,8 @@ def build(problem: Problem, device: DeviceInfo) -> ParameterSpace:
         "plain_b": takes_vectors(problem, "b"),
         "matrix_units": matrix_units(device),
         "local_limit": local_limit(device),
+        "image_width": device.image_2d_max[0],
+        "image_height": device.image_2d_max[1],
     }
     return ParameterSpace(_PARAMETERS, _CONSTRAINTS, facts)
 
@@ -37,7 +39,8 @@ def local_limit(device: DeviceInfo) -> int:
     NVIDIA's OpenCL names 48 KB, but its compiler takes arrays up to what CUDA offers: 227 KB from compute capability 9.0, 163 KB at 8.0.
     """
     known = {"sm_80": 163 * 1024, "sm_90": 227 * 1024, "sm_100": 227 * 1024}
-    return known.get(device.architecture.rstrip("af"), device.local_memory)
+    known_here = known.get(device.architecture.rstrip("af"), 0) if device.backend == "opencl" and device.local_memory >= 48 * 1024 else 0
+    return max(device.local_memory, known_here)
 
 
 # Parameters in the order in which a configuration is built up: what decides most comes first, and a constraint is checked as soon as
@@ -45,7 +48,7 @@ def local_limit(device: DeviceInfo) -> int:
 _PARAMETERS: dict[str, tuple[Value, ...]] = {
     "FORM": ("generic", "cpu", "gpu"),
     "MMA": (False, True),
-    "TXC": (False,),
+    "TXC": (False, True),
     "SM": (False, True),
     "SCALARS": (False, True),
     "VL": (1, 2, 4, 8, 16),
@@ -61,7 +64,7 @@ _PARAMETERS: dict[str, tuple[Value, ...]] = {
     "KG": (1, 2, 4),
     "PAD": (0, 1, 4),
     "STAGES": (1, 2, 3, 4),
-    "DOUBLE": (False, True),
+    "DOUBLE": (0, 1, 2),
     "PACK_A": (False, True),
     "PACK_B": (False, True),
     "SPLIT_K": (1, 2, 4, 8, 16),
@@ -85,10 +88,16 @@ _GENERIC = (
     "KG == 1",
     "PAD == 0 or (SM and PAD % VL == 0 and KB * (TBR * TR * TRR + TBC * TC * TCR + 2 * PAD) * itemsize <= local_memory)",
     "STAGES == 1",
-    "not DOUBLE",
+    "DOUBLE == 0",
     "not PACK_A",
     "not PACK_B",
     "RASTER == 1",
+    "not TXC or (images and k <= image_width and m * itemsize // 16 < image_height and n * itemsize // 16 < image_height)",
+    "not TXC or SM or (VL * itemsize == 16 and TR * itemsize % 16 == 0)",
+    "not TXC or TBR * TR * TRR * itemsize % 16 == TBC * TC * TCR * itemsize % 16 == 0",
+    "not TXC or SPLIT_K == 1",
+    "not TXC or MAD == 'a*b+c'",
+    "not TXC or SCALARS",
     "device_kind != 'cpu' or SCALARS",
     "device_kind != 'cpu' or UNROLL == KB",
     "device_kind != 'cpu' or PAD == 0",
@@ -97,6 +106,7 @@ _GENERIC = (
 
 _CPU = (
     "not SM",
+    "not TXC",
     "SCALARS",
     "TR >= 2",
     "TC % VL == 0 and TC // VL in (1, 2, 3, 4) and 4 <= TR * TC // VL <= 30",
@@ -110,7 +120,7 @@ _CPU = (
     "KG == 1",
     "PAD == 0",
     "STAGES == 1",
-    "not DOUBLE",
+    "DOUBLE == 0",
     "PACK_B or (trans_b == 'N' and n >= TC)",
     "SPLIT_K == 1 or KB == 0",
     "RASTER == 0 if KB == 0 else RASTER in (0, 43)",
@@ -123,6 +133,7 @@ _CPU = (
 
 _GPU = (
     "SM",
+    "not TXC",
     "not SCALARS",
     "VL > 1 and VL * itemsize in (8, 16)",
     "TR == VL",
@@ -138,7 +149,7 @@ _GPU = (
     "KG == 1 or TBR * TR * TRR * TBC * TC * TCR * itemsize <= local_limit",
     "PAD in (0, 4)",
     "STAGES * KB * (TBR * TR * TRR + TBC * TC * TCR + 2 * PAD) * itemsize <= local_limit",
-    "not DOUBLE or (STAGES > 1 and KB // KG // (8 if MMA else 1) % 2 == 0)",
+    "DOUBLE == 0 or (STAGES > 1 and KB // KG // (8 if MMA else 1) % 2 == 0)",
     "not PACK_A or not plain_a",
     "not PACK_B or not plain_b",
     "RASTER == 1 or (RASTER == 8 and tiles >= 64)",
@@ -146,12 +157,13 @@ _GPU = (
     "not MMA or (TC == 4 and LANES == 4)",
     "not MMA or KB // KG % 8 == 0",
     "not MMA or PAD == 4",
+    "device_kind != 'cpu' or TR * TRR * TC * TCR <= 32",
     "device_kind != 'cpu' or KB == 8",
     "device_kind != 'cpu' or LANES == 4",
     "device_kind != 'cpu' or KG == 1",
     "device_kind != 'cpu' or PAD == 0",
     "device_kind != 'cpu' or STAGES == 2",
-    "device_kind != 'cpu' or not DOUBLE",
+    "device_kind != 'cpu' or DOUBLE == 0",
     "device_kind != 'cpu' or RASTER == 1",
 )
 

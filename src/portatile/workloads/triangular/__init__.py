@@ -19,9 +19,10 @@ class Triangular(Workload):
     ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is
     not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities or NaN, as in BLAS.
 
-    Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast) or ``substitute``
-    (solved by substitution: as accurate as BLAS). NB: order of these blocks. IB: order of the blocks that substitution
-    inverts before they are joined to NB, or the unknowns that it keeps in registers. WGS: work-group. PANEL (``invert``):
+    Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast), ``refine`` (one
+    step of iterative refinement for each block after that) or ``substitute`` (solved by substitution: as accurate as BLAS
+    for every triangle). NB: order of these blocks. IB: order of the blocks that substitution
+    inverts before they are joined to NB, or the unknowns that it keeps in registers. WGS: work-group. PANEL (inverses):
     columns that a work-group joins at a time.
     """
 
@@ -40,7 +41,7 @@ class Triangular(Workload):
         """Blocks of at most twice the order; what ``substitute`` does not use is fixed for it."""
         return ParameterSpace(
             {
-                "METHOD": ("invert", "substitute"),
+                "METHOD": ("invert", "refine", "substitute"),
                 "NB": (16, 32, 64, 128, 256, 512),
                 "IB": (4, 8, 16, 32),
                 "WGS": (32, 64, 128, 256),
@@ -50,7 +51,7 @@ class Triangular(Workload):
                 "NB == 16 or NB < 2 * order",
                 "IB <= NB",
                 "WGS <= max_work_group_size",
-                "METHOD == 'invert' or PANEL == 8",
+                "METHOD != 'substitute' or PANEL == 8",
                 "METHOD == 'substitute' or IB > 4",
                 "METHOD == 'substitute' or NB > IB or PANEL == 8",
                 "PANEL <= max(IB, 8)",
@@ -61,17 +62,17 @@ class Triangular(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Up to order 128 substitution, which is one launch; above it inverses of that order, little less accurate and faster."""
+        """Small orders by substitution, which is one launch; above them inverses, which are faster and little less accurate.
+
+        Larger blocks make fewer launches, which is what a GPU asks for; on a CPU joining the inverses costs more than that.
+        """
         order, gpu = steps.order(problem), device.kind == "gpu"
-        if order <= 128:
-            return {
-                "METHOD": "substitute",
-                "NB": max(16, 1 << max(order - 1, 0).bit_length()),
-                "IB": 8,
-                "WGS": _group(device, 64),
-                "PANEL": 8,
-            }
-        return {"METHOD": "invert", "NB": 128, "IB": 16, "WGS": _group(device, 256 if gpu else 64), "PANEL": 16}
+        group = _group(device, 256 if gpu else 64)
+        if order <= (128 if gpu else 64):
+            nb = max(16, 1 << max(order - 1, 0).bit_length())
+            return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": min(group, 64), "PANEL": 8}
+        nb = (256 if order >= 2048 else 128) if gpu else 64
+        return {"METHOD": "invert", "NB": nb, "IB": 16, "WGS": group, "PANEL": 16}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal in order, with products of growing size between them; no step for an empty B."""

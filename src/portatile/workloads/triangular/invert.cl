@@ -108,6 +108,23 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_join(
     }
 }
 
+// The blocks on the diagonal as the inverses lie: the triangle, ones on the diagonal where it is not read, zeros elsewhere.
+__kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_copy(
+    const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
+    __global REAL* restrict blocks)
+{
+    const int j = (int)get_global_id(0), known = alpha == 0 ? 0 : order;
+    if (j >= NB)
+        return;
+    for (int row = (int)get_group_id(1); row < order; row += (int)get_num_groups(1)) {
+        const int column = row / NB * NB + j, diagonal = row == column;
+        REAL value = UNIT && diagonal ? 1 : 0;
+        if (row < known && column < known && ((UPPER ? column > row : column < row) || (!UNIT && diagonal)))
+            value = a[a_offset + row * lda + column];
+        blocks[(long)row * NB + j] = value;
+    }
+}
+
 // B = X, or 0 for alpha = 0, whatever the launches before this one made of operands that must not matter then.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_write(
     const int m, const int n, const REAL alpha, __global const REAL* restrict x, const long ldx,

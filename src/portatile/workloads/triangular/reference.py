@@ -21,18 +21,20 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs:
-    """A with a diagonal between 1 and 2 in magnitude and rows that sum to about 1 beside it; B uniform in [-0.5, 0.5).
+    """A with a diagonal in [1, 2) and between -2/n and 0 beside it; B in [0, 1).
 
-    The solution then stays of B's size at any order, as for the factors of diagonally dominant matrices. Everything
-    that must not be read is NaN: the other triangle, and the diagonal with ``diag="U"``.
+    The solution then is positive and of B's size at any order, and the sums that lead to it do not cancel: no part of
+    them can be missing unnoticed. Everything that must not be read is NaN: the other triangle, and the diagonal with
+    ``diag="U"``.
     """
     layout, n = problem.layout, order(problem)
     memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("a", "b")}
-    a = operands.view(memory["a"], layout["a"], shapes["a"])
-    a *= a.dtype.type(4 / max(n, 1))
+    a, b = (operands.view(memory[name], layout[name], shapes[name]) for name in ("a", "b"))
+    a -= a.dtype.type(0.5)
+    a *= a.dtype.type(2 / max(n, 1))
     a[~np.tri(n, dtype=bool) if problem.options["uplo"] == "L" else np.tri(n, k=-1, dtype=bool)] = np.nan
-    diagonal = rng.choice([-1.0, 1.0], n) * (1 + rng.random(n))
-    np.fill_diagonal(a, np.nan if problem.options["diag"] == "U" else diagonal)
+    np.fill_diagonal(a, np.nan if problem.options["diag"] == "U" else 1 + rng.random(n))
+    b += b.dtype.type(0.5)
     alpha = _ALPHAS[int(rng.integers(len(_ALPHAS)))] if math.prod(shapes["b"]) <= _SMALL else 1.0
     return Inputs(memory, {"alpha": alpha})
 
@@ -68,12 +70,13 @@ def bound(problem: Problem, method: str, nb: int) -> float:
     Accuracy and Stability of Numerical Algorithms, 2nd ed., theorem 8.5), so |error| <= gamma_n |L^-1| |L| |X| to first
     order. n grows by the roundings of the parts that a product may split its sum into. Inverses of NB x NB blocks, each
     with an error of at most c gamma_NB |Y| |L| |Y| (sections 14.2.1 and 14.2.2, c = 2 for each doubling), add c gamma_NB
-    |L| |L^-1| |L| |X| to the residual. The factor 2 covers higher orders and, for float64, the reference's own error.
+    |L| |L^-1| |L| |X| to the residual; refinement makes it no larger. The factor 2 covers higher orders and, for float64,
+    the reference's own error.
     """
     n = order(problem)
     levels = 1 + math.ceil(math.log2(max(n / nb, 1)))
     total = operands.gamma(n + 4 + 32 * levels, problem.dtype)
-    if method == "invert":
+    if method != "substitute":
         total += 2 * (1 + math.log2(nb)) * operands.gamma(min(nb, n) + 32, problem.dtype)
     return 2 * total
 

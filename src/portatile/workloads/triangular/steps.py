@@ -31,7 +31,7 @@ def plan(problem: Problem, config: Config) -> Plan:
             raise ArgumentError(f"triangular: the elements of a row of operand {name} lie {layout.strides[1]} apart; copy or transpose it")
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
-    kind = _Inverses if config["METHOD"] == "invert" else _Substitution
+    kind = _Substitution if config["METHOD"] == "substitute" else _Inverses
     return kind(problem, config).plan()
 
 
@@ -177,12 +177,16 @@ class _Substitution(_Recursion):
 
 
 class _Inverses(_Recursion):
-    """All blocks on the diagonal are inverted first; then each is one product, out of place, and one launch writes X over B."""
+    """All blocks on the diagonal are inverted first; then each is one product, out of place, and one launch writes X over B.
+
+    With refinement, two more products correct each block of X by the inverse times its residual.
+    """
 
     solution = "solution"
 
     def plan(self) -> Plan:
         """Inversion, doubling, products, writing back."""
+        self.refine = self.config["METHOD"] == "refine"
         m, n, itemsize = self.problem.sizes["m"], self.problem.sizes["n"], self.problem.itemsize
         self.ld = -(-n // 32) * 32  # so that products may read and write wide
         defines = {name: self.config[name] for name in ("NB", "IB", "WGS", "PANEL")}
@@ -194,9 +198,9 @@ class _Inverses(_Recursion):
         arguments = (_int("m", m), _int("n", n), self.alpha, *solution, *self.matrix("b", "inout"))
         size = (-(-n // group) * group, min(m, _MAX_GROUPS), 1)
         self.steps.append(Launch(self.text, "triangular_write", size, (group, 1, 1), arguments))
-        blocks = -(-self.order // self.nb)
-        inverses = Temporary("inverses", blocks * self.nb**2 * itemsize)
-        return Plan(tuple(self.steps), (inverses, Temporary("solution", m * self.ld * itemsize)))
+        names = ("inverses", "blocks") if self.refine else ("inverses",)
+        squares = (Temporary(name, -(-self.order // self.nb) * self.nb**2 * itemsize) for name in names)
+        return Plan(tuple(self.steps), (*squares, Temporary("solution", m * self.ld * itemsize)))
 
     def solution_layout(self) -> Layout:
         """Row-major with rows that begin on a vector."""
@@ -206,12 +210,20 @@ class _Inverses(_Recursion):
         """X[block] = scale * op(inverse) B[block], or the mirror image from the right."""
         inverse = Layout((self.nb, 1), block.start * self.nb)
         known, target = self.part(self.problem.layout["b"], block), self.part(self.solution_layout(), block)
-        factors = ("alpha" if first else 1.0, 0.0)
-        self.product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, factors)
+        scale = "alpha" if first else 1.0
+        self.product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, (scale, 0.0))
+        if self.refine:  # B[block] becomes what X[block] leaves unexplained, and X[block] gets the solution for that
+            self.product(("blocks", inverse), ("solution", target), ("b", known), block.size, block.size, (-1.0, scale))
+            self.product(("inverses", inverse), ("b", known), ("solution", target), block.size, block.size, (1.0, 1.0))
 
     def _invert(self) -> None:
         size, group, panel = int(self.config["IB"]), int(self.config["WGS"]), int(self.config["PANEL"])
-        rest = (self.alpha, *self.matrix("a", "in"), Arg("inverses", role="temporary"))
+        known = (self.alpha, *self.matrix("a", "in"))
+        if self.refine:
+            everything = (-(-self.nb // group) * group, min(self.order, _MAX_GROUPS), 1)
+            arguments = (_int("order", self.order), *known, Arg("blocks", role="temporary"))
+            self.steps.append(Launch(self.text, "triangular_copy", everything, (group, 1, 1), arguments))
+        rest = (*known, Arg("inverses", role="temporary"))
         padded = -(-self.order // self.nb) * self.nb
         self.steps.append(Launch(self.text, "triangular_invert", (padded, 1, 1), (size, 1, 1), (_int("order", self.order), *rest)))
         while size < self.nb and size < self.order:

@@ -1,0 +1,78 @@
+"""Show what tuning has found so far. Every trial is kept, failures too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import click
+import msgspec
+
+from portatile import workloads
+from portatile.cli import _console
+from portatile.errors import UnknownNameError
+from portatile.records import Problem, Trial
+from portatile.store import Query, ResultStore
+
+
+@click.command()
+@click.option("--workload", help="Only this workload.")
+@click.option("--device", help="Only devices whose id, name or platform contains this, in any case.")
+@click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
+@click.option("--store", "path", type=click.Path(dir_okay=False, path_type=Path), help="Another file than the user's result store.")
+@click.option("--json", "as_json", is_flag=True, help="Print the trials themselves, a JSON list that other stores can take in.")
+def command(workload: str | None, device: str | None, best: bool, path: Path | None, as_json: bool) -> None:
+    """Show what the result store holds: the best of each problem on each device, or every trial with --json."""
+    if workload is not None and workload not in workloads.names():
+        raise UnknownNameError("workload", workload, workloads.names())
+    with ResultStore(path) if path is not None else ResultStore.default() as store:
+        trials = store.leaders(workload) if best else store.trials(Query(workload=workload))
+        where = store.path
+    chosen = [trial for trial in trials if device is None or _is_on(trial, device)]
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(chosen), indent=1 if chosen else 0))
+    elif not chosen:
+        _console.out.print(f"nothing in {where}; fill it with: portatile tune gemm -m 1024 -n 1024 -k 1024", markup=False)
+    else:
+        for group in _groups(chosen):
+            for line in _lines(group):
+                _console.out.print(line, markup=False)
+
+
+def _is_on(trial: Trial, device: str) -> bool:
+    return any(device.lower() in text.lower() for text in (trial.device.id, trial.device.name, trial.device.platform))
+
+
+def _groups(trials: list[Trial]) -> list[list[Trial]]:
+    """The trials of each problem on each device, in the order of the first."""
+    groups: dict[tuple[str, str, str, str], list[Trial]] = {}
+    for trial in trials:
+        key = (trial.problem.key, trial.device.name, trial.device.platform, trial.device.driver)
+        groups.setdefault(key, []).append(trial)
+    return list(groups.values())
+
+
+def _lines(trials: list[Trial]) -> list[str]:
+    """Problem and device; how fast, and out of how many; with which configuration."""
+    fastest = min(trials, key=lambda trial: trial.median)
+    device = fastest.device
+    counts = Counter(trial.status for trial in trials)
+    tried = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    lines = [f"{_spell(fastest.problem)}  on {device.name} ({device.platform}, driver {device.driver})"]
+    if fastest.status != "ok":
+        return [*lines, f"  nothing valid: {tried}"]
+    config = " ".join(f"{name}={value}" for name, value in fastest.config.items())
+    return [*lines, f"  {_console.seconds(fastest.median)}  {_speed(fastest)}  best of {tried}", f"  {config}"]
+
+
+def _spell(problem: Problem) -> str:
+    sizes = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
+    options = " ".join(str(value) for value in problem.options.values())
+    return f"{problem.workload} {sizes} {problem.dtype} {options}".rstrip()
+
+
+def _speed(trial: Trial) -> str:
+    """Gflop/s; of a workload that this installation does not have, nothing."""
+    if trial.problem.workload not in workloads.names():
+        return ""
+    return f"{workloads.get(trial.problem.workload).flops(trial.problem) / trial.median * 1e-9:.4g} Gflop/s"

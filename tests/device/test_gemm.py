@@ -1,0 +1,161 @@
+"""GEMM on every device: the cases of the BLAS, every form and transposition, and what must not be read."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from checking import check, new_seed
+
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.records import Config, Problem, Value
+from portatile.workload import Inputs
+from portatile.workloads import operands
+from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.point import Point
+
+WORKLOAD = workloads.get("gemm")
+TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]
+
+_PIPELINE = presets.pipeline(4, (8, 8), (1, 1), 8, 2, 4)
+POINTS: dict[str, Point] = {
+    **{name: Point.of(config) for name, config in presets.PRESETS.items()},
+    "arrays, split k": replace(presets.MEDIUM, SCALARS=False, PAD=4, UNROLL=1, MAD="fma", SPLIT_K=3),
+    "wide blocks": presets.generic(8, (2, 8), (8, 8), (2, 1), 6, True),
+    "register tile": presets.register(8, 6, 2),
+    "register tile, all packed, blocked": replace(presets.register(4, 4, 3, 1, 16, 3), PACK_A=True),
+    "register tile, B in place": replace(presets.register(2, 3, 2, 1), PACK_B=False, MAD="mad"),
+    "register tile, 512 bits": presets.register(16, 4, 1, 2),
+    "register tile, split k": replace(presets.register(4, 2, 2), SPLIT_K=4),
+    "pipeline": _PIPELINE,
+    "pipeline, packed": replace(_PIPELINE, PACK_A=True, PACK_B=True, DOUBLE=1),
+    "pipeline, one stage": replace(_PIPELINE, STAGES=1, DOUBLE=0, PAD=4, RASTER=0),
+    "pipeline, shared k": replace(_PIPELINE, KB=16, STAGES=3, KG=2, SPLIT_K=2, RASTER=8, DOUBLE=0),
+}
+
+
+def problem(
+    sizes: tuple[int, int, int], dtype: str = "float32", options: dict[str, Value] | None = None, pad: int = 0, offset: int = 0
+) -> Problem:
+    """A problem with ``pad`` elements after each row of its operands, which begin ``offset`` elements into their memory."""
+    bare = WORKLOAD.problem(dict(zip("mnk", sizes, strict=True)), dtype, options)
+    layout = {name: operands.padded(shape, pad, offset) for name, shape in WORKLOAD.shapes(bare).items()}
+    return WORKLOAD.problem(bare.sizes, dtype, options, layout)
+
+
+def fitting(point: Point, case: Problem) -> Config | None:
+    """The point for the problem's type, with narrower vectors where a form wants 16 bytes; None where it does not apply."""
+    if case.dtype == "float64" and (point.FORM == "gpu" or (point.TXC and not point.SM)):
+        point = replace(point, VL=2, TR=2 if point.FORM == "gpu" else point.TR, TC=2 if point.FORM == "gpu" else point.TC)
+    if point.FORM == "cpu" and not point.PACK_B and (case.options["trans_b"] == "T" or case.sizes["n"] < point.TC):
+        return None
+    return point.config()
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_every_form_is_right(device: Device, name: str) -> None:
+    """Each point in both types with one transposition each, on two of the awkward shapes drawn anew every time."""
+    rng = np.random.default_rng(new_seed(name))
+    dtypes = ("float32", "float64") if device.info.fp64 else ("float32",)
+    checked = 0
+    for dtype in dtypes:
+        options = TRANSPOSITIONS[int(rng.integers(4))]
+        if "in place" in name:
+            options = {**options, "trans_b": "N"}
+        cases = WORKLOAD.awkward(WORKLOAD.problem({"m": 1, "n": 1, "k": 1}, dtype, options))
+        for place in rng.choice(len(cases) - 1, 2, replace=False):
+            config = fitting(POINTS[name], cases[place])
+            if config is not None and (device.info.images or not config["TXC"]):
+                verdict = check(device, WORKLOAD, cases[place], config, rng)
+                assert verdict.ok, f"{options} {cases[place].sizes}: {verdict.message}"
+                checked += 1
+    assert checked or "in place" in name or not device.info.images
+
+
+@pytest.mark.parametrize("options", TRANSPOSITIONS, ids=lambda o: f"{o['trans_a']}{o['trans_b']}")
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (127, 129, 131), (100, 17, 409)])
+def test_the_default_is_right(device: Device, sizes: tuple[int, int, int], options: dict[str, Value]) -> None:
+    rng = np.random.default_rng(new_seed(str(sizes)))
+    case = problem(sizes, "float32", options, pad=int(rng.integers(3)), offset=int(rng.integers(3)))
+    verdict = check(device, WORKLOAD, case, WORKLOAD.default(case, device.info), rng)
+    assert verdict.ok, verdict.message
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (0.0, 0.0), (0.0, 1.25), (0.0, 1.0), (-2.5, 1.0), (0.7, -1.3)])
+@pytest.mark.parametrize("name", ["medium", "register tile", "arrays, split k", "register tile, all packed, blocked"])
+def test_factors_decide_what_is_read(device: Device, name: str, alpha: float, beta: float) -> None:
+    """beta = 0 ignores a C of NaN, alpha = 0 ignores A and B of NaN, as the BLAS does."""
+    case = problem((50, 41, 35), pad=2, offset=1)
+
+    def alter(inputs: Inputs) -> Inputs:
+        memory = dict(inputs.operands)
+        for operand in memory:
+            ignored = beta == 0 if operand == "c" else alpha == 0
+            fill = np.full_like(memory[operand], np.nan)
+            random = operands.random(rng, case.layout[operand], WORKLOAD.shapes(case)[operand], case.dtype)
+            memory[operand] = fill if ignored else random
+        return Inputs(memory, {"alpha": alpha, "beta": beta})
+
+    rng = np.random.default_rng(new_seed(name))
+    verdict = check(device, WORKLOAD, case, POINTS[name].config(), rng, alter)
+    assert verdict.ok, verdict.message
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, -0.5])
+def test_no_terms_scale_c(device: Device, beta: float) -> None:
+    case = problem((33, 18, 0), pad=1)
+    shape = (33, 18)
+
+    def alter(inputs: Inputs) -> Inputs:
+        c = operands.storage(case.layout["c"], shape, case.dtype)
+        if beta != 0:
+            c = operands.random(rng, case.layout["c"], shape, case.dtype)
+        return Inputs({**inputs.operands, "c": c}, {"alpha": 1.0, "beta": beta})
+
+    rng = np.random.default_rng(new_seed("no terms"))
+    verdict = check(device, WORKLOAD, case, WORKLOAD.default(case, device.info), rng, alter)
+    assert verdict.ok, verdict.message
+
+
+def test_split_k_repeats_bit_for_bit(device: Device) -> None:
+    """The reduction adds its parts in order: two runs agree in every bit."""
+    from checking import run
+
+    case = problem((70, 50, 400))
+    inputs = WORKLOAD.inputs(case, np.random.default_rng(new_seed("split")))
+    config = replace(presets.MEDIUM, SPLIT_K=4).config()
+    first, _ = run(device, WORKLOAD, case, config, inputs)
+    again, _ = run(device, WORKLOAD, case, config, inputs)
+    assert first["c"].tobytes() == again["c"].tobytes()
+
+
+def test_blas_grid(device: Device) -> None:
+    """The sizes and factors of the reference BLAS's own test, sampled, with one element of padding after each row."""
+    rng = np.random.default_rng(new_seed("grid"))
+    grid = list(itertools.product((0, 1, 2, 3, 5, 9), (0, 1, 2, 3, 5, 9), (0, 1, 2, 3, 5, 9), TRANSPOSITIONS))
+    for place in rng.choice(len(grid), 24, replace=False):
+        m, n, k, options = grid[place]
+        case = problem((m, n, k), "float64" if device.info.fp64 else "float32", options, pad=1)
+        factors = {"alpha": float(rng.choice([0, 1, 0.7])), "beta": float(rng.choice([0, 1, 1.3]))}
+
+        def alter(inputs: Inputs, case: Problem = case, factors: dict[str, float] = factors) -> Inputs:
+            shapes = WORKLOAD.shapes(case)
+            return Inputs({name: operands.random(rng, case.layout[name], shapes[name], case.dtype) for name in shapes}, factors)
+
+        verdict = check(device, WORKLOAD, case, WORKLOAD.default(case, device.info), rng, alter)
+        assert verdict.ok, f"{m} {n} {k} {options} {factors}: {verdict.message}"
+
+
+def test_matrix_units_are_right(device: Device) -> None:
+    """float64 through NVIDIA's matrix instructions on whole and broken tiles."""
+    if device.info.architecture.rstrip("af") not in ("sm_90", "sm_100"):
+        pytest.skip(f"{device.info.id} has no float64 matrix instruction of 16 x 8 x 8")
+    rng = np.random.default_rng(new_seed("mma"))
+    for point, options in itertools.product((presets.matrix((2, 2), (2, 2), 16, 3), presets.matrix((1, 2), (2, 1), 16, 3)), TRANSPOSITIONS):
+        for sizes in ((128, 192, 64), (67, 131, 37)):
+            case = problem(sizes, "float64", options)
+            verdict = check(device, WORKLOAD, case, replace(point, PACK_A=sizes[0] == 67).config(), rng)
+            assert verdict.ok, f"{options} {sizes}: {verdict.message}"

@@ -1,0 +1,196 @@
+"""What tuning must survive: variants that hang, crash, lie or do not fit, a parent that is killed or interrupted, and company."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from faulty import Faulty
+
+from portatile.device.base import Device
+from portatile.records import Budget
+from portatile.store import ResultStore
+from portatile.tuning.protocol import Timing
+from portatile.tuning.supervisor import Limits
+from portatile.tuning.tuner import Progress, Request, tune
+
+QUICK = Timing(samples=3, burst=0.0005, most=0.05)
+
+# A tuner in a process of its own: prints a line for each trial, and the end of the run.
+TUNER = """
+import sys
+sys.path.insert(0, {folder!r})
+from faulty import Faulty
+from pathlib import Path
+from portatile.records import Budget
+from portatile.store import ResultStore
+from portatile.tuning.protocol import Timing
+from portatile.tuning.tuner import Request, tune
+workload = Faulty(("none",), tuple(range(8, 8 + {count})))
+request = Request(
+    workload.problem({{"n": 1003}}), {device!r}, Budget(seconds=60), "exhaustive", workload=workload, timing=Timing(3, 0.0005, 0.05)
+)
+with ResultStore(Path({store!r})) as store:
+    result = tune(request, store, lambda progress: print("trial", progress.last.config["group"], progress.last.status, flush=True))
+print("end", result.stopped, len(result.trials), "pyopencl" in sys.modules, flush=True)
+"""
+
+
+def launch(device: Device, store: Path, count: int) -> subprocess.Popen[str]:
+    script = TUNER.format(folder=str(Path(__file__).parent), count=count, device=device.info.id, store=str(store))
+    return subprocess.Popen([sys.executable, "-W", "error", "-c", script], stdout=subprocess.PIPE, text=True)
+
+
+def read_trials(process: subprocess.Popen[str], count: int) -> list[psutil.Process]:
+    """Wait for so many trials; the tuner's workers."""
+    assert process.stdout is not None
+    for _ in range(count):
+        assert process.stdout.readline().startswith("trial")
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def wait_until_gone(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Processes that outlive the others by half a minute."""
+    return psutil.wait_procs(processes, timeout=30)[1]
+
+
+FATE = {
+    "none": "ok",
+    "slow": "ok",
+    "wrong": "wrong",
+    "behind": "wrong",
+    "compile": "compile",
+    "local": "launch",
+    "group": "launch",
+    "hang": "timeout",
+    "abort": "crash",
+}
+
+
+def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
+    if device.info.kind != "cpu":
+        pytest.skip("a GPU answers these faults in its own ways; see test_gpu_faults")
+    workload = Faulty(tuple(FATE), (32,))
+    wanted = Request(
+        workload.problem({"n": 1003}),
+        device.info.id,
+        Budget(evaluations=50),
+        "exhaustive",
+        workload=workload,
+        timing=QUICK,
+        limits=Limits(least=3),
+    )
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        result = tune(wanted, store)
+        found = {str(trial.config["fault"]): trial for trial in result.trials}
+        assert {fault: trial.status for fault, trial in found.items()} == FATE, {fault: trial.message for fault, trial in found.items()}
+        assert "canary" in found["behind"].message
+        assert "local memory" in found["local"].message
+        assert "launch took longer" in found["hang"].message
+        assert "ended during launch (SIG" in found["abort"].message
+        assert found["wrong"].error is not None
+        assert found["wrong"].error > 1
+        assert found["slow"].median > 3 * found["none"].median
+        assert len(found["slow"].samples) == 2  # hopeless: measured once more, then left
+        assert result.best == found["none"]
+        assert len(result.failures) == 5
+        again: list[Progress] = []
+        tune(wanted, store, again.append)  # in quarantine: answered, not tried again
+        assert again[-1].known == len(FATE)
+    assert not psutil.Process().children(recursive=True)
+
+
+@pytest.mark.parametrize("fault", ["hang", "abort", "behind", "wrong"])
+def test_gpu_faults(device: Device, fault: str) -> None:
+    """After any fault the next variants are right."""
+    if device.info.kind == "cpu":
+        pytest.skip("for GPUs; test_every_fault_is_a_trial is the CPU's")
+    workload = Faulty((fault, "none"), (32, 64), default="none")
+    problem = workload.problem({"n": 1003})
+    limits = Limits(least=3, launch=20)
+    with ResultStore(None) as store:
+        result = tune(
+            Request(problem, device.info.id, Budget(evaluations=9), "exhaustive", workload=workload, timing=QUICK, limits=limits), store
+        )
+    assert all((trial.status == "ok") == (trial.config["fault"] == "none") for trial in result.trials), result.trials
+    assert len(result.trials) == 4
+
+
+def test_a_killed_parent_loses_no_finished_trial(device: Device, tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    process = launch(device, path, 2000)
+    workers = read_trials(process, 5)
+    assert workers
+    process.kill()
+    assert process.stdout is not None
+    printed = 5 + process.stdout.read().count("trial")
+    process.wait()
+    assert not wait_until_gone(workers)
+    with ResultStore(path) as store:
+        assert len(store.trials()) in (printed, printed + 1)  # stored before it is reported
+        resumed = Request(
+            Faulty().problem({"n": 1003}),
+            device.info.id,
+            Budget(evaluations=4),
+            "exhaustive",
+            timing=QUICK,
+            workload=Faulty(("none",), (8, 9, 10, 11)),
+        )
+        heard: list[Progress] = []
+        tune(resumed, store, heard.append)
+        assert heard[-1].known == 4
+
+
+def test_ctrl_c_keeps_what_was_found(device: Device, tmp_path: Path) -> None:
+    process = launch(device, tmp_path / "results.sqlite", 2000)
+    workers = read_trials(process, 3)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    lines = process.stdout.read().splitlines()
+    assert process.wait(60) == 0
+    word, stopped, count, opened = lines[-1].split()
+    assert (word, stopped) == ("end", "interrupted")
+    assert opened == "False", "the parent loaded OpenCL"
+    assert not wait_until_gone(workers)
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        assert len(store.trials()) == int(count) >= 3
+
+
+def test_two_tuners_share_a_store(device: Device, tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    processes = [launch(device, path, 12) for _ in range(2)]
+    for process in processes:
+        out, _ = process.communicate(timeout=200)
+        assert process.returncode == 0
+        assert out.splitlines()[-1].startswith("end exhausted 12")
+    with ResultStore(path) as store:
+        trials = store.trials()
+    assert {trial.config["group"] for trial in trials} == set(range(8, 20))
+    assert {trial.status for trial in trials} == {"ok"}
+
+
+def test_a_worker_that_is_killed_is_replaced(device: Device) -> None:
+    """Between two trials nobody is to blame: what was not begun is evaluated by the next worker."""
+    workload = Faulty(("none",), tuple(range(8, 20)))
+    killed = []
+
+    def kill(progress: Progress) -> None:
+        if progress.evaluations in (1, 5):
+            for child in psutil.Process().children():
+                os.kill(child.pid, signal.SIGKILL)
+                killed.append(child.pid)
+            time.sleep(0.2)  # not a measurement: the signal has to arrive before the next variant is sent
+
+    wanted = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
+    with ResultStore(None) as store:
+        result = tune(replace(wanted, jobs=0), store, kill)
+    assert len(set(killed)) == 2
+    assert [trial.status for trial in result.trials] == ["ok"] * 12
+    assert not psutil.Process().children(recursive=True)

@@ -1,0 +1,184 @@
+"""The translation of OpenCL C to CUDA C++: records, messages, lines, quality of the code. Results are the battery's business."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from portatile import dialect
+from portatile.device import cuda_compiler
+from portatile.errors import CompileError
+from portatile.records import Entry, Parameter, Source
+
+needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
+
+
+def ptx(text: str, architecture: str = "sm_90", **defines: str) -> str:
+    """What NVRTC makes of OpenCL C."""
+    translation = dialect.translate(text, file="user.cl", defines=defines)
+    target = cuda_compiler.CudaTarget(architecture, "ptx")
+    return target.compile(Source("user.cl", translation.text, (), dialect.NVRTC_OPTIONS), translation.entries).data.decode()
+
+
+def test_entries_describe_parameters() -> None:
+    """Names, kinds and types as declared, in OpenCL C's short form; the work-group that the text requires."""
+    text = """
+    typedef float real; typedef __global const real *input; typedef struct { int n; } item; typedef unsigned long int wide;
+    __kernel __attribute__((reqd_work_group_size(W * 4, (8 + 8) / 2, 1)))
+    void first(input a, const __global unsigned char *restrict b, __local float4 *c, __constant real *d, unsigned e, wide f, real g, item h,
+               long int i, __local int (*j)[4], __global float k[])
+    {}
+    kernel void second(void) {}
+    void third(__global int *p) {}
+    __kernel void round(float x) {}
+    """
+    parameters = (
+        Parameter("a", "buffer", "float*"),
+        Parameter("b", "buffer", "uchar*"),
+        Parameter("c", "local", "float4*"),
+        Parameter("d", "buffer", "float*"),
+        Parameter("e", "scalar", "uint"),
+        Parameter("f", "scalar", "ulong"),
+        Parameter("g", "scalar", "float"),
+        Parameter("h", "scalar", "item"),
+        Parameter("i", "scalar", "long"),
+        Parameter("j", "local", "int*"),
+        Parameter("k", "buffer", "float*"),
+    )
+    assert dialect.translate(text, defines={"W": "16"}).entries == (
+        Entry("first", "first", parameters, (64, 8, 1)),
+        Entry("second", "second"),
+        Entry("round", "portatile_round", (Parameter("x", "scalar", "float"),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n#error no such size", r"user\.cl:2: #error no such size"),
+        ("\n\nvoid f() { int a[3; }", r"user\.cl:3: unexpected '}'"),
+        ("void f() {\n if (1) {\n}", r"user\.cl:1: '{' is never closed"),
+        ('\n#include "other.h"\n', r"user\.cl:2: #include 'other\.h' is not supported"),
+        ("\n#if (\n#endif", r"user\.cl:2: "),
+        ("__kernel void k(\n  float *p) {}", r"user\.cl:2: the pointer 'p' of a kernel must be __global, __constant or __local"),
+        ("__kernel void k(__global float *) {}", r"user\.cl:1: a parameter of a kernel needs a name"),
+        ("__kernel __attribute__((reqd_work_group_size(N, 1, 1))) void k() {}", r"user\.cl:1: 'N' is not a constant number"),
+        ("__kernel __attribute__((reqd_work_group_size(8, 1))) void k() {}", r"reqd_work_group_size takes three positive numbers"),
+    ],
+)
+def test_messages_name_file_and_line(text: str, message: str) -> None:
+    """What the translation itself refuses."""
+    with pytest.raises(CompileError, match=message):
+        dialect.translate(text, file="user.cl")
+
+
+@needs_nvrtc
+def test_compiler_messages_name_the_users_lines() -> None:
+    """Behind comments, macros over several lines, conditions and pragmas."""
+    lines = [
+        "// one",
+        "/* two",
+        "three */",
+        "#define M(a, \\",
+        "  b) a + b",
+        "#if 0",
+        "x",
+        "#endif",
+        "#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
+    ]
+    lines += [
+        "__kernel void k(__global int *o)",
+        "{",
+        "  int i = M(1,",
+        "    2);",
+        "#pragma unroll",
+        "  for (;;) {}",
+        "  undeclared = i;",
+        "}",
+    ]
+    lines += ["__kernel void l(__global int *o) { *o = missing; }"]
+    with pytest.raises(CompileError) as caught:
+        ptx("\n".join(lines))
+    assert re.findall(r"user\.cl\((\d+)\): error: identifier \"(\w+)\"", caught.value.log) == [("16", "undeclared"), ("18", "missing")]
+
+
+@needs_nvrtc
+def test_strange_file_name() -> None:
+    """Quotes and backslashes in the name of the file survive #line."""
+    translation = dialect.translate("__kernel void k(__global int *o) { nothing; }", file='a "b"\\c.cl')
+    with pytest.raises(CompileError, match=r'a "b"\\c\.cl\(1\)'):
+        cuda_compiler.CudaTarget("sm_90").compile(Source("x", translation.text, (), dialect.NVRTC_OPTIONS))
+
+
+def test_switches_are_the_same_in_both_preludes() -> None:
+    """Every documented switch is defined by both, and each prelude's comment table is complete."""
+    here = dialect.opencl_to_cuda._HERE
+    opencl, cuda = ((here / name).read_text() for name in ("opencl.h", "cuda.h"))
+    public = {name for name in re.findall(r"^#define ([A-Z][A-Z0-9_]+)", opencl, re.MULTILINE) if name not in ("PORTATILE_OPENCL",)}
+    public = {name for name in public if not re.match(r"PORTATILE_(COPY|LOADERS|SHUFFLES)", name)}
+    assert len(public) > 15
+    assert public <= set(re.findall(r"^#define ([A-Z][A-Z0-9_]+)", cuda, re.MULTILINE))
+    table = opencl[: opencl.index("*/")]
+    documented = {
+        name for name in public if re.search(rf"\b{name}\b", table) or re.search(rf"\b{re.sub('_(8|16)(_IF)?$', '_4', name)}\b", table)
+    }
+    assert documented == public
+
+
+def test_prelude_macros_do_not_reach_the_user() -> None:
+    """The macros that the prelude needs for itself end before the user's text."""
+    text = dialect.translate("int VECTOR, INLINE, CALL;").text
+    prelude = text[: text.index("#line 1")]
+    defined = re.findall(r"^#define (\w+)", prelude, re.MULTILINE)
+    assert defined
+    assert set(defined) == set(re.findall(r"^#undef (\w+)", prelude, re.MULTILINE)) | set()
+
+
+@needs_nvrtc
+def test_vector_accesses_stay_wide() -> None:
+    """128-bit loads and stores survive operators, functions, local memory and compound assignment."""
+    text = ptx("""
+    float4 scaled(float4 v, float f) { return v * f + (float4)(1, 2, 3, 4); }
+    __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
+    void k(__global const float4 *restrict a, __global float4 *b, __constant float4 *c, __local float4 *l, __global double2 *d)
+    {
+      __local float4 t[64];
+      int i = get_global_id(0), j = get_local_id(0);
+      t[j] = a[i]; l[j] = scaled(a[i], 2);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      b[i] += fma(t[63 - j], l[63 - j], c[j]);
+      d[i] *= 2.0;
+    }""")
+    for access, count in {"ld.global.nc.v4": 2, "ld.global.v4": 1, "st.global.v4": 1, "st.shared.v4": 2, "ld.shared.v4": 2}.items():
+        assert len(re.findall(rf"{re.escape(access)}\.[fu]32", text)) == count, access
+    assert re.search(r"ld\.global\.v2\.[fu]64", text)
+    assert re.search(r"st\.global\.v2\.[fu]64", text)
+    assert ".maxntid 64" in text
+    assert "%ntid" not in text  # the required size is a constant
+
+
+@needs_nvrtc
+def test_min_groups_bounds_registers() -> None:
+    """MIN_GROUPS reaches the assembler."""
+    assert re.search(
+        r"\.minnctapersm 3",
+        ptx("__kernel __attribute__((reqd_work_group_size(64, 1, 1))) MIN_GROUPS(3) void k(__global int *o) { *o = 1; }"),
+    )
+
+
+@needs_nvrtc
+def test_asynchronous_copies_need_their_architecture() -> None:
+    """cp.async where it exists; plain copies before sm_80, from the same text."""
+    text = """__kernel void k(__global const float4 *a, __global float4 *o) { __local float4 t[32]; int i = get_local_id(0);
+    COPY_ASYNC_16(t + i, a + i); COPY_ASYNC_COMMIT(); COPY_ASYNC_WAIT(0); barrier(CLK_LOCAL_MEM_FENCE); o[i] = t[31 - i]; }"""
+    assert "cp.async.cg.shared.global" in ptx(text, "sm_80")
+    older = ptx(text, "sm_75")
+    assert "cp.async" not in older
+    assert "ld.global.v4" in older
+
+
+def test_version_follows_the_files() -> None:
+    """It is a content hash, the same at every call."""
+    assert re.fullmatch(r"[0-9a-f]{32}", dialect.VERSION)
+    assert dialect.opencl_to_cuda._version() == dialect.VERSION

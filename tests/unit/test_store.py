@@ -1,0 +1,226 @@
+"""The result store: what goes in comes out, from several processes at once, and a store in trouble says so."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from portatile import store as stores
+from portatile.errors import StoreError
+from portatile.records import DeviceInfo, Problem, Status, Trial, to_json
+from portatile.store import Query, ResultStore, known_results
+
+DEVICE = DeviceInfo(
+    id="opencl:0:0",
+    backend="opencl",
+    name="chip",
+    vendor="maker",
+    platform="platform",
+    kind="cpu",
+    architecture="x86_64",
+    driver="1.0",
+    compiler="compiler 1",
+    compute_units=2,
+    local_memory=1 << 15,
+    global_memory=1 << 30,
+    max_allocation=1 << 28,
+    max_work_group_size=1024,
+    max_work_item_sizes=(1024, 1024, 64),
+    fp64=True,
+    fp16=False,
+    images=True,
+    image_2d_max=(8192, 8192),
+    unified_memory=True,
+    chip="cpu:0",
+)
+PROBLEM = Problem("gemm", {"m": 64, "n": 32, "k": 16}, "float32", {"trans_a": "N"})
+
+
+def trial(tile: int, seconds: float = 1.0, status: Status = "ok", problem: Problem = PROBLEM, device: DeviceInfo = DEVICE) -> Trial:
+    samples = (seconds, seconds * 1.1, seconds * 0.9) if status == "ok" else ()
+    return Trial(problem, {"TILE": tile, "FORM": "cpu", "PAD": False}, device, f"source {tile}", status, samples, message="é")
+
+
+def test_trials_survive_the_file(tmp_path: Path) -> None:
+    written = [trial(1), trial(2, status="crash"), trial(3, 0.5)]
+    with ResultStore(tmp_path / "deep" / "results.sqlite") as store:
+        for one in written:
+            store.add(one)
+        assert store.persistent
+    with ResultStore(tmp_path / "deep" / "results.sqlite") as store:
+        assert store.trials() == written
+
+
+def test_queries_select(tmp_path: Path) -> None:
+    other_problem = replace(PROBLEM, sizes={"m": 65, "n": 32, "k": 16})
+    other_driver = replace(DEVICE, driver="2.0", id="opencl:1:0")
+    other_chip = replace(DEVICE, name="another chip")
+    written = [
+        trial(1),
+        trial(2, status="wrong"),
+        trial(1, problem=other_problem),
+        trial(1, device=other_driver),
+        trial(1, device=other_chip),
+    ]
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        for one in written:
+            store.add(one)
+        assert store.trials(Query(problem=PROBLEM)) == [written[0], written[1], written[3], written[4]]
+        assert store.trials(Query(problem=PROBLEM, device=DEVICE)) == [written[0], written[1], written[3]]
+        assert store.trials(Query(problem=PROBLEM, device=DEVICE, driver="1.0")) == written[:2]
+        assert store.trials(Query(status="wrong")) == [written[1]]
+        assert store.trials(Query(source="source 2")) == [written[1]]
+        assert store.trials(Query(workload="matmul")) == []
+        shuffled = dict(reversed(list(written[0].config.items())))
+        assert store.trials(Query(config=shuffled, problem=PROBLEM, device=other_chip)) == [written[4]]
+
+
+def test_best_is_the_fastest_valid_trial(tmp_path: Path) -> None:
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        assert store.best(PROBLEM, DEVICE) is None
+        for one in (trial(1, 2.0), trial(2, 0.5), trial(3, 0.1, "wrong"), trial(4, 0.7)):
+            store.add(one)
+        found = store.best(PROBLEM, DEVICE)
+        assert found is not None
+        assert found.config["TILE"] == 2
+        assert [one.config["TILE"] for one in store.leaders("gemm", 2)] == [2, 4]
+
+
+def test_memory_store_keeps_nothing_on_disk() -> None:
+    with ResultStore(None) as store:
+        store.add(trial(1))
+        assert store.trials() == [trial(1)]
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from pathlib import Path
+from test_store import trial
+from portatile.store import ResultStore
+with ResultStore(Path({str(path)!r})) as store:
+    for i in range(40):
+        store.add(trial(int(sys.argv[1]) * 100 + i))
+    assert store.persistent
+"""
+    workers = [subprocess.Popen([sys.executable, "-W", "error", "-c", script, str(number)]) for number in range(3)]
+    assert [worker.wait(120) for worker in workers] == [0, 0, 0]
+    with ResultStore(path) as store:
+        assert len({one.config["TILE"] for one in store.trials()}) == 120
+
+
+def test_newer_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    ResultStore(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {stores.VERSION + 1}")
+    connection.close()
+    with pytest.raises(StoreError, match="newer portatile"):
+        ResultStore(path)
+
+
+def test_foreign_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE songs (title TEXT)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="another program"):
+        ResultStore(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["text", "torn", "record"])
+def test_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "results.sqlite"
+    with ResultStore(path) as store:
+        for number in range(200):
+            store.add(trial(number))
+    if damage == "text":
+        path.write_text("these are no results" * 1000)
+    elif damage == "torn":
+        raw = bytearray(path.read_bytes())
+        raw[4096 : 4096 * 8] = b"\xa5" * (4096 * 7)
+        path.write_bytes(raw)
+    else:
+        connection = sqlite3.connect(path)
+        connection.execute("UPDATE trials SET record = ? WHERE id = 3", (b'{"problem": 1}',))
+        connection.commit()
+        connection.close()
+    with pytest.raises(StoreError, match=str(path)):
+        ResultStore(path).trials()
+
+
+def test_unwritable_folder_keeps_results_in_memory(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.warns(RuntimeWarning, match="cannot be written") as caught:
+        store = ResultStore(blocked / "results.sqlite")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.add(trial(1))
+        store.add(trial(2))
+    assert len(caught) == 1
+    assert store.trials() == [trial(1), trial(2)]
+    assert not store.persistent
+    store.close()
+
+
+def test_read_only_file_is_still_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.sqlite"
+    with ResultStore(path) as store:
+        store.add(trial(1))
+    create = stores._create
+
+    def refuse(name: str) -> sqlite3.Connection:
+        if name == ":memory:":
+            return create(name)
+        raise sqlite3.OperationalError("attempt to write a readonly database")  # root, as whom the tests may run, is never refused
+
+    monkeypatch.setattr(stores, "_create", refuse)
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
+        store = ResultStore(path)
+    store.add(trial(2))
+    assert store.trials() == [trial(1), trial(2)]
+    store.close()
+
+
+def test_full_disk_goes_on_in_memory(tmp_path: Path) -> None:
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        store.add(trial(1))
+        assert store._file is not None
+        pages = store._file.execute("PRAGMA page_count").fetchone()[0]
+        store._file.execute(f"PRAGMA max_page_count = {pages}")  # what a full disk answers
+        long = replace(trial(2), message="x" * 100_000)
+        with pytest.warns(RuntimeWarning, match="full"):
+            store.add(long)
+        store.add(trial(3))
+        assert store.trials() == [trial(1), long, trial(3)]
+
+
+def test_known_results_are_the_leaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(stores, "shipped", lambda workload=None: [trial(99, 3.0)])
+    assert known_results()("gemm") == [trial(99, 3.0)]
+    assert not (tmp_path / "results.sqlite").exists()  # looking creates nothing
+    with ResultStore.default() as store:
+        for number in range(20):
+            store.add(trial(number, 1.0 + number))
+    assert [one.config["TILE"] for one in known_results()("gemm")] == [0, 1, 2, 3, 4, 99]
+    (tmp_path / "results.sqlite").write_text("damaged" * 1000)
+    with pytest.warns(RuntimeWarning, match="going on without it"):
+        assert known_results()("gemm") == [trial(99, 3.0)]
+
+
+def test_shipped_results_can_be_read() -> None:
+    for one in stores.shipped():
+        assert one.status == "ok"
+        assert to_json(one)

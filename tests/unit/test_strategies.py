@@ -1,0 +1,180 @@
+"""Every strategy keeps the protocol: only legal proposals, a seed repeats, it ends or exhausts, it finds a planted optimum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from portatile import strategies
+from portatile.errors import UnknownNameError
+from portatile.records import Config, canonical
+from portatile.space import ParameterSpace
+from portatile.strategies import Search
+
+NAMES = sorted({strategies.get(name): name for name in strategies.names()}.values())  # one name for each strategy
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A replayed trial."""
+
+    config: Config
+    median: float
+
+
+def small_space() -> ParameterSpace:
+    """120 of 240 combinations, of every kind of value."""
+    parameters = {"tile": (1, 2, 4, 8, 16), "unroll": (1, 2, 3, 4), "form": ("a", "b", "c"), "pad": (False, True), "scale": (0.5, 1.5)}
+    return ParameterSpace(parameters, ["tile * unroll <= limit or form == 'a'", lambda pad, form: pad or form != "b"], {"limit": 16})
+
+
+def large_space() -> ParameterSpace:
+    """A space that nobody lists: 10^12 combinations, of which a quarter is legal."""
+    parameters = {f"p{i}": tuple(range(10)) for i in range(12)}
+    return ParameterSpace(parameters, ["(p0 + p1) % 2 == 0", "(p2 + p3) % 2 == 0"])
+
+
+def bowl(config: Config) -> float:
+    """Seconds with one optimum: tile 8, unroll 2, form c, pad, scale 1.5; a third of the forms b fails."""
+    if config["form"] == "b" and int(config["unroll"]) == 3:
+        return math.inf
+    apart = abs(math.log2(int(config["tile"])) - 3) + abs(int(config["unroll"]) - 2)
+    return 1e-3 * (1 + apart + (config["form"] != "c") + (not config["pad"]) + (float(config["scale"]) != 1.5))
+
+
+OPTIMUM = {"tile": 8, "unroll": 2, "form": "c", "pad": True, "scale": 1.5}
+
+
+def open_search(name: str, space: ParameterSpace, seed: int, start: Sequence[Config] = ()) -> Search:
+    return strategies.get(name)(space, np.random.default_rng(seed), start)
+
+
+def proposals(name: str, space: ParameterSpace, seed: int, time: Callable[[Config], float], limit: int = 10**6) -> list[Config]:
+    found = []
+    for outcome in strategies.evaluate(open_search(name, space, seed), lambda config: Outcome(config, time(config))):
+        found.append(outcome.config)
+        if len(found) == limit:
+            break
+    return found
+
+
+def test_names_are_files_and_unknown_ones_are_refused() -> None:
+    assert {"random", "exhaustive", "local"} <= set(strategies.names())
+    assert not any(name.startswith("_") for name in strategies.names())
+    with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
+        strategies.get("randon")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_proposal_is_legal_and_new(name: str) -> None:
+    space = small_space()
+    found = proposals(name, space, 1, bowl)
+    assert all(config in space for config in found)
+    assert len({canonical(config) for config in found}) == len(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_strategy_ends_or_exhausts(name: str) -> None:
+    space = small_space()
+    found = proposals(name, space, 2, bowl)
+    assert 0 < len(found) <= space.count()
+
+
+@pytest.mark.parametrize("name", ["random", "exhaustive", "local"])
+def test_plain_strategies_try_everything(name: str) -> None:
+    space = small_space()
+    assert {canonical(config) for config in proposals(name, space, 3, bowl)} == {canonical(config) for config in space}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seed_repeats(name: str) -> None:
+    first, again = (proposals(name, small_space(), 4, bowl, 60) for _ in range(2))
+    assert first == again
+    if name != "exhaustive":
+        assert proposals(name, small_space(), 5, bowl, 60) != first
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_planted_optimum_is_found(name: str) -> None:
+    space = small_space()
+    for seed in range(3):
+        found = proposals(name, space, seed, bowl, space.count())
+        assert OPTIMUM in found, f"seed {seed}: {len(found)} of {space.count()} configurations without the best one"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_start_comes_first(name: str) -> None:
+    space = small_space()
+    start = [OPTIMUM, {"tile": 1, "unroll": 1, "form": "a", "pad": False, "scale": 0.5}]
+    search = open_search(name, space, 6, start)
+    evaluated = [outcome.config for _, outcome in zip(range(2), strategies.evaluate(search, lambda c: Outcome(c, bowl(c))), strict=False)]
+    assert evaluated == start
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "exhaustive"])
+def test_large_space_is_not_listed(name: str) -> None:
+    space = large_space()
+    found = proposals(name, space, 7, lambda config: 1.0 + sum(int(value) for value in config.values()), 40)
+    assert len(found) == 40
+    assert all(config in space for config in found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_may_come_late_and_in_any_order(name: str) -> None:
+    """Four evaluations at once, of which any may finish first, sometimes none: still each configuration once, and the optimum."""
+    space, dice = small_space(), np.random.default_rng(8)
+    search = open_search(name, space, 8)
+    begun: dict[str, Config] = {}
+    done: dict[str, Config] = {}
+    wishes = next(search)
+    try:
+        for _ in range(3000):
+            for wish in wishes:
+                if len(begun) < 4 and canonical(wish) not in begun | done:
+                    begun[canonical(wish)] = wish
+            assert not {canonical(wish) for wish in wishes} & set(done), "a configuration that came back is wished for again"
+            finished = [key for key in begun if dice.random() < 0.3]
+            if not begun:
+                break
+            for key in finished:
+                done[key] = begun.pop(key)
+            wishes = search.send([Outcome(done[key], bowl(done[key])) for key in finished])
+    except StopIteration:
+        pass
+    assert canonical(OPTIMUM) in done
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_may_fail(name: str) -> None:
+    found = proposals(name, small_space(), 9, lambda config: math.inf, 50)
+    assert found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_space_of_one(name: str) -> None:
+    space = ParameterSpace({"tile": (4,), "form": ("a",)})
+    assert proposals(name, space, 10, lambda config: 1.0) == [{"tile": 4, "form": "a"}]
+
+
+def test_local_needs_a_fraction_of_random() -> None:
+    """On a rugged space the climber is within 5 % of the best long before chance is."""
+    space = ParameterSpace({f"p{i}": (1, 2, 4, 8, 16, 32) for i in range(5)})
+    weights = np.random.default_rng(11).random((5, 6))
+    coupling = np.random.default_rng(12).random((6, 6)) * 0.5
+
+    def time(config: Config) -> float:
+        places = [(1, 2, 4, 8, 16, 32).index(int(value)) for value in config.values()]
+        return 1 + sum(weights[i, p] for i, p in enumerate(places)) + coupling[places[0], places[1]]
+
+    best = min(time(config) for config in space)
+
+    def needed(name: str, seed: int) -> int:
+        found = proposals(name, space, seed, time, 1500)
+        return next((i for i, config in enumerate(found) if time(config) <= 1.05 * best), 1500)
+
+    local, chance = (np.median([needed(name, seed) for seed in range(9)]) for name in ("local", "random"))
+    assert local < chance / 2, f"local needed {local}, random {chance} evaluations"
