@@ -17,28 +17,32 @@ from pathlib import Path
 import numpy as np
 
 import portatile
+from portatile.device.buffer import Buffer
 from portatile.routines import arrays, runtime
 
 REPEATS = 2000
 
 
 def measure(selector: str | None, size: int) -> dict[str, object]:
-    """Median microseconds of matmul and of its bare launches, on one device."""
+    """Median microseconds of matmul and of its bare launches, on one device, with the operands where it reaches them."""
     device = portatile.get_device(selector)
     rng = np.random.default_rng(1)
-    a, b = (rng.random((size, size), dtype=np.float32) for _ in range(2))
-    out = np.empty((size, size), np.float32)
-    portatile.matmul(a, b, out=out, device=device.info.id)
-    if not np.allclose(out, a @ b, rtol=1e-4):
-        raise SystemExit("matmul is wrong")
-    ((_, prepared, _),) = runtime._remembered.values()
+    host = [rng.random((size, size), dtype=np.float32) for _ in range(2)]
+    a, b, out = [*host, np.empty((size, size), np.float32)]
+    if not device.info.unified_memory:
+        a, b, out = (Buffer.from_numpy(array, device) for array in (a, b, out))
+    selected = device.info.id
     queue = device.default_queue()
-    stored = [arrays.matrix(x, "x") for x in (a, b, out)]
-    operands = dict(zip("abc", (arrays.place(device, queue, s).memory for s in stored), strict=True))
+    portatile.matmul(a, b, out=out, device=selected)
+    if not np.allclose(out.numpy() if isinstance(out, Buffer) else out, host[0] @ host[1], rtol=1e-4):
+        raise SystemExit("matmul is wrong")
+    ((_, prepared, names),) = runtime._remembered.values()
+    operands = {name: arrays.place(device, queue, arrays.matrix(x, name)).memory for name, x in zip(names, (a, b, out), strict=True)}
     called, launched = [], []
     for _ in range(REPEATS):
         start = time.perf_counter()
-        portatile.matmul(a, b, out=out, device=device.info.id)
+        portatile.matmul(a, b, out=out, device=selected)
+        queue.finish()
         middle = time.perf_counter()
         prepared.run(queue, operands, {"alpha": 1.0, "beta": 0.0})
         queue.finish()

@@ -134,7 +134,7 @@ class ParameterSpace:
                 raise UnknownNameError("parameter", sorted(extra)[0], self.parameters)
             return f"no value for {', '.join(sorted(missing))}"
         for name, value in config.items():
-            if value not in self.parameters[name]:
+            if not any(value == known and type(value) is type(known) for known in self.parameters[name]):
                 return f"{name}={value!r} is not one of {self.parameters[name]}"
         if self._configs is not None:
             return None if canonical(config) in self._keys else "not among the recorded configurations"

@@ -221,6 +221,7 @@ class Supervisor:
                     self._info = info
                     self._lay_out(child)
                 else:
+                    self._stillborn = 0
                     child.rest()
             case Ready():
                 self._stillborn = 0
@@ -229,16 +230,18 @@ class Supervisor:
                 kind = getattr(errors, name, DeviceError)
                 raise (kind if issubclass(kind, PortatileError) else DeviceError)(message)
             case Entered(phase, expected):
+                if child.begun:
+                    self._patience.learn(child)
                 child.begun = True
                 child.enter(phase, self._patience.limit(phase, expected))
             case Built(number, seconds, failed, message):
                 variant = child.variant
                 assert variant is not None
-                self._compile_seconds[number] = sum(seconds.values())
                 self._patience.learn(child)
                 child.rest()
+                self._compile_seconds[number] = sum(seconds.values())
                 if failed:
-                    self._finish(Evaluated(number, "compile", seconds=seconds, message=message))
+                    self._finish(Evaluated(number, "compile", message=message))
                 else:
                     self._to_time.append(variant)
             case Evaluated():
@@ -249,21 +252,20 @@ class Supervisor:
                     self._bury(child, "crash", "")
 
     def _finish(self, outcome: Evaluated) -> None:
-        ahead = self._compile_seconds.pop(outcome.number, 0.0)
-        seconds = (
-            {**outcome.seconds, "compile": outcome.seconds.get("compile", 0.0) + ahead} if outcome.status != "compile" else outcome.seconds
-        )
+        """Hand an outcome to the caller; what was compiled ahead counts too."""
+        seconds = dict(outcome.seconds)
+        seconds["compile"] = seconds.get("compile", 0.0) + self._compile_seconds.pop(outcome.number, 0.0)
         self._done.append(msgspec.structs.replace(outcome, seconds=seconds))
 
     def _bury(self, child: Child, status: Status, reason: str) -> None:
         """End a worker; the variant that it was at has ``status``."""
         self._selector.unregister(child.replies)
-        hung, variant = status == "timeout", child.variant
+        hung, variant, spent = status == "timeout", child.variant, time.monotonic() - child.since
         fate = child.end(grace=0 if hung else 1)
         child.deadline = math.inf
         if variant is not None and (child.begun or hung):
             message = reason if hung else f"the worker ended during {child.phase} ({fate})"
-            self._finish(Evaluated(variant.number, status, seconds={child.phase: time.monotonic() - child.since}, message=message))
+            self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message))
         elif variant is not None:
             (self._to_time if child is self._timer else self._to_compile).appendleft(variant)
         if not child.ready:
