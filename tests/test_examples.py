@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import portatile
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
@@ -22,3 +26,21 @@ def test_example_runs(path: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(path)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+FUNCTIONS = [name for name in portatile.__all__ if inspect.isfunction(getattr(portatile, name))]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_docstring_example_is_true(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
+    for test in doctest.DocTestFinder(recurse=False).find(getattr(portatile, name), name):
+        result = doctest.DocTestRunner().run(test)
+        assert result.failed == 0, f"see the report above: portatile.{name}"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_public_function_has_an_example(name: str) -> None:
+    in_docstring = f"portatile.{name}(" in (getattr(portatile, name).__doc__ or "")
+    assert in_docstring or any(f"portatile.{name}(" in path.read_text() for path in EXAMPLES), f"portatile.{name} has no example that runs"

@@ -134,6 +134,8 @@ def test_show_compiles_for_a_gpu_that_is_not_here(architecture: str, capsys: pyt
     assert f".target {architecture}" in capsys.readouterr().out
     assert main(["show", "matmul", *SIZES, "--stage", "resources", "--arch", architecture]) == 0
     out = capsys.readouterr().out
+    if "?" in out:
+        pytest.skip("this NVRTC does not say what a kernel takes")
     kernels = [line.split() for line in out.splitlines() if line and line.split()[-1].isdigit()]
     assert kernels
     assert all(int(registers) > 0 for _, registers, *_ in kernels)

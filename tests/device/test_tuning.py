@@ -49,7 +49,7 @@ def test_matmul_is_tuned(device: Device, tmp_path: Path) -> None:
     assert result.default.config == workload.default(problem, device.info)
     assert result.default.status == "ok", result.default.message
     assert result.best.median == min(trial.median for trial in result.trials)
-    assert result.device == device.info
+    assert (result.device.id, result.device.driver) == (device.info.id, device.info.driver)  # PoCL's memory changes from run to run
     best = result.best
     assert len(best.samples) >= 2
     assert len(best.event_samples) >= 2

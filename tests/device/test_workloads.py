@@ -48,6 +48,8 @@ def test_a_wrong_result_is_noticed(device: Device, name: str) -> None:
     for expected in workload.reference(problem, inputs).values():
         right = expected.values.copy()
         assert verify.compare(right, expected, bound).ok
+        if not expected.scale.any():
+            continue  # nothing is computed here, alpha is 0 say
         place = int(np.argmax(expected.scale))
         right[place] += 2 * bound * expected.scale[place]
         assert not verify.compare(right, expected, bound).ok

@@ -16,11 +16,11 @@ from portatile.space import ParameterSpace
 from portatile.strategies import Search
 from portatile.strategies._encoding import Code, Terrain
 
-OPENING = 5  # random configurations; the walk starts at the best
+OPENING = 10  # random configurations; the walk starts at the best
 WISHES = 8  # neighbours at a time
-HOT, COLD = 0.5, 0.01  # temperatures: a configuration e^0.5, e^0.01 times slower is accepted with probability 1/e
-COOLING = 0.95  # at each step
-PATIENCE = 40  # steps without a new best after which the walk goes back to the best and is warmed up
+HOT, COLD = 0.2, 0.01  # temperatures: a configuration e^0.2, e^0.01 times slower is accepted with probability 1/e
+COOLING = 0.9  # at each step
+PATIENCE = 20  # steps without a new best after which the walk goes back to the best and is warmed up
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:

@@ -18,7 +18,7 @@ CHILDREN = 16  # bred for each fit
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-    """Spread a few configurations over the space, then follow the models; ends when nothing is left, as every search of few configurations does."""
+    """Spread a few configurations over the space, then follow the models; ends when nothing is left."""
     return _Default(space, rng).search(start)
 
 

@@ -17,7 +17,7 @@ from portatile.strategies._surrogate import Surrogate
 Array = NDArray[np.float64]
 
 OPENING = 6  # configurations spread over the space before the first model
-WISHES = 8  # at a time
+WISHES = 16  # at a time: enough for as many evaluators
 POOL = 2000  # candidates the models are asked about, at first
 FIRST_DRAWS, DRAWS = 256, 16  # in a space that cannot be listed: of these, at the first fit and at each further one
 CLIMBS, TOP = 2, 4  # then, so many times, the surroundings of the best few candidates join them
@@ -71,7 +71,10 @@ class Explorer:
         return logarithms
 
     def candidates(self) -> list[Code]:
-        """Where the models shall look, beside the surroundings of the best: anywhere. New ones of a space that is listed, else those drawn so far and some new ones."""
+        """Where the models shall look, beside the surroundings of the best: anywhere.
+
+        Random ones of a space that is listed; else those drawn so far and some new ones, as drawing is dear.
+        """
         if self.terrain.listed is not None:
             return self.terrain.draw(POOL, self.known)
         self._drawn = [*self.terrain.draw(DRAWS if self._drawn else FIRST_DRAWS, self.known), *self._drawn][:POOL]

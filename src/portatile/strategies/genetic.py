@@ -5,7 +5,7 @@ Steady state: there are no generations to wait for, so that any number of evalua
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from portatile.strategies._encoding import Code, Terrain
 POPULATION = 20
 WISHES = 8  # children at a time
 TOURNAMENT = 3  # a parent is the fastest of so many members
-_TRIES = 60  # attempts at a legal, unknown child before a random configuration takes its place
+_TRIES = 60  # attempts at legal, unknown children before random configurations take their place
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
@@ -32,17 +32,20 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
         finished = yield [config_of(code) for code in wishes]
         known |= {code_of(outcome.config): outcome.median for outcome in finished}
         wishes = [code for code in wishes if code not in known]
-        if all(code in known for code in founders) and len(wishes) < WISHES:
+        if finished and all(code in known for code in founders):  # breed anew: these parents are better
             members = sorted(known, key=lambda code: known[code])[:POPULATION]
-            born = dict.fromkeys(wishes)
-            for _ in range(_TRIES):
-                if len(born) < WISHES:
-                    code = child(members, terrain, rng)
-                    if code not in known and terrain.legal(code):
-                        born[code] = None
-            if not born:
-                born = dict.fromkeys(terrain.fresh(WISHES, known))
-            wishes = list(born)
+            wishes = _brood(members, known, terrain, rng) or terrain.fresh(WISHES, known)
+
+
+def _brood(members: Sequence[Code], known: Mapping[Code, float], terrain: Terrain, rng: np.random.Generator) -> list[Code]:
+    born: dict[Code, None] = {}
+    for _ in range(_TRIES):
+        code = child(members, terrain, rng)
+        if code not in known and terrain.legal(code):
+            born[code] = None
+        if len(born) == WISHES:
+            break
+    return list(born)
 
 
 def child(members: Sequence[Code], terrain: Terrain, rng: np.random.Generator) -> Code:

@@ -10,7 +10,7 @@ from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline, register
 from portatile.workloads.gemm.space import local_limit, matrix_units
 
-_LONG = 1024  # k from which a processor's caches want the problem in blocks
+_LONG = {4: 1800, 8: 1200}  # the size, by bytes of an element, from which a processor's caches want the problem in blocks
 _WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
 
 
@@ -28,7 +28,7 @@ def default(problem: Problem, device: DeviceInfo) -> Config:
 def _cpu(problem: Problem, device: DeviceInfo) -> Point:
     """Register tiles for AVX2, which PoCL 3.0 targets whatever the processor has, or for 512-bit registers."""
     wide = "intel" in device.platform.lower()
-    block, band = (512, 43) if min(problem.sizes.values()) > _LONG else (0, 0)
+    block, band = (1024, 43 if problem.itemsize == 4 else 32) if min(problem.sizes.values()) > _LONG[problem.itemsize] else (0, 0)
     if problem.dtype == "float32":
         point = register(16, 8, 3, 4, block, band) if wide else register(8, 6, 2, 4, block, band)
     else:
@@ -43,7 +43,9 @@ def _anything(problem: Problem, device: DeviceInfo) -> Point:
 
 
 def _nvidia(problem: Problem, device: DeviceInfo) -> Point:
-    """The largest tile that fills the device; operands that cannot be copied in vectors are packed where that pays."""
+    """The largest tile that fills the device, the smaller ones also with k split; operands that cannot be copied in vectors
+    are packed where that pays.
+    """
     m, n, k = (problem.sizes[s] for s in "mnk")
     packing = m * n * k >= _WORTH_PACKING
     pack_a = packing and n >= 256 and not takes_vectors(problem, "a")
@@ -56,8 +58,9 @@ def _nvidia(problem: Problem, device: DeviceInfo) -> Point:
         ladder = (1.2, pipeline(2, (16, 16), (4, 2), 8, 3, 4)), (0.0, pipeline(2, (8, 8), (2, 2), 8, 3, 4))
     for fill, point in ladder:
         groups = ceil_div(max(m, 1), point.rows) * ceil_div(max(n, 1), point.columns)
-        if groups >= fill * device.compute_units:
-            return replace(point, PACK_A=pack_a, PACK_B=pack_b, SPLIT_K=_split(groups, k, device) if fill == 0 else 1)
+        split = _split(groups, k, device) if fill <= 1 else 1
+        if groups * split >= fill * device.compute_units:
+            return replace(point, PACK_A=pack_a, PACK_B=pack_b, SPLIT_K=split)
     raise AssertionError("the last rung of a ladder fits every problem")
 
 
@@ -77,8 +80,6 @@ def _float64_matrix(device: DeviceInfo) -> tuple[tuple[float, Point], ...]:
 
 
 def _split(groups: int, k: int, device: DeviceInfo) -> int:
-    """Groups that share the k of a tile, so that there are about two for each multiprocessor and 256 steps for each group."""
-    split = 1
-    while split < 16 and groups * split * 2 <= 2 * device.compute_units and k >= 512 * split:
-        split *= 2
-    return split
+    """Groups that share the k of a tile: at most two for each multiprocessor, and at least 256 steps for each group."""
+    fitting = [split for split in (2, 4, 8, 16, 64) if groups * split <= 2 * device.compute_units and 256 * split <= k]
+    return max(fitting, default=1)

@@ -20,14 +20,17 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
     __global const {{ real }}* from = base + offset;
     __global {{ real }}* to = panels + ((long)panel * depth + start) * WIDTH;
 {% if K_FAST %}
-    for (int w = 0; w < wide; ++w) {
-        __global const {{ real }}* line = from + (long)(first + w) * ld;
-        for (int kk = start; kk < end; ++kk)
-            to[(long)(kk - start) * WIDTH + w] = line[kk];
+    if (wide == WIDTH) {
+        from += (long)first * ld;
+        for (int kk = start; kk < end; ++kk, to += WIDTH)
+#pragma unroll
+            for (int w = 0; w < WIDTH; ++w)
+                to[w] = from[(long)w * ld + kk];
+    } else {
+        for (int kk = start; kk < end; ++kk, to += WIDTH)
+            for (int w = 0; w < WIDTH; ++w)
+                to[w] = w < wide ? from[(long)(first + w) * ld + kk] : 0;
     }
-    for (int w = wide; w < WIDTH; ++w)
-        for (int kk = start; kk < end; ++kk)
-            to[(long)(kk - start) * WIDTH + w] = 0;
 {% else %}
     if (wide == WIDTH) {
         for (int kk = start; kk < end; ++kk, to += WIDTH) {

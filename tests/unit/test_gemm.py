@@ -1,0 +1,228 @@
+"""What GEMM decides without a device: points, plans, spaces, defaults, bounds, and the code of its fastest forms."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from portatile import program, workloads
+from portatile.device import cuda_compiler
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.records import DeviceInfo, Launch, Layout, Plan, Problem, Value
+from portatile.workloads import operands
+from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.point import Point
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from unit.test_workload_contract import DEVICES, device
+
+WORKLOAD = workloads.get("gemm")
+CPU, GPU = DEVICES["cpu"], DEVICES["gpu"]
+OPENCL_GPU = replace(GPU, backend="opencl", local_memory=48 * 1024)
+BIG = presets.pipeline(4, (16, 16), (4, 2), 16, 2, 4)
+
+
+def problem(m: int, n: int, k: int, dtype: str = "float32", options: dict[str, Value] | None = None) -> Problem:
+    return WORKLOAD.problem({"m": m, "n": n, "k": k}, dtype, options)
+
+
+def launches(plan: Plan) -> list[Launch]:
+    return [step for step in plan.steps if isinstance(step, Launch)]
+
+
+def test_the_presets_are_the_documents() -> None:
+    """Table 5 of Du et al.: what a work-group and a work-item compute."""
+    magma, nakasato = Point.of(WORKLOAD.presets["magma"]), Point.of(WORKLOAD.presets["nakasato"])  # type: ignore[attr-defined]
+    assert (magma.items, magma.rows, magma.columns, magma.KB) == (256, 48, 48, 6)
+    assert magma.columns * magma.KB % magma.items != 0, "the loads of this point do not divide evenly, that is why it is here"
+    assert (nakasato.items, nakasato.rows, nakasato.columns, nakasato.TR * nakasato.TC) == (64, 64, 64, 64)
+
+
+@pytest.mark.parametrize("info", [CPU, GPU, OPENCL_GPU], ids=["cpu", "cuda", "opencl gpu"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_presets_are_legal_everywhere(info: DeviceInfo, dtype: str) -> None:
+    space = WORKLOAD.space(problem(512, 512, 512, dtype), info)
+    for name, config in presets.PRESETS.items():
+        if not (dtype == "float64" and name == "nakasato-images"):  # a pixel is two doubles, its VL is 4
+            assert space.violated(config) is None, name
+
+
+@pytest.mark.parametrize("info", [CPU, GPU, OPENCL_GPU], ids=["cpu", "cuda", "opencl gpu"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_whatever_the_space_holds_has_a_plan(info: DeviceInfo, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    for options in ({"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")):
+        for sizes in ((1000, 17, 4097), (512, 512, 512)):
+            case = problem(*sizes, dtype, options)
+            space = WORKLOAD.space(case, info)
+            for config in [space.sample(rng) for _ in range(4)]:
+                point = Point.of(config)
+                plan = WORKLOAD.plan(case, config, info)
+                assert plan.steps
+                assert point.items <= info.max_work_group_size
+                assert point.config() == dict(config)
+
+
+@pytest.mark.parametrize("info", [CPU, GPU, OPENCL_GPU, device("gpu", "sm_80")], ids=["cpu", "cuda", "opencl gpu", "sm_80"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_default_is_legal_for_every_size(info: DeviceInfo, dtype: str) -> None:
+    for options in ({"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")):
+        for sizes in (
+            (1, 1, 1),
+            (0, 7, 3),
+            (4096, 4096, 4096),
+            (4097, 4095, 4099),
+            (64, 64, 65536),
+            (8192, 64, 8192),
+            (512, 128, 512),
+            (5, 9, 0),
+        ):
+            case = problem(*sizes, dtype, options)
+            config = WORKLOAD.default(case, info)
+            assert WORKLOAD.space(case, info).violated(config) is None, f"{options} {sizes} {config}"
+
+
+def test_defaults_follow_the_device() -> None:
+    case = problem(4096, 4096, 4096)
+    assert WORKLOAD.default(case, CPU)["FORM"] == "cpu"
+    assert WORKLOAD.default(case, GPU)["FORM"] == "gpu"
+    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["MMA"] is True
+    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), device("gpu", "sm_80"))["MMA"] is False
+    assert WORKLOAD.default(case, replace(GPU, vendor="someone else"))["FORM"] == "generic"
+    assert WORKLOAD.default(problem(64, 64, 65536), GPU)["SPLIT_K"] == 64
+
+
+def test_sizes_are_arguments() -> None:
+    """Problems whose sizes the tile divides share one text, and so do problems that it does not divide."""
+    config = replace(BIG, PACK_A=True).config()
+    even = {WORKLOAD.plan(problem(256 * i, 128 * i, 16 * i), config, GPU).steps[-1].source for i in range(1, 9)}  # type: ignore[union-attr]
+    odd = {WORKLOAD.plan(problem(256 * i + 1, 128 * i + 1, 16 * i + 1), config, GPU).steps[-1].source for i in range(1, 9)}  # type: ignore[union-attr]
+    assert (len(even), len(odd)) == (1, 1)
+
+
+def test_plans_have_the_steps_they_need() -> None:
+    case = problem(1000, 500, 700)
+    kernels = [step.kernel for step in launches(WORKLOAD.plan(case, replace(BIG, PACK_A=True, PACK_B=True, SPLIT_K=4).config(), GPU))]
+    assert kernels == ["gemm_pack", "gemm_pack", "gemm", "gemm_reduce"]
+    plan = WORKLOAD.plan(case, replace(BIG, PACK_A=True).config(), GPU)
+    assert plan.workspace == 4 * 1024 * 704, "panels 256 rows wide and a multiple of KB deep"
+    passes = [step for step in launches(WORKLOAD.plan(case, presets.register(8, 6, 2, 4, 256, 43).config(), CPU)) if step.kernel == "gemm"]
+    starts = [next(arg.value for arg in step.args if arg.name == "start") for step in passes]
+    assert starts == [0, 234, 468], "700 terms in three launches of nearly equal length"
+    assert [any(arg.name == "beta" for arg in step.args) for step in passes] == [True, False, False]
+    assert launches(WORKLOAD.plan(problem(0, 5, 5), BIG.config(), GPU)) == []
+    assert [step.kernel for step in launches(WORKLOAD.plan(problem(5, 5, 0), BIG.config(), GPU))] == ["gemm_reduce"]
+
+
+def test_local_memory_above_48_kb_is_an_argument_in_cuda_only() -> None:
+    case, config = problem(512, 512, 512, options={"trans_a": "T"}), replace(BIG, STAGES=3).config()
+    for info, kinds in ((GPU, ["local"]), (OPENCL_GPU, [])):
+        (launch,) = launches(WORKLOAD.plan(case, config, info))
+        assert [arg.kind for arg in launch.args if arg.kind == "local"] == kinds
+
+
+def test_contradictions_are_refused() -> None:
+    case = problem(64, 64, 64)
+    wrong = {
+        "VL must divide TC": replace(presets.MEDIUM, VL=8),
+        "LANES": replace(BIG, LANES=2, TBR=8),
+        "even number of steps": replace(BIG, KB=8, KG=8),
+        "one work-item": replace(presets.register(8, 6, 2), TBC=2),
+        "only the generic form reads images": replace(BIG, TXC=True),
+        "packs nothing": replace(presets.MEDIUM, PACK_A=True),
+        "MMA": replace(BIG, MMA=True),
+        "set PACK_B": replace(presets.register(8, 6, 16), PACK_B=False),
+        "KB = 0": replace(presets.register(8, 6, 2, 4, 16, 3), SPLIT_K=2),
+        "must divide the tile": replace(presets.NAKASATO, VL=2, TXC=True),
+        "has no images": replace(presets.NAKASATO, TXC=True),
+    }
+    for message, point in wrong.items():
+        with pytest.raises(ArgumentError, match=message):
+            WORKLOAD.plan(case, point.config(), replace(GPU, images=False))
+    with pytest.raises(ArgumentError, match="float64 only"):
+        WORKLOAD.plan(case, presets.matrix((2, 2), (2, 2), 16, 3).config(), GPU)
+    with pytest.raises(UnknownNameError, match="TRX"):
+        WORKLOAD.plan(case, {**BIG.config(), "TRX": 1}, GPU)
+    with pytest.raises(ArgumentError, match="type int"):
+        WORKLOAD.plan(case, {**BIG.config(), "TR": "4"}, GPU)
+    with pytest.raises(ArgumentError, match="FORM"):
+        WORKLOAD.plan(case, {**BIG.config(), "FORM": "other"}, GPU)
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [(Layout((1, 64)), "contiguous rows"), (Layout((32, 1)), "overlap"), (Layout((2**31, 1)), "32-bit")],
+)
+def test_layouts_that_are_not_indexed_are_refused(layout: Layout, message: str) -> None:
+    case = WORKLOAD.problem({"m": 64, "n": 64, "k": 64}, layout={"b": layout})
+    with pytest.raises(ArgumentError, match=message):
+        WORKLOAD.plan(case, BIG.config(), GPU)
+
+
+def test_the_bound_grows_with_the_terms_and_not_with_the_form() -> None:
+    bounds = [WORKLOAD.bound(problem(8, 8, k), BIG.config()) for k in (1, 100, 8192)]
+    assert bounds == sorted(bounds)
+    assert bounds[-1] < 1e-3
+    assert WORKLOAD.bound(problem(8, 8, 100, "float64"), BIG.config()) < 1e-13
+    assert WORKLOAD.bound(problem(8, 8, 100), replace(BIG, SPLIT_K=16).config()) > bounds[1]
+
+
+def test_a_large_reference_is_cheap() -> None:
+    """Some 4000 elements of a product of 2048 terms, not 9 million; the corners are among them."""
+    case = problem(3000, 3000, 200)
+    inputs = WORKLOAD.inputs(case, np.random.default_rng(1))
+    assert inputs.scalars == {"alpha": 1.0, "beta": 0.0}
+    assert np.isnan(inputs.operands["c"]).all()
+    expected = WORKLOAD.reference(case, inputs, np.random.default_rng(2))["c"]
+    assert expected.indices is not None
+    assert {0, 2999, 3000 * 2999, 3000 * 3000 - 1} <= set(expected.indices.tolist())
+    assert 1000 < expected.values.size <= 4096
+
+
+def test_operands_lie_where_the_layout_says() -> None:
+    layout = operands.padded((3, 4), 2, 5)
+    memory = operands.random(np.random.default_rng(0), layout, (3, 4), "float32")
+    seen = operands.view(memory, layout, (3, 4))
+    assert memory.size == 5 + 2 * 6 + 4
+    assert np.isfinite(seen).all()
+    assert int(np.isnan(memory).sum()) == memory.size - 12
+    places = operands.places(layout, np.arange(3)[:, None], np.arange(4)[None, :])
+    assert np.array_equal(memory[places], seen)
+    with pytest.raises(ArgumentError, match="21 elements"):
+        operands.view(memory[:-1], layout, (3, 4))
+    assert operands.gamma(1, "float32") == pytest.approx(2**-24)
+    assert operands.gamma(2**24, "float32") == float("inf")
+
+
+def test_unknown_workloads_are_named() -> None:
+    assert "gemm" in workloads.names()
+    with pytest.raises(UnknownNameError, match="gemm"):
+        workloads.get("gem")
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+@pytest.mark.parametrize(
+    ("point", "dtype"),
+    [
+        (BIG, "float32"),
+        (presets.pipeline(4, (16, 8), (2, 4), 16, 3, 4, double=1), "float32"),
+        (replace(presets.pipeline(4, (8, 8), (2, 2), 32, 2, 4), KG=2, PACK_A=True, PACK_B=True), "float32"),
+        (replace(presets.matrix((2, 4), (2, 2), 16, 4), PACK_A=True), "float64"),
+        (presets.MAGMA, "float64"),
+    ],
+)
+def test_fast_forms_fit_the_registers(point: Point, dtype: str) -> None:
+    """The code for sm_90 spills nothing, and the matrix form uses the instruction it is named after."""
+    plan = WORKLOAD.plan(problem(1024, 1024, 1024, dtype, {"trans_a": "T"}), point.config(), GPU)
+    source = launches(plan)[-1].source
+    cubin = program.build(source, cuda_compiler.CudaTarget("sm_90"), None)
+    resources = cubin.resources["gemm"]
+    assert (resources.spill_stores, resources.spill_loads) == (0, 0)
+    if point.MMA:
+        text = program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
+        assert text.count("mma.sync.aligned.m16n8k8") >= point.TRR * point.TCR * 2
