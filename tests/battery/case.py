@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,12 @@ class Case:
     def fp16(self) -> bool:
         """Whether the case needs arithmetic in half precision."""
         return "cl_khr_fp16" in self.text
+
+
+def texts(name: str) -> dict[str, str]:
+    """The kernels of a file beside this one, by the name in the line ``//// name`` above each."""
+    parts = re.split(r"^//// (\w+)\n", (Path(__file__).parent / name).read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def floats(n: int, low: float = -4.0, high: float = 4.0, dtype: str = "float32", seed: int = 0) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from battery.case import Array, Case, In, Out
 
 POISON, GUARD = 0xCB, 64
@@ -34,4 +35,6 @@ def compare(case: Case, out: Out, got: Array) -> None:
     else:
         wrong = ~((got == out.expected) | ((got != got) & (out.expected != out.expected)))
     places = np.flatnonzero(wrong)
-    assert not places.size, f"{case.name}: {places.size} wrong, first at {places[:4]}: {got[places[:4]]} not {out.expected[places[:4]]}\n{case.text}"
+    assert not places.size, (
+        f"{case.name}: {places.size} wrong, first at {places[:4]}: {got[places[:4]]} not {out.expected[places[:4]]}\n{case.text}"
+    )

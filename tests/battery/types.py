@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from battery.case import Case, In, Out, Picture, elementwise, floats
+
+from battery.case import Case, In, Out, Picture, elementwise, floats, texts
+
+TEXT = texts("types.cl")
 
 _A = floats(128)
 _H = _A.astype(np.float16)
@@ -52,34 +55,102 @@ _S = "const sampler_t s = CLK_NORMALIZED_COORDS_FALSE | {} | {};\n"
 _GRID = {"size": (7, 5, 1), "group": (7, 5, 1)}
 
 CASES: list[Case] = [
-    elementwise("half_loads", "o[i] = vload_half(i, (__global const half *)a) + vload_half2(i, (__global const half *)a).y;", [_H.view(np.uint16)],
-                Out(_H[:32].astype(np.float32) + _H[1:64:2].astype(np.float32)), "ushort float"),
-    elementwise("half_stores", "__global half *h = (__global half *)o; vstore_half(a[i], i, h); vstore_half_rtz(a[i + 32], i + 32, h); vstore_half2((float2)(a[2 * i + 64], a[2 * i + 65]), i + 32, h);", [_A],
-                Out(np.concatenate([_bits(_A[:32]), [b - (abs(float(h)) > abs(float(f))) for f, b, h in zip(_A[32:64], _bits(_A[32:64]), _H[32:64], strict=True)], _bits(_A[64:])]).astype(np.uint16)), "float ushort"),
-    elementwise("half_rounding", "__global half *h = (__global half *)o; vstore_half_rtp(a[i], 2 * i, h); vstore_half_rtn(a[i], 2 * i + 1, h);", [_F3],
-                Out(np.stack([np.where(_H3 < _F3, np.nextafter(_H3, np.float16(np.inf)), _H3), np.where(_H3 > _F3, np.nextafter(_H3, np.float16(-np.inf)), _H3)], 1).reshape(-1).view(np.uint16)), "float ushort"),
-    _half_case("half_arithmetic", "half x = a[i] * b[i] + a[i]; x += 1.5h; x = x / b[i]; half4 v = (half4)(x, a[i], b[i], 2); v *= v; o[i] = x > a[i] ? v.x : v.y + v.w;", [_H[:32], _G[:32]],
-               Out(_halves(_H[:32], _G[:32]), tolerance=4e-3, floor=4e-3), "half half half"),
-    _half_case("half_functions", "o[i] = sqrt(fabs(a[i])) + fma(a[i], b[i], (half)1) + convert_half(convert_int(a[i])) + max(a[i], b[i]) + exp(a[i] / (half)8);", [_H[:32], _G[:32]],
-               Out((np.sqrt(np.abs(_H[:32].astype(float))) + _H[:32].astype(float) * _G[:32] + 1 + np.trunc(_H[:32].astype(float)) + np.maximum(_H[:32], _G[:32]) + np.exp(_H[:32].astype(float) / 8)).astype(np.float16),
-                   tolerance=1e-2, floor=3e-2), "half half half"),
-    Case("image_plain", "__kernel void k(__read_only image2d_t p, __global float4 *o) { int x = get_global_id(0), y = get_global_id(1);\n const sampler_t s = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_NONE | CLK_FILTER_NEAREST;\n"
-         " o[y * get_image_width(p) + x] = read_imagef(p, s, (int2)(x, y)); }", (Picture(_P), Out(_P.reshape(-1))), **_GRID),
-    Case("image_outside", _S.format("CLK_ADDRESS_CLAMP", "CLK_FILTER_NEAREST") + "__kernel void k(read_only image2d_t p, __global float4 *o) { int x = get_global_id(0), y = get_global_id(1);"
-         " o[y * 7 + x] = read_imagef(p, s, (int2)(2 * x - 3, 2 * y - 2)) + read_imagef(p, s, (float2)(x + 3.5f, y + 1.5f)); }",
-         (Picture(_P), Out((_at(_P, 2 * _xx - 3, 2 * _yy - 2) + _at(_P, _xx + 3, _yy + 1)).reshape(-1))), **_GRID),
-    Case("image_edge", "__constant sampler_t s = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;\nfloat4 at(read_only image2d_t p, int x, int y) { return read_imagef(p, s, (int2)(x, y)); }\n"
-         "__kernel void k(read_only image2d_t p, __global float4 *o) { int x = get_global_id(0), y = get_global_id(1); o[y * 7 + x] = at(p, 2 * x - 3, 2 * y - 2); }",
-         (Picture(_P), Out(_P[np.clip(2 * _yy - 2, 0, 4), np.clip(2 * _xx - 3, 0, 6)].reshape(-1))), **_GRID),
-    Case("image_linear", _S.format("CLK_ADDRESS_CLAMP_TO_EDGE", "CLK_FILTER_LINEAR") + "__kernel void k(read_only image2d_t p, __global float4 *o) { int x = get_global_id(0), y = get_global_id(1);"
-         " o[y * 7 + x] = read_imagef(p, s, (float2)(x * 0.875f + 0.25f, y + 0.375f)); }",
-         (Picture(_P), Out(_linear(_P, _xx * 0.875 + 0.25, _yy + 0.375).astype(np.float32).reshape(-1), tolerance=2e-2, floor=3e-2)), **_GRID),
-    Case("image_normalised", "const sampler_t s = CLK_NORMALIZED_COORDS_TRUE | CLK_ADDRESS_REPEAT | CLK_FILTER_NEAREST;\n__kernel void k(read_only image2d_t p, __global float4 *o) { int x = get_global_id(0), y = get_global_id(1);"
-         " o[y * 7 + x] = read_imagef(p, s, (float2)((x + 3.5f) / 7, (y - 1.5f) / 5)); }", (Picture(_P), Out(_P[(_yy - 2) % 5, (_xx + 3) % 7].reshape(-1))), **_GRID),
-    Case("image_unsigned", _S.format("CLK_ADDRESS_CLAMP", "CLK_FILTER_NEAREST") + "__kernel void k(read_only image2d_t p, __global double2 *o) { int x = get_global_id(0), y = get_global_id(1);"
-         " o[y * 7 + x] = as_double2(read_imageui(p, s, (int2)(x, y))); }", (Picture(floats(70, dtype="float64").view(np.uint32).reshape(5, 7, 4)), Out(floats(70, dtype="float64"))), **_GRID),
-    Case("image_one_channel", _S.format("CLK_ADDRESS_CLAMP", "CLK_FILTER_NEAREST") + "__kernel void k(read_only image2d_t p, __global float *o) { int x = get_global_id(0), y = get_global_id(1);"
-         " o[y * 7 + x] = read_imagef(p, s, (int2)(x - 1, y)).x; }", (Picture(_P[:, :, :1].copy()), Out(_at(_P[:, :, :1], _xx - 1, _yy, (0,)).reshape(-1))), **_GRID),
-    Case("image_write", "__kernel void k(write_only image2d_t p, __global const float4 *a) { int x = get_global_id(0), y = get_global_id(1); if (x < get_image_width(p) && y < get_image_height(p)) write_imagef(p, (int2)(x, y), a[y * 7 + x] * 2.0f); }",
-         (Picture(np.zeros_like(_P), expected=_P * 2), In(_P.reshape(-1))), **_GRID),
-]  # fmt: skip
+    elementwise(
+        "half_loads",
+        "o[i] = vload_half(i, (__global const half *)a) + vload_half2(i, (__global const half *)a).y;",
+        [_H.view(np.uint16)],
+        Out(_H[:32].astype(np.float32) + _H[1:64:2].astype(np.float32)),
+        "ushort float",
+    ),
+    Case(
+        "half_stores",
+        TEXT["half_stores"],
+        (
+            In(_A),
+            Out(
+                np.concatenate(
+                    [
+                        _bits(_A[:32]),
+                        [b - (abs(float(h)) > abs(float(f))) for f, b, h in zip(_A[32:64], _bits(_A[32:64]), _H[32:64], strict=True)],
+                        _bits(_A[64:]),
+                    ]
+                ).astype(np.uint16)
+            ),
+        ),
+    ),
+    elementwise(
+        "half_rounding",
+        "__global half *h = (__global half *)o; vstore_half_rtp(a[i], 2 * i, h); vstore_half_rtn(a[i], 2 * i + 1, h);",
+        [_F3],
+        Out(
+            np.stack(
+                [
+                    np.where(_H3 < _F3, np.nextafter(_H3, np.float16(np.inf)), _H3),
+                    np.where(_H3 > _F3, np.nextafter(_H3, np.float16(-np.inf)), _H3),
+                ],
+                1,
+            )
+            .reshape(-1)
+            .view(np.uint16)
+        ),
+        "float ushort",
+    ),
+    _half_case(
+        "half_arithmetic",
+        "half x = a[i] * b[i] + a[i]; x += 1.5h; x /= b[i]; half4 v = (half4)(x, a[i], 0, 2); v *= v; o[i] = x > a[i] ? v.x : v.y + v.w;",
+        [_H[:32], _G[:32]],
+        Out(_halves(_H[:32], _G[:32]), tolerance=4e-3, floor=4e-3),
+        "half half half",
+    ),
+    _half_case(
+        "half_functions",
+        "o[i] = sqrt(fabs(a[i])) + fma(a[i], b[i], (half)1) + convert_half(convert_int(a[i])) + max(a[i], b[i]) + exp(a[i] / (half)8);",
+        [_H[:32], _G[:32]],
+        Out(
+            (
+                np.sqrt(np.abs(_H[:32].astype(float)))
+                + _H[:32].astype(float) * _G[:32]
+                + 1
+                + np.trunc(_H[:32].astype(float))
+                + np.maximum(_H[:32], _G[:32])
+                + np.exp(_H[:32].astype(float) / 8)
+            ).astype(np.float16),
+            tolerance=1e-2,
+            floor=3e-2,
+        ),
+        "half half half",
+    ),
+    Case("image_plain", TEXT["image_plain"], (Picture(_P), Out(_P.reshape(-1))), **_GRID),
+    Case(
+        "image_outside",
+        TEXT["image_outside"],
+        (Picture(_P), Out((_at(_P, 2 * _xx - 3, 2 * _yy - 2) + _at(_P, _xx + 3, _yy + 1)).reshape(-1))),
+        **_GRID,
+    ),
+    Case(
+        "image_edge",
+        TEXT["image_edge"],
+        (Picture(_P), Out(_P[np.clip(2 * _yy - 2, 0, 4), np.clip(2 * _xx - 3, 0, 6)].reshape(-1))),
+        **_GRID,
+    ),
+    Case(
+        "image_linear",
+        TEXT["image_linear"],
+        (Picture(_P), Out(_linear(_P, _xx * 0.875 + 0.25, _yy + 0.375).astype(np.float32).reshape(-1), tolerance=2e-2, floor=3e-2)),
+        **_GRID,
+    ),
+    Case("image_normalised", TEXT["image_normalised"], (Picture(_P), Out(_P[(_yy - 2) % 5, (_xx + 3) % 7].reshape(-1))), **_GRID),
+    Case(
+        "image_unsigned",
+        TEXT["image_unsigned"],
+        (Picture(floats(70, dtype="float64").view(np.uint32).reshape(5, 7, 4)), Out(floats(70, dtype="float64"))),
+        **_GRID,
+    ),
+    Case(
+        "image_one_channel",
+        TEXT["image_one_channel"],
+        (Picture(_P[:, :, :1].copy()), Out(_at(_P[:, :, :1], _xx - 1, _yy, (0,)).reshape(-1))),
+        **_GRID,
+    ),
+    Case("image_write", TEXT["image_write"], (Picture(np.zeros_like(_P), expected=_P * 2), In(_P.reshape(-1))), **_GRID),
+]

@@ -33,6 +33,8 @@ POINTS: dict[str, Point] = {
     "pipeline": _PIPELINE,
     "pipeline, packed": replace(_PIPELINE, PACK_A=True, PACK_B=True, DOUBLE=1),
     "pipeline, one stage": replace(_PIPELINE, STAGES=1, DOUBLE=0, PAD=4, RASTER=0),
+    "pipeline, turned": replace(_PIPELINE, TURN=True, DOUBLE=1),
+    "pipeline, turned, one set": replace(_PIPELINE, TURN=True, KB=16, STAGES=3, DOUBLE=0),
     "pipeline, shared k": replace(_PIPELINE, KB=16, STAGES=3, KG=2, SPLIT_K=2, RASTER=8, DOUBLE=0),
 }
 
@@ -65,8 +67,10 @@ def test_every_form_is_right(device: Device, name: str) -> None:
         options = TRANSPOSITIONS[int(rng.integers(4))]
         if "in place" in name:
             options = {**options, "trans_b": "N"}
+        if "turned" in name:
+            options = {"trans_a": "N", "trans_b": "T"}
         cases = WORKLOAD.awkward(WORKLOAD.problem({"m": 1, "n": 1, "k": 1}, dtype, options))
-        for place in rng.choice(len(cases) - 1, 2, replace=False):
+        for place in (2, 5) if "turned" in name else rng.choice(len(cases) - 1, 2, replace=False):  # those two are aligned along k
             config = fitting(POINTS[name], cases[place])
             if config is not None and (device.info.images or not config["TXC"]):
                 verdict = check(device, WORKLOAD, cases[place], config, rng)

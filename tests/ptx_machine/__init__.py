@@ -1,5 +1,5 @@
 """An interpreter of the PTX that NVRTC makes: kernels run, slowly and exactly enough, where there is no GPU."""
 
-from ptx_machine.machine import Machine, UnsupportedInstructionError
+from ptx_machine.machine import GlobalMemory, Machine, TooLongError, UnsupportedInstructionError
 
-__all__ = ["Machine", "UnsupportedInstructionError"]
+__all__ = ["GlobalMemory", "Machine", "TooLongError", "UnsupportedInstructionError"]

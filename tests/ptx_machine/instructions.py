@@ -59,7 +59,13 @@ def compute(parts: list[str]) -> Compute | None:
     if name == "setp":
         return _setp(parts)
     if kind == "pred":
-        return {"and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "not": lambda a: 1 - a, "mov": lambda a: a}.get(name)
+        return {
+            "and": lambda a, b: a & b,
+            "or": lambda a, b: a | b,
+            "xor": lambda a, b: a ^ b,
+            "not": lambda a: 1 - a,
+            "mov": lambda a: a,
+        }.get(name)
     if name in ("mov", "cvta"):
         return lambda a: a
     if name == "selp":

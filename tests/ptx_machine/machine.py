@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ptx_machine.instructions import compute
+from ptx_machine.matrix import multiply
 from ptx_machine.values import bits_of, from_float, signed, to_float
 
 WARP = 32
@@ -16,13 +17,19 @@ WARP = 32
 WINDOW = {"shared": 0x7000_0000_0000, "local": 0x7100_0000_0000, "const": 0x7200_0000_0000, "param": 0x7300_0000_0000}
 GLOBAL_BASE = 0x1000_0000
 
-_DECLARED = re.compile(r"\.(const|global|shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?(?:\s*=\s*\{?([^;{}]*)\}?)?\s*$")
+_DECLARED = re.compile(
+    r"\.(const|global|shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?(?:\s*=\s*\{?([^;{}]*)\}?)?\s*$"
+)
 _FUNCTION = re.compile(r"\.(entry|func)\s+(?:\(([^)]*)\)\s*)?([\w$]+)\s*\(([^)]*)\)[^{;]*\{", re.DOTALL)
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\s+(?:\.\w+\s+)*(?:\.align\s+\d+\s+)?)?([\w$]+)(?:\[(\d+)\])?")
 
 
 class UnsupportedInstructionError(Exception):
     """The machine does not know an instruction."""
+
+
+class TooLongError(Exception):
+    """A launch took more instructions than ``Machine.limit``."""
 
 
 @dataclass
@@ -47,35 +54,36 @@ class _Thread:
         self.parameters: dict[str, bytearray] = {}
         self.local = bytearray()
         self.turn = 0
+        self.resume: Callable[[_Thread], None] | None = None
 
 
 class _Block:
     def __init__(self, special: dict[str, int], shared: bytearray) -> None:
         self.special, self.shared = special, shared
-        self.exchange: dict[tuple[int, int], int] = {}
+        self.exchange: dict[tuple[int, int], Any] = {}
 
 
-class Machine:
-    """A loaded module with one global memory."""
+class GlobalMemory:
+    """What all modules share: bytes at addresses, and the images among them."""
 
-    def __init__(self, ptx: str) -> None:
-        self.memory = bytearray(GLOBAL_BASE & 0xFFF)
+    def __init__(self) -> None:
+        self.bytes = bytearray(GLOBAL_BASE & 0xFFF)
         self.textures: list[tuple[int, int, int, int, int, bool]] = []
-        self._constants = bytearray(64)
-        self._symbols: dict[str, int] = {}
-        self._functions: dict[str, _Function] = {}
-        self._load(re.sub(r"//[^\n]*", "", ptx))
 
     def allocate(self, data: bytes) -> int:
-        """Put ``data`` into global memory; its address, aligned to 256 bytes."""
-        self.memory.extend(bytes(-len(self.memory) % 256))
-        address = len(self.memory)
-        self.memory.extend(data)
+        """Put ``data`` into memory; its address, aligned to 256 bytes."""
+        self.bytes.extend(bytes(-len(self.bytes) % 256))
+        address = len(self.bytes)
+        self.bytes.extend(data)
         return address + GLOBAL_BASE
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """Bytes of global memory."""
-        return bytes(self.memory[address - GLOBAL_BASE : address - GLOBAL_BASE + nbytes])
+        """The bytes at an address."""
+        return bytes(self.bytes[address - GLOBAL_BASE : address - GLOBAL_BASE + nbytes])
+
+    def write(self, address: int, data: bytes) -> None:
+        """Replace the bytes at an address."""
+        self.bytes[address - GLOBAL_BASE : address - GLOBAL_BASE + len(data)] = data
 
     def texture(self, address: int, shape: Sequence[int], dtype: str) -> bytes:
         """The structure that stands for an image of (height, width, channels) whose pixels lie packed at ``address``."""
@@ -84,11 +92,25 @@ class Machine:
         self.textures.append((address, width, height, channels, size, dtype == "float16"))
         return struct.pack("<QQiiii", len(self.textures) - 1, address, width, height, width * channels * size, channels | size << 8)
 
+
+class Machine:
+    """A loaded module. ``limit`` bounds the instructions of one launch, over all work-items."""
+
+    def __init__(self, ptx: str, memory: GlobalMemory, limit: int = 100_000_000) -> None:
+        self.memory, self.limit, self._left = memory, limit, 0
+        self._constants = bytearray(64)
+        self._symbols: dict[str, int] = {}
+        self._functions: dict[str, _Function] = {}
+        self._load(re.sub(r"//[^\n]*", "", ptx))
+
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], args: Sequence[bytes], dynamic_shared: int = 0) -> None:
         """Run ``kernel``; ``args`` are the bytes of its parameters."""
         function = self._functions[kernel]
+        self._left = self.limit
         base = -(-function.shared_bytes // 128) * 128
-        special = {f"%ntid.{a}": n for a, n in zip("xyz", block, strict=True)} | {f"%nctaid.{a}": n for a, n in zip("xyz", grid, strict=True)}
+        special = {f"%ntid.{a}": n for a, n in zip("xyz", block, strict=True)} | {
+            f"%nctaid.{a}": n for a, n in zip("xyz", grid, strict=True)
+        }
         symbols = {**self._symbols, **function.shared, **function.local}
         for name, address in self._symbols.items():
             if address == -1:  # the one dynamic array stands behind the static variables
@@ -135,6 +157,9 @@ class Machine:
             if outcome is None:
                 continue
             if isinstance(outcome, int):
+                self._left -= max(pc - outcome, 1)  # a loop's body, told by the jump back
+                if self._left < 0:
+                    raise TooLongError(f"more than {self.limit} instructions")
                 pc = outcome
             elif outcome == "return":
                 break
@@ -152,7 +177,8 @@ class Machine:
             else:
                 yield outcome
                 if outcome == "shuffle":
-                    thread.block.exchange["resume", thread.linear](thread)  # type: ignore[index, operator]
+                    assert thread.resume is not None
+                    thread.resume(thread)
         thread.local, thread.registers = outer[0], outer[1]
 
     # Memory
@@ -162,7 +188,7 @@ class Machine:
         if space == "":
             space, address = next(((s, address - w) for s, w in WINDOW.items() if w <= address < w + (1 << 32)), ("global", address))
         if space == "global":
-            memory, offset = self.memory, address - GLOBAL_BASE
+            memory, offset = self.memory.bytes, address - GLOBAL_BASE
         else:
             memory, offset = {"shared": thread.block.shared, "local": thread.local, "const": self._constants}[space], address
         if not 0 <= offset < len(memory):
@@ -217,7 +243,7 @@ class Machine:
                 self._symbols[name] = len(self._constants)
                 self._constants.extend(_initial(values, item, size))
             else:
-                self._symbols[name] = self.allocate(_initial(values, item, size))
+                self._symbols[name] = self.memory.allocate(_initial(values, item, size))
 
     def _body(self, function: _Function, body: str) -> None:
         labels: dict[str, int] = {}
@@ -261,6 +287,8 @@ class Machine:
                 return _store_step(parts, operands)
             case "atom" | "red":
                 return _atomic_step(parts, operands)
+            case "mma":
+                return _matrix_step(parts, operands)
             case "tex":
                 return _texture_step(operands)
             case "cp":
@@ -272,9 +300,9 @@ class Machine:
                 return _assign(operands[0], lambda a: int(window <= a < window + (1 << 32)), operands[1:])
             case "cvta":
                 return _address_step(parts, operands)
-        if operands[0].startswith("{"):
+        if operands[0].startswith("{") and parts[0] == "mov":
             return _unpack(operands, bits_of(parts[-1]))
-        function = compute(parts)
+        function = None if operands[0].startswith("{") else compute(parts)
         if function is None:
             raise UnsupportedInstructionError(statement)
         return _assign(operands[0], function, operands[1:], bits_of(parts[-1]) if parts[-1] != "pred" else 1)
@@ -434,7 +462,9 @@ def _atomic_step(parts: list[str], operands: list[str]) -> Callable[[_Thread, di
     if parts[0] == "red":
         operands = ["_", *operands]
     address, readers = _address(operands[1]), [_reader(o) for o in operands[2:]]
-    combine = {"exch": lambda a, b: b, "cas": lambda a, b, c: c if a == b & ((1 << (8 * size)) - 1) else a}.get(operation) or compute([operation, kind])
+    combine = {"exch": lambda a, b: b, "cas": lambda a, b, c: c if a == b & ((1 << (8 * size)) - 1) else a}.get(operation) or compute(
+        [operation, kind]
+    )
     assert combine is not None
 
     def run(thread: _Thread, symbols: dict[str, int]) -> None:
@@ -455,13 +485,13 @@ def _texture_step(operands: list[str]) -> Callable[[_Thread, dict[str, int]], No
     x_read, y_read = (_reader(o) for o in _operands(place[1:-1]))
 
     def run(thread: _Thread, symbols: dict[str, int]) -> None:
-        address, width, height, channels, size, half = thread.machine.textures[handle(thread, symbols)]
+        address, width, height, channels, size, half = thread.machine.memory.textures[handle(thread, symbols)]
         x, y = signed(x_read(thread, symbols), 32), signed(y_read(thread, symbols), 32)
         inside = 0 <= x < width and 0 <= y < height
         for c, name in enumerate(names):
             value = 0xCBCBCBCB if c >= channels else 0
             if inside and c < channels:
-                raw = thread.machine.read(address + ((y * width + x) * channels + c) * size, size)
+                raw = thread.machine.memory.read(address + ((y * width + x) * channels + c) * size, size)
                 value = int.from_bytes(raw, "little")
                 value = from_float(to_float(value, "f16"), "f32") if half else value
             _write(thread, name, value)
@@ -507,7 +537,33 @@ def _shuffle_step(parts: list[str], operands: list[str]) -> Callable[[_Thread, d
             chosen = other if inside else lane
             thread.registers[target] = thread.block.exchange.get((base + chosen, turn), 0)
 
-        thread.block.exchange["resume", thread.linear] = resume  # type: ignore[index, assignment]
+        thread.resume = resume
+        return "shuffle"
+
+    return run
+
+
+def _matrix_step(parts: list[str], operands: list[str]) -> Callable[[_Thread, dict[str, int]], str]:
+    shape = next(p for p in parts if re.fullmatch(r"m\d+n8k\d+", p))
+    target_kind, a_kind, b_kind, c_kind = parts[-4:]
+    if a_kind != b_kind or target_kind != c_kind or c_kind not in ("f32", "f64"):
+        raise UnsupportedInstructionError(".".join(parts))
+    targets, a, b, c = (_operands(o.strip("{}")) for o in operands)
+    a_read, b_read, c_read = ([_reader(o.strip()) for o in part] for part in (a, b, c))
+
+    def run(thread: _Thread, symbols: dict[str, int]) -> str:
+        thread.turn += 1
+        turn, base = thread.turn, thread.linear - thread.lane
+        fragments = tuple(r(thread, symbols) for r in a_read), tuple(r(thread, symbols) for r in b_read)
+        thread.block.exchange[thread.linear, turn] = fragments
+        start = [r(thread, symbols) for r in c_read]
+
+        def resume(thread: _Thread) -> None:
+            everyone = [thread.block.exchange[base + lane, turn] for lane in range(WARP)]
+            for target, value in zip(targets, multiply(shape, (a_kind, c_kind), thread.lane, everyone, start), strict=True):
+                thread.registers[target.strip()] = value
+
+        thread.resume = resume
         return "shuffle"
 
     return run
@@ -527,4 +583,3 @@ def _call(text: str) -> Callable[[_Thread, dict[str, int]], Any]:
     given = [g.strip() for g in match[3].split(",") if g.strip()]
     outcome = (match[2], given, results)
     return lambda thread, symbols: outcome
-

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from battery import CASES
 from battery.case import In, Local, Out, Picture
 from battery.check import check, compare, host
-from ptx_machine import Machine
+from ptx_machine import GlobalMemory, Machine
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
@@ -38,7 +38,8 @@ def test_translation(name: str) -> None:
     entry = next(entry for entry in entries if entry.name == case.kernel)
     assert [p.kind for p in entry.parameters] == [_kind(arg) for arg in case.args]
 
-    machine = Machine(ptx)
+    memory = GlobalMemory()
+    machine = Machine(ptx, memory)
     outputs: list[tuple[Out, int, int]] = []
     pictures: list[tuple[Picture, int]] = []
     arguments, shared = [], 0
@@ -48,22 +49,22 @@ def test_translation(name: str) -> None:
             shared += -(-arg.nbytes // 128) * 128
         elif isinstance(arg, In | Out):
             raw = host(arg)
-            address = machine.allocate(raw.tobytes())
+            address = memory.allocate(raw.tobytes())
             arguments.append(address.to_bytes(8, "little"))
             if isinstance(arg, Out):
                 outputs.append((arg, address, raw.nbytes))
         elif isinstance(arg, Picture):
-            address = machine.allocate(arg.array.tobytes())
-            arguments.append(machine.texture(address, arg.array.shape, arg.array.dtype.name))
+            address = memory.allocate(arg.array.tobytes())
+            arguments.append(memory.texture(address, arg.array.shape, arg.array.dtype.name))
             pictures.append((arg, address))
         else:
             arguments.append(arg.tobytes())
     grid = [n // g for n, g in zip(case.size, case.group, strict=True)]
     machine.launch(entry.symbol, grid, case.group, arguments, shared)
     for out, address, nbytes in outputs:
-        check(case, out, np.frombuffer(machine.read(address, nbytes), np.uint8))
+        check(case, out, np.frombuffer(memory.read(address, nbytes), np.uint8))
     for picture, address in pictures:
-        got = np.frombuffer(machine.read(address, picture.array.nbytes), picture.array.dtype).reshape(picture.array.shape)
+        got = np.frombuffer(memory.read(address, picture.array.nbytes), picture.array.dtype).reshape(picture.array.shape)
         compare(case, Out(picture.array if picture.expected is None else picture.expected), got)
 
 

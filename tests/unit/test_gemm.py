@@ -119,6 +119,25 @@ def test_plans_have_the_steps_they_need() -> None:
     assert [step.kernel for step in launches(WORKLOAD.plan(problem(5, 5, 0), BIG.config(), GPU))] == ["gemm_reduce"]
 
 
+def test_storage_decides_how_tiles_are_filled() -> None:
+    """What gpu.cl does for aligned and for odd storage, with k slow and with k fast."""
+
+    def staged(m: int, k: int, trans_a: str, **change: Value) -> str:
+        plan = WORKLOAD.plan(problem(m, 128, k, options={"trans_a": trans_a}), {**BIG.config(), **change}, GPU)
+        return launches(plan)[-1].source.text
+
+    for m, k, trans_a, change, size in (
+        (256, 64, "T", {}, 16),
+        (255, 64, "T", {}, 4),
+        (256, 64, "N", {}, 4),
+        (255, 63, "N", {"PACK_A": True}, 16),
+    ):
+        assert f"COPY_ASYNC_{size}(a_to" in (text := staged(m, k, trans_a, **change)) or f"COPY_ASYNC_{size}_IF(a_to" in text
+    assert "a_held[s] =" in staged(256, 64, "N", TURN=True)
+    assert "a_held[s] =" not in staged(256, 63, "N", TURN=True), "rows of 63 elements are not whole vectors"
+    assert "COPY_ASYNC_16_IF(a_to" not in staged(256, 64, "T"), "a tile that divides is copied without guards"
+
+
 def test_local_memory_above_48_kb_is_an_argument_in_cuda_only() -> None:
     case, config = problem(512, 512, 512, options={"trans_a": "T"}), replace(BIG, STAGES=3).config()
     for info, kinds in ((GPU, ["local"]), (OPENCL_GPU, [])):

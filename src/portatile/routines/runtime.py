@@ -25,7 +25,7 @@ def run(
     selector: str | None,
     workload: str,
     sizes: tuple[int, ...],
-    options: tuple[str, ...],
+    options: tuple[Value, ...],
     matrices: tuple[Matrix, ...],
     scalars: Mapping[str, float],
     read: tuple[bool, ...],
@@ -117,7 +117,7 @@ def _queue(chip: Device, out: Any) -> Queue:
 
 
 def _prepare(
-    chip: Device, workload: str, sizes: tuple[int, ...], options: tuple[str, ...], matrices: tuple[Matrix, ...]
+    chip: Device, workload: str, sizes: tuple[int, ...], options: tuple[Value, ...], matrices: tuple[Matrix, ...]
 ) -> tuple[Engine, Prepared, tuple[str, ...]]:
     description = workloads.get(workload)
     layout = {operand.name: stored.layout for operand, stored in zip(description.operands, matrices, strict=True)}

@@ -60,12 +60,12 @@ class Surrogate:
     def extend(self, point: Array) -> None:
         """Observe one more point, [dimensions]: one more row of the inverse Cholesky factor."""
         count = len(self._points)
-        row = self._inverse @ self._kernel(self._points, point[None])[:, 0]
+        row = _times(self._kernel(self._points, point[None])[:, 0], self._inverse.T)
         pivot = math.sqrt(max(1.0 + self._noise - float(row @ row), _JITTER))
-        cross = (self._kernel(point[None], self._candidates)[0] - row @ self._cross) / pivot
+        cross = (self._kernel(point[None], self._candidates)[0] - _times(row, self._cross)) / pivot
         inverse = np.zeros((count + 1, count + 1))
         inverse[:count, :count] = self._inverse
-        inverse[count, :count] = -(row @ self._inverse) / pivot
+        inverse[count, :count] = -_times(row, self._inverse) / pivot
         inverse[count, count] = 1.0 / pivot
         self._inverse = inverse
         self._points = np.vstack([self._points, point])
@@ -81,9 +81,9 @@ class Surrogate:
 
     def predict(self, values: Array) -> tuple[Array, Array]:
         """Mean and standard deviation at the candidates, given the values at the observed points in their order."""
-        whitened = self._inverse @ values
+        whitened = _times(values, self._inverse.T)
         scale = whitened @ whitened / len(values)
-        return whitened @ self._cross, np.sqrt(np.maximum(self._variance, _JITTER) * scale)
+        return _times(whitened, self._cross), np.sqrt(np.maximum(self._variance, _JITTER) * scale)
 
     def likeness(self, candidate: int) -> Array:
         """The prior correlation of one candidate with each."""
@@ -119,3 +119,9 @@ class Surrogate:
             -weights / 4 * ((sensitivity * kernel).ravel() @ gaps.reshape(count * count, -1)), np.trace(sensitivity) * noise / 2
         )
         return float(loss), slope + pull / _SPREAD
+
+
+def _times(vector: Array, matrix: Array) -> Array:
+    """``vector @ matrix`` on one thread: these products are many and small, and threads cost more than they save on a busy machine."""
+    product: Array = np.einsum("i,ij->j", vector, matrix)
+    return product

@@ -21,10 +21,10 @@ WISHES = 16  # at a time: enough for as many evaluators
 POOL = 2000  # candidates the models are asked about, at first
 FIRST_DRAWS, DRAWS = 256, 16  # in a space that cannot be listed: of these, at the first fit and at each further one
 CLIMBS, TOP = 2, 4  # then, so many times, the surroundings of the best few candidates join them
-MEMORY = 400  # observations a model rests on
-LEARN_FROM = 200  # observations its hyper-parameters are fitted to
+MEMORY = 300  # observations a model rests on
+LEARN_FROM = 120  # observations its hyper-parameters are fitted to
 STEPS = 8  # of that fit
-GROWTH = 1.05  # fit again when there are this many times the observations of the last fit
+GROWTH = 1.08  # fit again when there are this many times the observations of the last fit
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:

@@ -54,7 +54,10 @@ class Gemm(Workload):
     def bound(self, problem: Problem, config: Config) -> float:
         """Rounding of a sum of k products split into parts; see ``reference.bound``."""
         point = Point.of(config)
-        return reference.bound(problem, point.SPLIT_K + point.KG)
+        launches = (
+            problem.sizes["k"] // point.KB + 1 if point.FORM == "cpu" and point.KB else 0
+        )  # each rounds its product and its sum with C
+        return reference.bound(problem, point.SPLIT_K + point.KG + 2 * launches)
 
     def flops(self, problem: Problem) -> float:
         """2 m n k, the BLAS's convention: scaling by alpha and beta is not counted."""

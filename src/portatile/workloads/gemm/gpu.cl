@@ -7,6 +7,7 @@
 //   vectors   stored with k slow, 16 bytes at a time
 //   elements  stored with k slow, an element at a time, for storage that is not aligned
 //   columns   stored with k fast, an element at a time, transposed on the way
+//   turned    stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
 // A_EDGE, B_EDGE: the tile or KB does not divide the operand, copies past its end bring zeros.
 // Group (x, y) owns tile x in the order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of
 // `c`. The KG parts of a group share the k of each stage and add their sums in the end, in order. A warp has LANES
@@ -33,12 +34,15 @@
 {% set width = vector if source in ("panel", "vectors") else 1 %}
 {% if source == "columns" %}
     const int {{ x }}_k = item % {{ KB }}, {{ x }}_i = item / {{ KB }};
+{% elif source == "turned" %}
+    const int {{ x }}_k = item % {{ KB // vector }} * {{ vector }}, {{ x }}_i = item / {{ KB // vector }};
+    {{ real }}{{ vector }} {{ x }}_held[{{ (KB * wide // vector + items - 1) // items }}];
 {% else %}
     const int {{ x }}_k = item / {{ wide // width }}, {{ x }}_i = item % {{ wide // width }} * {{ width }};
 {% endif %}
 {% endmacro %}
 {# the copies of one tile: `x` names the operand, `wide` is its tile, `edge` whether to guard, `first`, `end` its range across k #}
-{% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
+{% macro copies(x, source, wide, pitch, edge, ld, first, end) %}
 {% set width = vector if source in ("panel", "vectors") else 1 %}
 {% set slots = KB * wide // width %}
 {% set per = KB if source == "columns" else wide // width %}
@@ -68,9 +72,44 @@
 {% endif %}
             }
 {% endmacro %}
+{# the same by way of registers: `loads` starts it, `settle` ends it; k and the row stride are multiples of the vector here #}
+{% macro loads(x, wide, edge, ld, first, end) %}
+{% set per = KB // vector %}
+{% set slots = wide * per %}
+#pragma unroll
+            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+                const int slot = item + s * {{ items }}, kk = slot % {{ per }} * {{ vector }}, i = slot / {{ per }};
+                const int there = {{ "slot < %d" % slots if slots % items else "1" }}{{ " && %s + i < %s && k_next + kk < k1" % (first, end) if edge }};
+                {{ x }}_held[s] = ({{ real }}{{ vector }})(0);
+                if (there)
+                    {{ x }}_held[s] = *(__global const {{ real }}{{ vector }}*)({{ x }}_at + (long)(i - {{ x }}_i) * {{ ld }} + (kk - {{ x }}_k));
+            }
+{% endmacro %}
+{% macro settle(x, source, wide, pitch) %}
+{% if source == "turned" %}
+{% set per = KB // vector %}
+{% set slots = wide * per %}
+#pragma unroll
+            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+                const int slot = item + s * {{ items }}, kk = slot % {{ per }} * {{ vector }}, i = slot / {{ per }};
+{% if slots % items %}
+                if (slot < {{ slots }})
+{% endif %}
+                {
+{% for e in range(vector) %}
+                    {{ x }}_to[(kk + {{ e }}) * {{ pitch }} + i] = {{ x }}_held[s].s{{ e }};
+{% endfor %}
+                }
+            }
+{% endif %}
+{% endmacro %}
+{% macro settle_both() %}{{ settle("a", A_FROM, bm, lda_tile) }}{{ settle("b", B_FROM, bn, ldb_tile) }}{% endmacro %}
+{% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
+{{ loads(x, wide, edge, ld, first, end) if source == "turned" else copies(x, source, wide, pitch, edge, ld, first, end) }}
+{%- endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
-{% macro stride(source, wide, ld) %}{{ wide * KB if source == "panel" else KB if source == "columns" else "(long)%s * %d" % (ld, KB) }}{% endmacro %}
+{% macro stride(source, wide, ld) %}{{ wide * KB if source == "panel" else KB if source in ("columns", "turned") else "(long)%s * %d" % (ld, KB) }}{% endmacro %}
 {% macro advance() %}
             a_at += {{ stride(A_FROM, bm, "lda") }};
             b_at += {{ stride(B_FROM, bn, "ldb") }};
@@ -158,7 +197,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {% for x, source, wide, first, ld in (("a", A_FROM, bm, "row0", "lda"), ("b", B_FROM, bn, "col0", "ldb")) %}
     __global const {{ real }}* {{ x }}_at = {{ x }}_base +
 {%- if source == "panel" %} (long){{ first }} * ((k + {{ KB - 1 }}) / {{ KB }} * {{ KB }}) + (long)k0 * {{ wide }} + item * {{ vector }};
-{% elif source == "columns" %} {{ x }}_offset + (long)({{ first }} + {{ x }}_i) * {{ ld }} + k0 + {{ x }}_k;
+{% elif source in ("columns", "turned") %} {{ x }}_offset + (long)({{ first }} + {{ x }}_i) * {{ ld }} + k0 + {{ x }}_k;
 {% else %} {{ x }}_offset + (long)(k0 + {{ x }}_k) * {{ ld }} + {{ first }} + {{ x }}_i;
 {% endif %}
 {% endfor %}
@@ -178,7 +217,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
         if (early < count) {
             __local {{ real }}* a_to = tiles + write;
             __local {{ real }}* b_to = tiles + write + {{ KB * lda_tile }};
-{{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        }
+{{ fetch_a() }}{{ fetch_b() }}{{ settle_both() }}{{ advance() }}        }
         COPY_ASYNC_COMMIT();
     }
 {% if DOUBLE %}
@@ -193,7 +232,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
         __local {{ real }}* b_to = tiles + write + {{ KB * lda_tile }};
 {% if STAGES == 1 %}
         barrier(CLK_LOCAL_MEM_FENCE);
-{{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        COPY_ASYNC_COMMIT();
+{{ fetch_a() }}{{ fetch_b() }}{{ settle_both() }}{{ advance() }}        COPY_ASYNC_COMMIT();
         COPY_ASYNC_WAIT(0);
         barrier(CLK_LOCAL_MEM_FENCE);
 {% elif not DOUBLE %}
@@ -207,6 +246,10 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
         for (int step = 0; step < {{ steps }}; ++step) {
 {% if DOUBLE %}
             if (step == {{ steps - 1 }}) {
+{% if "turned" in (A_FROM, B_FROM) %}
+                if (tile + {{ STAGES - 1 }} < count) {
+{{ settle_both() }}                }
+{% endif %}
                 // every work-item has its operands of this stage: it may be written, and the next one is complete
                 COPY_ASYNC_WAIT({{ STAGES - 2 }});
                 barrier(CLK_LOCAL_MEM_FENCE);
@@ -239,6 +282,10 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {% endif %}
         }
 {% if not DOUBLE and STAGES > 1 %}
+{% if "turned" in (A_FROM, B_FROM) %}
+        if (tile + {{ STAGES - 1 }} < count) {
+{{ settle_both() }}        }
+{% endif %}
         read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
 {% endif %}
     }

@@ -74,6 +74,12 @@ def takes_vectors(problem: Problem, name: str) -> bool:
     return not k_fast(problem, name) and across % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
 
 
+def takes_vectors_along_k(problem: Problem, name: str) -> bool:
+    """Whether A or B has k fast and can be read 16 bytes at a time along it."""
+    width = 16 // problem.itemsize
+    return k_fast(problem, name) and problem.sizes["k"] % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
+
+
 def real(problem: Problem) -> str:
     """The element type as the kernels spell it."""
     return {"float32": "float", "float64": "double"}[problem.dtype]
@@ -248,7 +254,7 @@ class _Steps:
             if packed:
                 source = "panel"
             elif k_fast(self.problem, name):
-                source = "columns"
+                source = "turned" if self.point.TURN and takes_vectors_along_k(self.problem, name) else "columns"
             else:
                 source = "vectors" if takes_vectors(self.problem, name) else "elements"
             facts[f"{name.upper()}_FROM"] = source

@@ -20,7 +20,8 @@ class Point:
     a warp along columns. DOUBLE: operands of the next step of k are loaded to registers during the current one: 0 neither, 1 B's to
     a second set and A's in place as they are used up, 2 both to a second set.
     KG: parts of a work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of
-    its own. SPLIT_K: groups that share the k of one tile. RASTER: rows of tiles that neighbouring groups cover together, 0
+    its own. TURN: an operand that is not packed and has k fast is transposed on its way to local memory by vectors, not by
+    elements. SPLIT_K: groups that share the k of one tile. RASTER: rows of tiles that neighbouring groups cover together, 0
     for all. MMA: matrix instructions.
     """
 
@@ -45,6 +46,7 @@ class Point:
     KG: int = 1
     PACK_A: bool = False
     PACK_B: bool = False
+    TURN: bool = False
     SPLIT_K: int = 1
     RASTER: int = 1
     MMA: bool = False

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workloads.gemm.plan import ceil_div, takes_vectors
+from portatile.workloads.gemm.plan import ceil_div, takes_vectors, takes_vectors_along_k
 
 
 def build(problem: Problem, device: DeviceInfo) -> ParameterSpace:
     """The space for a problem on a device.
 
     Facts beside those of problem and device: ``tiles``, how many tiles of 128 x 128 there are; ``plain_a``, ``plain_b``, whether gpu.cl
-    copies the operand in vectors as it lies, so that packing cannot help; ``matrix_units`` for float64; ``local_limit``, see there.
+    copies the operand in vectors as it lies, so that packing cannot help; ``turnable_a``, ``turnable_b``, whether TURN
+    applies to it; ``matrix_units`` for float64; ``local_limit``, see there.
     """
     tiles = ceil_div(problem.sizes["m"], 128) * ceil_div(problem.sizes["n"], 128)
     facts: dict[str, Value] = {
@@ -20,6 +21,8 @@ def build(problem: Problem, device: DeviceInfo) -> ParameterSpace:
         "tiles": tiles,
         "plain_a": takes_vectors(problem, "a"),
         "plain_b": takes_vectors(problem, "b"),
+        "turnable_a": takes_vectors_along_k(problem, "a"),
+        "turnable_b": takes_vectors_along_k(problem, "b"),
         "matrix_units": matrix_units(device),
         "local_limit": local_limit(device),
         "image_width": device.image_2d_max[0],
@@ -67,6 +70,7 @@ _PARAMETERS: dict[str, tuple[Value, ...]] = {
     "DOUBLE": (0, 1, 2),
     "PACK_A": (False, True),
     "PACK_B": (False, True),
+    "TURN": (False, True),
     "SPLIT_K": (1, 2, 4, 8, 16, 64),
     "RASTER": (0, 1, 8, 32, 43),
     "MAD": ("fma", "mad", "a*b+c"),
@@ -91,17 +95,17 @@ _GENERIC = (
     "DOUBLE == 0",
     "not PACK_A",
     "not PACK_B",
+    "not TURN",
     "RASTER == 1",
     "not TXC or (images and k <= image_width and m * itemsize // 16 < image_height and n * itemsize // 16 < image_height)",
     "not TXC or SM or (VL * itemsize == 16 and TR * itemsize % 16 == 0)",
     "not TXC or TBR * TR * TRR * itemsize % 16 == TBC * TC * TCR * itemsize % 16 == 0",
     "not TXC or SPLIT_K == 1",
-    "not TXC or MAD == 'a*b+c'",
     "not TXC or SCALARS",
     "device_kind != 'cpu' or SCALARS",
     "device_kind != 'cpu' or UNROLL == KB",
     "device_kind != 'cpu' or PAD == 0",
-    "device_kind != 'cpu' or MAD == 'a*b+c'",
+    "MAD == 'a*b+c' or (device_kind != 'cpu' and SCALARS and UNROLL == KB and PAD == 0 and SPLIT_K == 1)",
 )
 
 _CPU = (
@@ -122,9 +126,11 @@ _CPU = (
     "STAGES == 1",
     "DOUBLE == 0",
     "PACK_B or (trans_b == 'N' and n >= TC)",
+    "not TURN",
     "SPLIT_K == 1 or KB == 0",
     "RASTER == 0 if KB == 0 else RASTER in (0, 32, 43)",
     "MAD != 'mad'",
+    "MAD == 'a*b+c' or VL * itemsize <= 32",  # compilers have died of fma() of 512 bits
     "device_kind == 'cpu' or VL <= 4",
     "device_kind == 'cpu' or TR * TC <= 64",
     "device_kind == 'cpu' or UNROLL == 4",
@@ -152,6 +158,7 @@ _GPU = (
     "DOUBLE == 0 or (STAGES > 1 and KB // KG // (8 if MMA else 1) % 2 == 0)",
     "not PACK_A or not plain_a",
     "not PACK_B or not plain_b",
+    "not TURN or (turnable_a and not PACK_A) or (turnable_b and not PACK_B)",
     "RASTER == 1 or (RASTER == 8 and tiles >= 64)",
     "MAD == 'a*b+c'",
     "not MMA or (TC == 4 and LANES == 4)",

@@ -1,0 +1,191 @@
+"""Convolutions along the first axis, and along all three: the separable filters of signal and wave-function grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from portatile import workloads
+from portatile.device.buffer import Buffer
+from portatile.errors import ArgumentError
+from portatile.routines import arrays, runtime
+from portatile.routines.arrays import Array
+
+Boundary = Literal["periodic", "zero", "grow", "shrink"]
+Bank = Literal["analysis", "synthesis"]
+
+_AXES = 3
+
+
+def convolve1d(
+    psi: Array, taps: ArrayLike, *, lower: int, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None
+) -> Array:
+    """The sums over l of ``taps[l - lower] * psi[i + l]`` along the first axis (a correlation, as BigDFT's filters are).
+
+    ``psi`` is float32 or float64 of any number of dimensions, ``taps`` one-dimensional, at most 64 numbers that stand for
+    l = lower, lower + 1, ... ``boundary``: ``periodic`` takes i + l modulo the length, ``zero`` takes zeros outside; with
+    ``grow`` the result has every element that is not zero, taps - 1 more than ``psi``, with ``shrink`` only those whose
+    sums lie inside, taps - 1 fewer.
+
+    The result has the axes of ``psi``, but its memory is the transposed one that the kernels write: a view whose first
+    axis is contiguous. With ``transposed`` it is that memory as it is, C-contiguous with the filtered axis last. NumPy
+    arrays and Buffers may have any number of dimensions, arrays of other libraries two; what is not C-contiguous is copied
+    if it is a NumPy array and refused otherwise. Raises ArgumentError for what does not fit.
+
+    >>> import numpy as np
+    >>> from portatile.routines.convolve import convolve1d
+    >>> convolve1d(np.array([[1.0], [2.0], [4.0]]), [-1.0, 1.0], lower=0)[:, 0]
+    array([ 1.,  2., -3.])
+    """
+    return _filter(psi, _one_filter(taps), lower, boundary, "single", transposed, device)
+
+
+def filter_bank1d(
+    psi: Array,
+    filters: ArrayLike,
+    *,
+    lower: int,
+    bank: Bank,
+    boundary: Boundary = "periodic",
+    transposed: bool = False,
+    device: str | None = None,
+) -> Array:
+    """Two filters in turn along the first axis: the even outputs 2q of ``filters[0]``, the odd ones of ``filters[1]``.
+
+    Both begin at 2q + ``lower``. ``analysis`` gives the even outputs in the first half of the result and the odd ones in the
+    second; ``synthesis`` takes such halves in turn as its input, and its outputs stay in order. ``grow`` and ``shrink``
+    change the length by taps - 2. The rest is as for ``convolve1d``.
+
+    >>> import numpy as np
+    >>> from portatile.routines.convolve import filter_bank1d
+    >>> haar = np.array([[0.5, 0.5], [0.5, -0.5]])
+    >>> filter_bank1d(np.array([[1.0], [3.0], [4.0], [8.0]]), haar, lower=0, bank="analysis")[:, 0]
+    array([ 2.,  6., -1., -2.])
+    """
+    if bank not in ("analysis", "synthesis"):
+        raise ArgumentError(f"bank={bank!r} is not one of analysis, synthesis")
+    pair = np.asarray(filters)
+    if pair.ndim != 2 or pair.shape[0] != 2:
+        raise ArgumentError(f"filters has shape {pair.shape}; a filter bank has two rows of taps")
+    return _filter(psi, pair, lower, boundary, bank, transposed, device)
+
+
+def convolve3d_separable(
+    array: Array, taps: ArrayLike, *, lower: int, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+) -> Array:
+    """``convolve1d`` along each of three axes in turn: the product of the three filters. C-contiguous, in the order of ``array``.
+
+    Each pass filters the first axis and makes it the last, so that three restore the order; between them nothing leaves
+    the device. One ``boundary`` for all axes or one for each. NumPy arrays and Buffers.
+
+    >>> import numpy as np
+    >>> from portatile.routines.convolve import convolve3d_separable
+    >>> convolve3d_separable(np.ones((4, 3, 2)), [0.5, 0.5], lower=0).shape
+    (4, 3, 2)
+    """
+    return passes3d(array, _one_filter(taps), lower, "single", boundary, device)
+
+
+def passes3d(
+    array: Array, filters: NDArray[Any], lower: int, bank: str, boundary: Boundary | Sequence[Boundary], device: str | None
+) -> Array:
+    """One transposing pass for each of three axes with the rows of ``filters``, one row or the two of a ``bank``."""
+    boundaries = (boundary,) * _AXES if isinstance(boundary, str) else tuple(boundary)
+    if not isinstance(array, (np.ndarray, Buffer)) or array.ndim != _AXES:
+        raise ArgumentError(f"a NumPy array or Buffer of {_AXES} dimensions is needed, not {_described(array)}")
+    if len(boundaries) != _AXES:
+        raise ArgumentError(f"{len(boundaries)} boundaries for {_AXES} axes; give one for all or one for each")
+    current: Any = array
+    chip = runtime.chip(device) if isinstance(array, np.ndarray) else array.device
+    moved = isinstance(array, np.ndarray) and not chip.info.unified_memory and array.size > 0
+    if moved:
+        _check_type(current)
+        current = Buffer.from_numpy(current, chip)
+    for kind in boundaries:
+        current = _filter(current, filters, lower, kind, bank, True, device)
+    return cast(Array, current.numpy() if moved and isinstance(current, Buffer) else current)
+
+
+def _filter(psi: Any, filters: NDArray[Any], lower: int, boundary: str, bank: str, transposed: bool, device: str | None) -> Any:
+    """The convolution with the rows of ``filters`` along the first axis of ``psi``."""
+    description = workloads.get("convolution")
+    if boundary not in description.options["boundary"]:
+        raise ArgumentError(f"boundary={boundary!r} is not one of {', '.join(map(str, description.options['boundary']))}")
+    count = filters.shape[1]
+    if count not in description.options["taps"]:
+        raise ArgumentError(f"{count} taps; a filter has 1 to {max(map(int, description.options['taps']))}")
+    if isinstance(lower, bool) or lower not in description.options["lower"]:
+        bounds = sorted(map(int, description.options["lower"]))
+        raise ArgumentError(f"lower={lower!r} is no whole number from {bounds[0]} to {bounds[-1]}")
+    lines, rest = _lines(psi)
+    stored = arrays.matrix(lines, "psi")
+    if stored.transposed:
+        raise ArgumentError("psi is column-major; pass a row-major copy")
+    ends = max(count - filters.shape[0], 0)
+    n = stored.rows - (ends if boundary == "shrink" else 0)
+    if n < 0 or (n == 0 and boundary == "grow"):
+        raise ArgumentError(f"psi has {stored.rows} points along its first axis, too few for {count} taps with boundary={boundary!r}")
+    length = n + (ends if boundary == "grow" else 0)
+    result = arrays.new(lines, (stored.columns, length))
+    weights: Any = np.ascontiguousarray(filters, stored.array.dtype)
+    if stored.on_device:
+        weights = Buffer.from_numpy(weights, stored.array.device)
+    matrices = (stored, arrays.matrix(weights, "taps"), arrays.matrix(result, "out"))
+    runtime.run(device, "convolution", (n, stored.columns), (boundary, bank, count, int(lower)), matrices, {}, (True, True, False), result)
+    return _shaped(result, rest, length, transposed)
+
+
+def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
+    """``psi`` as a row-major matrix, a column for each line along the first axis, and the shape of its other axes."""
+    if not isinstance(psi, (np.ndarray, Buffer)):
+        if getattr(psi, "ndim", 0) != 2:
+            raise ArgumentError(f"psi is {_described(psi)}; pass a NumPy array or Buffer, or a CUDA array of two dimensions")
+        return psi, tuple(psi.shape[1:])
+    _check_type(psi)
+    if psi.ndim == 0:
+        raise ArgumentError("psi has no axis to convolve along")
+    rest = psi.shape[1:]
+    if isinstance(psi, np.ndarray):
+        if psi.ndim == 2 and psi.strides[1] == psi.itemsize and psi.strides[0] >= psi.nbytes // max(len(psi), 1) and psi.flags.aligned:
+            return psi, rest  # padded rows are read in place
+        return np.ascontiguousarray(psi).reshape(psi.shape[0], prod(rest)), rest
+    if psi.ndim == 2:
+        return psi, rest
+    flat = Buffer(psi.memory, (psi.shape[0], prod(rest)), psi.dtype, None, psi.offset)
+    if psi.size and psi.strides != Buffer(psi.memory, psi.shape, psi.dtype, None, psi.offset).strides:
+        raise ArgumentError("psi is a Buffer that is not C-contiguous; one of two dimensions may be padded, others may not")
+    return flat, rest
+
+
+def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -> Any:
+    """The written matrix with the axes that were asked for."""
+    if len(rest) == 1:
+        return result if transposed else result.T
+    if isinstance(result, np.ndarray):
+        shaped = result.reshape(*rest, length)
+        return shaped if transposed else np.moveaxis(shaped, -1, 0)
+    size = result.dtype.itemsize
+    whole = Buffer(result.memory, (*rest, length), result.dtype, None, result.offset)
+    return whole if transposed else Buffer(result.memory, (length, *rest), result.dtype, (size, *whole.strides[:-1]), result.offset)
+
+
+def _one_filter(taps: ArrayLike) -> NDArray[Any]:
+    """Taps as a filter's one row; raises ArgumentError where they are not a row of real numbers."""
+    row = np.asarray(taps)
+    if row.ndim != 1 or row.dtype.kind not in "fiu":
+        raise ArgumentError(f"taps is {_described(row)}; it must be a one-dimensional sequence of real numbers")
+    return row[None, :]
+
+
+def _check_type(array: Any) -> None:
+    if array.dtype not in (np.dtype(name) for name in arrays.DTYPES):
+        raise ArgumentError(f"psi has dtype {array.dtype.str}; supported are {', '.join(arrays.DTYPES)} in native byte order")
+
+
+def _described(array: Any) -> str:
+    shape = getattr(array, "shape", None)
+    return f"a {type(array).__name__}" + (f" of shape {tuple(shape)} and dtype {array.dtype}" if shape is not None else "")

@@ -1,0 +1,217 @@
+"""A one-dimensional convolution that transposes, the building block of separable filters in any number of dimensions.
+
+BigDFT's magic filter is the model: BigDFT applies it along one axis and transposes, so that three passes filter a
+three-dimensional array and restore its order, each reading and writing contiguous memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+from portatile.workloads.convolution import reference
+
+MAX_TAPS = 64
+_BATCH = 16  # loads that a work-item has in flight
+_BASE: Mapping[str, Value] = {"PADDING": 0, "LANES": 1, "UNROLL": 16, "OVERLAY": False, "ORDER": "i"}
+
+# BigDFT's own form: 16 x 16 work-items, local memory of 16 x 33, two loads and one write an item.
+BIGDFT: Config = {"FORM": "direct", "TI": 16, "TJ": 16, "WGS": 256, "WINDOW": 1, "VECTOR": 1, **_BASE, "PADDING": 2}
+
+
+class Convolution(Workload):
+    """out (ndat x length) from psi (rows x ndat), both row-major: out[j, i] = sum over t of filter[0, t] psi[i + lower + t, j].
+
+    ``boundary``: ``periodic`` wraps around (rows = length = n, any n); ``zero`` is zero outside, of the same length;
+    ``grow`` gives every output that is not zero (rows = n, length = n + taps - 1), ``shrink`` only those whose whole sum
+    lies inside (rows = n + taps - 1, length = n); these two start at their first output whatever ``lower`` is.
+    ``bank`` ``single`` is one filter; ``analysis`` and ``synthesis`` are filter banks of two: outputs 2q and 2q + 1 take
+    filter 0 and 1, both from position 2q + lower on. ``analysis`` stores the even outputs before the odd ones,
+    ``synthesis`` reads psi so; there the longer side of ``grow`` and ``shrink`` is n + taps - 2.
+
+    Parameters: FORM ``staged`` (tile in local memory, windows that slide over it, a second tile transposed), ``direct``
+    (tile transposed as it is loaded, one output after another) or ``block`` (one work-item for each tile, vectors
+    transposed in registers: for CPUs). TI, TJ: outputs along i and j of a work-group. WGS: its work-items. WINDOW:
+    neighbouring outputs that an item sums at a time. VECTOR: elements of a load and a store. PADDING: elements after
+    each row of a transposed tile. LANES: 2 sums the products of even and odd taps apart, in one vector. UNROLL: taps
+    written out. OVERLAY: the second tile lies over the first. ORDER: the direction in which work-groups follow.
+    """
+
+    name = "convolution"
+    sizes: Mapping[str, str] = {"n": "points along the filtered axis", "ndat": "lines that are filtered"}
+    options: Mapping[str, tuple[Value, ...]] = {
+        "boundary": ("periodic", "zero", "grow", "shrink"),
+        "bank": ("single", "analysis", "synthesis"),
+        "taps": (16, *(taps for taps in range(1, MAX_TAPS + 1) if taps != 16)),
+        "lower": (-8, *(lower for lower in range(1 - MAX_TAPS, MAX_TAPS) if lower != -8)),
+    }
+    operands = (Operand("psi"), Operand("filter"), Operand("out", "out"))
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """psi is rows x ndat, filter one row or two of taps, out ndat x length."""
+        ndat = problem.sizes["ndat"]
+        filters = (reference.phases(problem), reference.taps(problem))
+        return {"psi": (reference.rows(problem), ndat), "filter": filters, "out": (ndat, reference.length(problem))}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """All parameters; one that a form does not use is fixed for it."""
+        phases, ends = reference.phases(problem), reference.taps(problem) - reference.phases(problem)
+        facts: dict[str, Value] = {"phases": phases, "ends": ends, "widest": 64 if device.kind == "cpu" else 16}
+        facts["room"] = device.local_memory if device.kind == "cpu" else min(device.local_memory, 49152)
+        return ParameterSpace(
+            {
+                "FORM": ("staged", "direct", "block"),
+                "TI": (8, 16, 32, 64, 128, 256),
+                "TJ": (8, 16, 32, 64, 128, 256),
+                "WGS": (1, 32, 64, 128, 256, 512),
+                "WINDOW": (1, 2, 4, 8, 16),
+                "VECTOR": (1, 2, 4, 8, 16),
+                "PADDING": (0, 1, 2, 4),
+                "LANES": (1, 2),
+                "UNROLL": (4, 8, 16, 32),
+                "OVERLAY": (False, True),
+                "ORDER": ("i", "j"),
+            },
+            (
+                "(WGS == 1) == (FORM == 'block') and WGS <= max_work_group_size",
+                "(WINDOW == 1) == (FORM == 'direct') and TI % WINDOW == 0",
+                "FORM == 'direct' or WINDOW % phases == 0",
+                "VECTOR * itemsize <= (widest if FORM == 'block' else 16)",
+                "FORM != 'block' or (VECTOR > 1 and WINDOW % VECTOR == 0)",
+                "FORM != 'staged' or (WINDOW % VECTOR == 0 and PADDING % VECTOR == 0)",
+                "FORM != 'block' or PADDING == 0",
+                "FORM != 'block' or LANES == 1",
+                "UNROLL <= ends + phases or UNROLL == 4",
+                "FORM == 'block' or WGS * WINDOW <= TI * TJ <= 16 * WGS * WINDOW",
+                "not OVERLAY or (FORM == 'staged' and WGS * WINDOW == TI * TJ)",
+                "FORM != 'direct' or itemsize * TJ * (TI + ends + PADDING) <= room",
+                "FORM != 'block' or itemsize * TJ * (TI + ends) <= room",
+                "FORM != 'staged' or OVERLAY or itemsize * TJ * (2 * TI + ends + PADDING) <= room",
+                "not OVERLAY or itemsize * TJ * max(TI + ends, TI + PADDING) <= room",
+            ),
+            {**problem.facts(), **device.facts(), **facts},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """The first of these forms that the device and the number of taps allow."""
+        double = problem.dtype == "float64"
+        unroll = max(u for u in (4, 8, 16) if u <= max(reference.taps(problem), 4))
+        base = {**_BASE, "UNROLL": unroll}
+        block = {"FORM": "block", "WGS": 1, "WINDOW": 8, "VECTOR": 4 if double else 8, **base}
+        blocks = ({**block, "TI": ti, "TJ": tj} for ti, tj in ((64, 64), (16, 16), (8, 8)))
+        wide = {"FORM": "staged", "TI": 64, "TJ": 64, "WGS": 256, "WINDOW": 16, "VECTOR": 4, **base, "PADDING": 4, "OVERLAY": True}
+        narrow = {"FORM": "staged", "TI": 32, "TJ": 32, "WGS": 128, "WINDOW": 8, "VECTOR": 1, **base, "PADDING": 1, "OVERLAY": True}
+        small = {"FORM": "staged", "TI": 16, "TJ": 16, "WGS": 32, "WINDOW": 8, "VECTOR": 1, **base, "PADDING": 1}
+        staged = (narrow, small) if double else (wide, narrow, small)
+        space = self.space(problem, device)
+        found = chain(blocks, staged) if device.kind == "cpu" else chain(staged, ({**block, "VECTOR": 2, "TI": 8, "TJ": 8},))
+        return next(config for config in found if space.violated(config) is None)
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch; none for an empty output."""
+        shapes, layout = self.shapes(problem), problem.layout
+        rows, (ndat, length) = reference.rows(problem), shapes["out"]
+        if ndat == 0 or length == 0:
+            return Plan(())
+        index = self._index(problem)
+        ti, tj, items, vector = (int(config[name]) for name in ("TI", "TJ", "WGS", "VECTOR"))
+        first, taps, phases = reference.first(problem), reference.taps(problem), reference.phases(problem)
+        double, bank = problem.dtype == "float64", problem.options["bank"]
+        real = "double" if double else "float"
+        loads = -(-(ti + taps - phases) * tj // vector // items)
+        defines: dict[str, Value] = {
+            "REAL": real,
+            **({"DOUBLE": True} if double else {}),
+            "INDEX": index,
+            "VEC": f"{real}{vector}" if vector > 1 else real,
+            **{name: config[name] for name in ("TI", "TJ", "WGS", "WINDOW", "VECTOR", "PADDING")},
+            "TAPS": taps,
+            "PHASES": phases,
+            "BATCH": -(-loads // -(-loads // _BATCH)),
+            "PERIODIC": problem.options["boundary"] == "periodic",
+            "WRAPS_ONCE": rows >= ti + taps + abs(first),
+            "INTERLEAVE": bank == "synthesis",
+            "SEPARATE": bank == "analysis",
+            "ALIGNED_PSI": layout["psi"].vector_width(problem.itemsize) >= vector,
+            "ALIGNED_OUT": layout["out"].vector_width(problem.itemsize) >= vector,
+        }
+        values = {"form": config["FORM"], "window": int(config["WINDOW"]), "lanes": int(config["LANES"]), "unroll": int(config["UNROLL"])}
+        values |= {"overlay": config["OVERLAY"], "order": config["ORDER"], "vector": vector, "stages": vector.bit_length() - 1}
+        source = load(__file__, "convolution.cl", defines, real=real, taps=taps, phases=phases, separate=bank == "analysis", **values)
+        groups = -(-length // ti) * -(-ndat // tj)
+        scalars = {"rows": rows, "columns": ndat, "length": length, "first": first}
+        arguments = (
+            *(Arg(name, "scalar", dtype="int32", value=value) for name, value in scalars.items()),
+            *_operand("psi", layout["psi"], index, "in"),
+            *_operand("filter", layout["filter"], index, "in"),
+            *_operand("out", layout["out"], index, "out"),
+        )
+        return Plan((Launch(source, "convolution", (groups * items, 1, 1), (items, 1, 1), arguments),))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """psi and filter uniform in [-0.5, 0.5)."""
+        shapes, layout = self.shapes(problem), problem.layout
+        memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("psi", "filter")}
+        return Inputs({**memory, "out": operands.storage(layout["out"], shapes["out"], problem.dtype)})
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """The sums, and the sums of |filter| |psi| as the scale; with ``sample`` for some rows and columns of the output."""
+        return {"out": reference.solution(problem, self.shapes(problem), inputs, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """gamma_taps, whatever the order of the sum; twice for float64, whose reference errs as well.
+
+        An output is an inner product of ``taps`` terms: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
+        equation 3.5.
+        """
+        return operands.gamma(reference.taps(problem), problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+
+    def flops(self, problem: Problem) -> float:
+        """2 taps for each of n x ndat points: 32 for the 16 taps of the magic filter, as BigDFT counts."""
+        return 2.0 * reference.taps(problem) * problem.sizes["n"] * problem.sizes["ndat"]
+
+    def traffic(self, problem: Problem) -> float:
+        """psi read once, out written once: 16 bytes a point in double precision; the filter is nothing beside them."""
+        return float(problem.itemsize * problem.sizes["ndat"] * (reference.rows(problem) + reference.length(problem)))
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """One point; shorter than the filter; neither size a multiple of a tile; rows that nothing aligns, and wide aligned ones."""
+        found = []
+        for n, ndat, pad, offset in ((1, 1, 0, 0), (5, 3, 0, 0), (37, 19, 3, 5), (150, 71, 0, 0), (132, 68, 4, 0)):
+            sizes = {"n": n, "ndat": ndat}
+            bare = self.problem(sizes, problem.dtype, problem.options)
+            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
+            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
+        return found
+
+    def _index(self, problem: Problem) -> str:
+        """The narrowest integer type that holds every place in the operands; raises ArgumentError for what the kernel cannot address."""
+        shapes = self.shapes(problem)
+        for name, layout in problem.layout.items():
+            if layout.strides[1] != 1 and shapes[name][1] > 1:
+                raise ArgumentError(
+                    f"convolution takes row-major operands, and the elements of a row of {name!r} lie {layout.strides[1]} apart"
+                )
+        for name, shape in shapes.items():
+            if max(shape) >= 2**31 - 2**16:
+                raise ArgumentError(f"convolution: {name!r} has the shape {shape}; each dimension must be below 2**31 - 2**16")
+        extents = (problem.layout[name].extent(shape) for name, shape in shapes.items())
+        return "int" if max(extents) < 2**31 - 2**16 else "long"
+
+
+def _operand(name: str, layout: Layout, index: str, role: Role) -> tuple[Arg, Arg, Arg]:
+    """A buffer, its offset and its leading dimension."""
+    kind = "int32" if index == "int" else "int64"
+    offset = Arg(f"{name}_offset", "scalar", dtype=kind, value=layout.offset)
+    return Arg(name, role=role), offset, Arg(f"{name}_ld", "scalar", dtype=kind, value=layout.strides[0])
+
+
+workload = Convolution()

@@ -1,0 +1,202 @@
+"""Direct Coulomb summation: the electrostatic potential of point charges on a regular grid, every atom at every point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Size3, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+from portatile.workloads.coulomb.reference import potential
+
+_MAX_GROUPS = 2**31 - 1  # of a launch, CUDA's limit
+_MAX_POINTS = 2**24  # along an axis: every index is a float32
+_FUNCTIONS = {"rsqrt": "rsqrt", "native": "native_rsqrt", "approx": "RSQRT_APPROX"}
+_SAMPLES = 24  # rows, and columns, at whose crossings large problems are checked
+
+
+class Coulomb(Workload):
+    """E[z, y, x] = the sum over n of q_n / |r - r_n| at r = (x0 + x dx, y0 + y dy, z0 + z dz), nx x ny x nz points.
+
+    ``atoms`` is a matrix with a row (x, y, z, q) for each, ``potential`` one with nz ny rows of nx points. A grid
+    coordinate is the float32 nearest to its exact value. A point on an atom has the potential that IEEE arithmetic gives:
+    an infinity of the sign of its charge, NaN without a charge or where infinities meet.
+
+    Parameters: a work-group is WGX x WGY x SPLIT, SPLIT slices that share the atoms; a work-item computes PX vectors of VL
+    points (CPUs: as wide as a register) in each of PY rows. CHUNK atoms at a time are staged in local memory, 0: read
+    directly. UNROLL: atoms at a time. RSQRT: ``rsqrt``, ``native`` (native_rsqrt) or ``approx`` (the device's instruction,
+    denormals taken as zero); POLY of the PX vectors use a polynomial instead, which leaves the special-function unit free
+    for the others; it is right for distances from 1e-19 to 1e19.
+    """
+
+    name = "coulomb"
+    sizes: Mapping[str, str] = {
+        "atoms": "point charges",
+        "nx": "grid points along x, which are neighbours in memory",
+        "ny": "grid points along y",
+        "nz": "grid points along z, 1 for a slice",
+    }
+    dtypes = ("float32",)
+    operands = (Operand("atoms"), Operand("potential", "out"))
+    scalars: Mapping[str, float] = {"x0": 0.0, "y0": 0.0, "z0": 0.0, "dx": 0.1, "dy": 0.1, "dz": 0.1}
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """Atoms x 4 and (nz ny) x nx."""
+        s = problem.sizes
+        return {"atoms": (s["atoms"], 4), "potential": (s["nz"] * s["ny"], s["nx"])}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """All of the parameters; wide vectors are for CPUs, slices for GPUs."""
+        return ParameterSpace(
+            {
+                "WGX": (1, 4, 8, 16, 32, 64),
+                "WGY": (1, 2, 4, 8, 16),
+                "SPLIT": (1, 2, 4, 8),
+                "PX": (1, 2, 4, 8, 16),
+                "PY": (1, 2, 4),
+                "VL": (1, 4, 8, 16),
+                "CHUNK": (0, 64, 128, 256, 512, 1024),
+                "UNROLL": (1, 2, 4, 8),
+                "RSQRT": tuple(_FUNCTIONS),
+                "POLY": (0, 1, 2, 3, 4, 5, 8),
+            },
+            (
+                "VL == 1 or device_kind != 'gpu'",
+                "VL == 1 or SPLIT == 1",
+                "PX * PY <= 16",
+                "POLY <= PX",
+                "POLY < PX or RSQRT == 'rsqrt'",  # which is not used then
+                "PX * PY * UNROLL <= 64",
+                "WGX * WGY * SPLIT <= min(max_work_group_size, 1024)",
+                "device_kind != 'gpu' or WGX * WGY * SPLIT >= 32",
+                "16 * CHUNK + 4 * (SPLIT - 1) * PX * PY * WGX * WGY <= min(local_memory, 49152)",
+            ),
+            {**problem.facts(), **device.facts()},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """On a CPU register tiles of one work-item; elsewhere eight points each, and slices where points are too few to fill it."""
+        s = problem.sizes
+        if device.kind == "cpu":
+            return _config(WGX=1, WGY=1, SPLIT=1, PX=2, PY=2, VL=8, CHUNK=256, UNROLL=1, RSQRT="rsqrt", POLY=2)
+        items = s["nx"] * s["ny"] * s["nz"] // 8
+        split = 1
+        while split < 4 and s["atoms"] >= 256 and split * items < 900 * device.compute_units:
+            split *= 2
+        return _config(WGX=16, WGY=4, SPLIT=split, PX=8, PY=1, VL=1, CHUNK=256, UNROLL=4, RSQRT="approx", POLY=2)
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch; none for an empty grid."""
+        s, layout, shapes = problem.sizes, problem.layout, self.shapes(problem)
+        if 0 in shapes["potential"]:
+            return Plan(())
+        if max(s["nx"], s["ny"], s["nz"]) > _MAX_POINTS:
+            raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more than {_MAX_POINTS} along an axis; cut it")
+        for name in shapes:
+            if layout[name].strides[1] != 1:
+                raise ArgumentError(f"{name} must be row-major; its neighbours in a row lie {layout[name].strides[1]} apart")
+        wide = max(layout[name].extent(shape) for name, shape in shapes.items()) >= 2**31 - 2**16
+        numbers = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
+        defines: dict[str, Value] = {name: config[name] for name in numbers}
+        defines |= {"INDEX": "long" if wide else "int", "FMA": device.kind == "gpu"}
+        values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY")}
+        source = load(__file__, "coulomb.cl", defines, function=_FUNCTIONS[str(config["RSQRT"])], **values)
+        wgx, wgy, split, px, py, vl = (int(config[name]) for name in numbers[:-1])
+        groups = -(-s["nx"] // (wgx * px * vl)) * -(-s["ny"] // (wgy * py)) * s["nz"]
+        if groups > _MAX_GROUPS:
+            raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more work-groups than a launch may have; cut it")
+        local: Size3 = (wgx, wgy, split)
+        everything: Size3 = (groups * wgx, wgy, split)
+        sizes = tuple(Arg(name, "scalar", dtype="int32", value=s[name]) for name in self.sizes)
+        grid = tuple(Arg(name, "scalar", dtype="float32") for name in self.scalars)
+        kind = "int64" if wide else "int32"
+        arguments = (*sizes, *_operand(problem, "atoms", kind, "in"), *_operand(problem, "potential", kind, "out"), *grid)
+        return Plan((Launch(source, "coulomb", everything, local, arguments),))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Atoms with charges in [-1, 1) around a grid of random spacing and origin."""
+        s, shapes = problem.sizes, self.shapes(problem)
+        spacing = rng.uniform(0.05, 0.2, 3).astype(np.float32).astype(np.float64)
+        origin = rng.uniform(-10, 10, 3).astype(np.float32).astype(np.float64)
+        extent = np.array([s["nx"], s["ny"], s["nz"]]) * spacing
+        memory = operands.storage(problem.layout["atoms"], shapes["atoms"], problem.dtype)
+        if s["atoms"]:
+            low, high = origin - 0.1 * extent - 0.05, origin + 1.1 * extent + 0.05
+            atoms = operands.view(memory, problem.layout["atoms"], shapes["atoms"])
+            atoms[:, :3] = rng.uniform(low, high, (s["atoms"], 3))
+            atoms[:, 3] = rng.uniform(-1, 1, s["atoms"])
+        scalars = dict(zip(self.scalars, [*map(float, origin), *map(float, spacing)], strict=True))
+        return Inputs(
+            {"atoms": memory, "potential": operands.storage(problem.layout["potential"], shapes["potential"], problem.dtype)}, scalars
+        )
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """The potential in float64, and the sum of the magnitudes of its terms; with ``sample`` on some rows and columns."""
+        s, shapes, layout = problem.sizes, self.shapes(problem), problem.layout["potential"]
+        atoms = operands.view(inputs.operands["atoms"], problem.layout["atoms"], shapes["atoms"]).astype(np.float64)
+        rows, columns = (np.arange(n, dtype=np.int64) for n in shapes["potential"])
+        if sample is not None:
+            rows, columns = (operands.lines(sample, n, _SAMPLES) for n in shapes["potential"])
+        points: list[NDArray[np.int64]] = [columns, rows % max(s["ny"], 1), rows // max(s["ny"], 1)]
+        values, scale = potential(atoms, points, [inputs.scalars[name] for name in self.scalars])
+        if sample is None:
+            return {"potential": operands.whole(inputs.operands["potential"], layout, values, scale)}
+        places = operands.places(layout, rows[:, None], columns[None, :])
+        return {"potential": Expected(values.ravel(), scale.ravel(), places.ravel())}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """gamma of the roundings that one term passes through, relative to the sum of the terms' magnitudes.
+
+        The coordinates are exact (see ``reference``), so a difference has one rounding and the squared distance, a sum of
+        three squares, at most 5, of which the root keeps 2.5; then the inverse root itself, the product with q, and the
+        additions: atoms and slices at most, in whatever order (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
+        section 4.2). Inverse root in units of 2^-24: 4 for ``rsqrt`` (2 ulp, OpenCL 1.2 section 7.4, CUDA's guide the same);
+        8 for ``native`` and ``approx``, whose error OpenCL leaves to the device (PTX's rsqrt.approx: 2^-22.9); the polynomial's
+        6.5e-7 and its own roundings make 20.
+        """
+        root = max(4 if config["RSQRT"] == "rsqrt" else 8, 20 if config["POLY"] else 0)
+        return operands.gamma(problem.sizes["atoms"] + int(config["SPLIT"]) + 4 + root, problem.dtype)
+
+    def flops(self, problem: Problem) -> float:
+        """9 for each pair of atom and point: three differences, three squares summed, 1 / sqrt as one, product and sum; see ``pairs``."""
+        return 9.0 * self.pairs(problem)
+
+    def pairs(self, problem: Problem) -> float:
+        """Pairs of atom and point, the work of which every implementation does the same."""
+        s = problem.sizes
+        return float(s["atoms"]) * s["nx"] * s["ny"] * s["nz"]
+
+    def traffic(self, problem: Problem) -> float:
+        """Atoms read once, the potential written once."""
+        s = problem.sizes
+        return float(problem.itemsize * (4 * s["atoms"] + s["nx"] * s["ny"] * s["nz"]))
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """One point; no atoms; slices and volumes that nothing divides, with padded rows and more atoms than a chunk."""
+        found = []
+        for atoms, nx, ny, nz, pad, offset in ((1, 1, 1, 1, 0, 0), (0, 9, 3, 1, 0, 0), (7, 19, 5, 1, 0, 0), (77, 37, 6, 5, 3, 5), (301, 131, 19, 1, 1, 2)):
+            sizes = {"atoms": atoms, "nx": nx, "ny": ny, "nz": nz}
+            bare = self.problem(sizes, problem.dtype)
+            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
+            found.append(self.problem(sizes, problem.dtype, layout=layout))
+        return found
+
+
+def _config(**parameters: Value) -> Config:
+    return parameters
+
+
+def _operand(problem: Problem, name: str, kind: str, role: Role) -> tuple[Arg, Arg, Arg]:
+    """A buffer, its offset and its leading dimension."""
+    layout = problem.layout[name]
+    offset = Arg(f"{name}_offset", "scalar", dtype=kind, value=layout.offset)
+    return Arg(name, role=role), offset, Arg(f"{name}_ld", "scalar", dtype=kind, value=layout.strides[0])
+
+
+workload = Coulomb()

@@ -1,0 +1,144 @@
+// Work-items, barriers, fences and atomic functions.
+
+//// index_functions
+__kernel void k(__global int *o)
+{
+  int x = get_global_id(0), y = get_global_id(1), z = get_global_id(2);
+  __global int *p = o + 14 * ((z * 6 + y) * 8 + x);
+  p[0] = x;
+  p[1] = y;
+  p[2] = z;
+  p[3] = get_local_id(0);
+  p[4] = get_local_id(1);
+  p[5] = get_local_id(2);
+  p[6] = get_group_id(0);
+  p[7] = get_group_id(1);
+  p[8] = get_group_id(2);
+  p[9] = get_global_size(0);
+  p[10] = get_global_size(1);
+  p[11] = get_local_size(1);
+  p[12] = get_num_groups(0);
+  p[13] = get_num_groups(1) + get_global_offset(0);
+}
+
+//// index_beyond_three
+__kernel void k(__global int *o)
+{
+  o[get_global_id(0)] = get_global_id(3) + get_local_size(4) + get_num_groups(5) * 2 + get_work_dim() * 0;
+}
+
+//// index_by_variable
+__kernel void k(__global int *o)
+{
+  int n = 0;
+  for (uint d = 0; d < 2; d++) n = n * 100 + get_local_id(d);
+  o[get_global_id(1) * 8 + get_global_id(0)] = n;
+}
+
+//// required_work_group
+#define W 16
+__attribute__((reqd_work_group_size(W * 2, 1, 1)))
+__kernel void k(__global int *o)
+{
+  o[get_global_id(0)] = get_local_size(0) * 100 + get_local_id(0);
+}
+
+//// barrier_loop
+__kernel void k(__global const int *a, __global int *o)
+{
+  __local int t[96];
+  int i = get_local_id(0);
+  t[i] = a[i];
+  for (int s = 1; s < 96; s *= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    int v = i >= s ? t[i - s] : 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    t[i] += v;
+  }
+
+  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+  o[i] = t[i];
+}
+
+//// fences
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0);
+  o[i] = i;
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  read_mem_fence(CLK_LOCAL_MEM_FENCE);
+  write_mem_fence(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);
+  o[i] += 1;
+}
+
+//// atomic_arithmetic
+__kernel void k(__global const int *a, volatile __global int *o)
+{
+  int i = get_global_id(0);
+  int v = a[i];
+  atomic_add(o, v);
+  atomic_sub(o + 1, v);
+  atomic_inc(o + 2);
+  atomic_dec(o + 3);
+  atomic_min(o + 4, v);
+  atomic_max(o + 5, v);
+  atomic_and(o + 6, v | 0xff);
+  atomic_or(o + 7, v & 0xff0);
+  atomic_xor(o + 8, v);
+}
+
+//// atomic_unsigned
+__kernel void k(__global const uint *a, __global uint *o)
+{
+  int i = get_global_id(0);
+  atomic_min(o, a[i]);
+  atomic_max(&o[1], a[i]);
+  atomic_add(&o[2], 3u);
+}
+
+//// atomic_old_value
+__kernel void k(__global int *n, __global int *o)
+{
+  int i = atomic_inc(n);
+  o[i] = 7;
+}
+
+//// atomic_exchange
+__kernel void k(__global float *f, __global int *n, __global float *o)
+{
+  if (get_global_id(0) == 0) {
+    o[0] = atomic_xchg(f, 2.5f);
+    o[1] = atomic_cmpxchg(n, 3, 9);
+    o[2] = atomic_cmpxchg(n, 3, 11);
+  }
+}
+
+//// atomic_float_loop
+void add(volatile __global float *p, float v)
+{
+  union {
+    uint u;
+    float f;
+  } old, sum;
+  do {
+    old.f = *p;
+    sum.f = old.f + v;
+  } while (atomic_cmpxchg((volatile __global uint *)p, old.u, sum.u) != old.u);
+}
+
+__kernel void k(__global const float *a, __global float *o)
+{
+  add(o, a[get_global_id(0)]);
+}
+
+//// atomic_long
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
+__kernel void k(__global const long *a, __global long *o)
+{
+  int i = get_global_id(0);
+  atom_add(o, a[i]);
+  atom_max(o + 1, a[i]);
+  atom_inc(o + 2);
+  atom_xor(o + 3, a[i]);
+}
