@@ -23,7 +23,7 @@ def lower(source: Source, target: Target) -> tuple[Source, tuple[Entry, ...]]:
     """
     if target.backend == "cuda":
         translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines))
-        options = (*dialect.NVRTC_OPTIONS, *source.options)
+        options = dialect.nvrtc_options(source.options)
         return Source(source.file, translation.text, (), options), translation.entries
     text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
     return replace(source, text=text), ()

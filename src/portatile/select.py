@@ -12,9 +12,9 @@ from portatile.workload import Workload
 
 Reason = Literal["tuned", "near problem", "near device", "default"]
 
-# A configuration is carried over to a problem at most this far away: two sizes off by a factor of four each. Beyond it the
+# A configuration is carried over to a problem at most this far away: three sizes off by a factor of 1.4 each. Beyond it the
 # workload's default, which looks at the shape, is the better guess.
-MAX_DISTANCE = 4.0
+MAX_DISTANCE = 1.5
 
 
 @dataclass(frozen=True)

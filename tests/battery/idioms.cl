@@ -376,3 +376,102 @@ __kernel void k(__global const int *a, __global int *o)
   __attribute__((opencl_unroll_hint)) for (int j = 0; j < 2; j++) s++;
   o[i] = s;
 }
+
+//// ternary_pointer
+__kernel void k(__global const float *a, __global float *o)
+{
+  int i = get_global_id(0);
+  __global const float *p = i & 1 ? a : a + 32;
+  const float x = i > 3 ? 1 : 2.5f, y = i ? 1 : 0;
+  switch (i & 3) {
+  case 0:
+    p += 1;
+    break;
+  default: {
+    __private const float z = i & 2 ? x : y;
+    o[i] = p[i] + z;
+    return;
+  }
+  }
+  o[i] = p[i & 15] * x + y;
+}
+
+//// type_operators
+__kernel void k(__global const float4 *a, __global float *o)
+{
+  int i = get_global_id(0);
+  __typeof__(float4) v = a[i];
+  __typeof__(v.x) x = v.x;
+  x += 1;
+  o[i] = x + v.w + vec_step(float4) + vec_step(int3) * 10 + vec_step(x) * 100 + sizeof(v);
+}
+
+//// jumps_over_initialisers
+__kernel void k(__global const int *a, __global int *o)
+{
+  int i = get_global_id(0), s = 0;
+  if (i & 1)
+    goto end;
+  int twice = 2 * a[i];
+  s = twice + 1;
+  switch (i & 2) {
+  case 0:
+    s += 5;
+    int more = 7;
+    s += more;
+    break;
+  case 2:
+    more = 3;
+    s -= more;
+  }
+end:
+  o[i] = s;
+}
+
+//// pointers_to_pointers
+void advance(__global const float **p, int n) { *p += n; }
+__kernel void k(__global const float *a, __global float *o)
+{
+  __local float t[32], u[32];
+  int i = get_local_id(0);
+  __global const float *p = a;
+  __local float *rows[2];
+  float x, y, *both[2] = {&x, &y};
+  advance(&p, i);
+  rows[0] = t;
+  rows[1] = u;
+  rows[i & 1][i] = *p;
+  *both[0] = 3;
+  *both[1] = i;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  o[i] = rows[i & 1][i] + x + y;
+}
+
+//// anonymous_members
+typedef struct {
+  union {
+    float f;
+    uint u;
+  };
+  uint low, high;
+} cell;
+__kernel void k(__global const float *a, __global float *o)
+{
+  int i = get_global_id(0);
+  cell c;
+  c.f = a[i];
+  c.u ^= 0x80000000u;
+  c.low = i & 7;
+  c.high = i;
+  o[i] = c.f + c.low + 10 * c.high;
+}
+
+//// array_initialisers
+__constant int t[3] = {[0] = 5, [1] = 6, [2] = 7};
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0);
+  int m[2][2] = {{1, 2}, {3}}, n[] = {4, i}, z[3] = {0};
+  float4 v[2] = {{1, 2, 3, 4}, (float4)(i)};
+  o[i] = m[i & 1][0] + m[1][1] + n[1] + z[2] + (int)v[i & 1].y + t[i % 3];
+}

@@ -9,6 +9,7 @@ from battery.case import Case, In, Out, elementwise, floats, integers, texts
 TEXT = texts("idioms.cl")
 
 _A = floats(32)
+_B = floats(64, seed=7)
 _I = integers(32)
 _V4 = floats(128).reshape(32, 4)
 _R = np.arange(32)
@@ -22,6 +23,14 @@ def _chosen(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     n = np.where(v[:, 0] > 0, v[:, 1], np.float32(2))
     pair = np.where(b[:, :2] < 0, a[:, :2], np.float32(1))
     return v + n[:, None] + np.tile(pair, (1, 2))
+
+
+def _ternary_pointer(a: np.ndarray) -> np.ndarray:
+    """What the kernel ``ternary_pointer`` computes."""
+    base = np.where(_R & 1, 0, 32)
+    x, y = np.where(_R > 3, 1.0, 2.5), np.where(_R, 1.0, 0.0)
+    fourth = a[base + (_R & 15) + 1] * x + y
+    return np.where(_R & 3, a[base + _R] + np.where(_R & 2, x, y), fourth).astype(np.float32)
 
 
 def _ints(values: object) -> Out:
@@ -129,4 +138,18 @@ CASES: list[Case] = [
     Case("pointers_of_other_types", TEXT["pointers_of_other_types"], (In(np.arange(3, 35, dtype=np.uint8)), _ints(12 + _R + _R + 6))),
     Case("enumeration_from_integer", TEXT["enumeration_from_integer"], (_ints(np.where((_R & 3) == 0, 1002, ((_R & 3) + 5) * 10 + 10)),)),
     Case("unroll_hint", TEXT["unroll_hint"], (In(_I >> 6), _ints((_I >> 6) * 15 + 2))),
+    Case("ternary_pointer", TEXT["ternary_pointer"], (In(_B), Out(_ternary_pointer(_B), tolerance=1e-6, floor=1e-6))),
+    Case("type_operators", TEXT["type_operators"], (In(_V4.reshape(-1)), Out(_V4[:, 0] + _V4[:, 3] + 161, tolerance=1e-6))),
+    Case(
+        "jumps_over_initialisers",
+        TEXT["jumps_over_initialisers"],
+        (In(_I >> 4), _ints(np.where(_R & 1, 0, 2 * (_I >> 4) + 1 + np.where(_R & 2, -3, 12)))),
+    ),
+    Case("pointers_to_pointers", TEXT["pointers_to_pointers"], (In(_A), Out(_A + 3 + _R.astype(np.float32), tolerance=1e-6, floor=1e-6))),
+    Case(
+        "anonymous_members",
+        TEXT["anonymous_members"],
+        (In(_A), Out((-_A + (_R & 7) + 10 * _R).astype(np.float32), tolerance=1e-6, floor=1e-6)),
+    ),
+    Case("array_initialisers", TEXT["array_initialisers"], (_ints(np.where(_R & 1, 3, 1) + _R + np.where(_R & 1, _R, 2) + 5 + _R % 3),)),
 ]

@@ -52,7 +52,7 @@ def _halves(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 _F3 = (_A * 1e-3).astype(np.float32)[:32]
 _H3 = _F3.astype(np.float16)
 _S = "const sampler_t s = CLK_NORMALIZED_COORDS_FALSE | {} | {};\n"
-_GRID = {"size": (7, 5, 1), "group": (7, 5, 1)}
+_GRID = (7, 5, 1)
 
 CASES: list[Case] = [
     elementwise(
@@ -120,37 +120,48 @@ CASES: list[Case] = [
         ),
         "half half half",
     ),
-    Case("image_plain", TEXT["image_plain"], (Picture(_P), Out(_P.reshape(-1))), **_GRID),
+    Case("image_plain", TEXT["image_plain"], (Picture(_P), Out(_P.reshape(-1))), size=_GRID, group=_GRID),
     Case(
         "image_outside",
         TEXT["image_outside"],
         (Picture(_P), Out((_at(_P, 2 * _xx - 3, 2 * _yy - 2) + _at(_P, _xx + 3, _yy + 1)).reshape(-1))),
-        **_GRID,
+        size=_GRID,
+        group=_GRID,
     ),
     Case(
         "image_edge",
         TEXT["image_edge"],
         (Picture(_P), Out(_P[np.clip(2 * _yy - 2, 0, 4), np.clip(2 * _xx - 3, 0, 6)].reshape(-1))),
-        **_GRID,
+        size=_GRID,
+        group=_GRID,
     ),
     Case(
         "image_linear",
         TEXT["image_linear"],
         (Picture(_P), Out(_linear(_P, _xx * 0.875 + 0.25, _yy + 0.375).astype(np.float32).reshape(-1), tolerance=2e-2, floor=3e-2)),
-        **_GRID,
+        size=_GRID,
+        group=_GRID,
     ),
-    Case("image_normalised", TEXT["image_normalised"], (Picture(_P), Out(_P[(_yy - 2) % 5, (_xx + 3) % 7].reshape(-1))), **_GRID),
+    Case(
+        "image_normalised",
+        TEXT["image_normalised"],
+        (Picture(_P), Out(_P[(_yy - 2) % 5, (_xx + 3) % 7].reshape(-1))),
+        size=_GRID,
+        group=_GRID,
+    ),
     Case(
         "image_unsigned",
         TEXT["image_unsigned"],
         (Picture(floats(70, dtype="float64").view(np.uint32).reshape(5, 7, 4)), Out(floats(70, dtype="float64"))),
-        **_GRID,
+        size=_GRID,
+        group=_GRID,
     ),
     Case(
         "image_one_channel",
         TEXT["image_one_channel"],
         (Picture(_P[:, :, :1].copy()), Out(_at(_P[:, :, :1], _xx - 1, _yy, (0,)).reshape(-1))),
-        **_GRID,
+        size=_GRID,
+        group=_GRID,
     ),
-    Case("image_write", TEXT["image_write"], (Picture(np.zeros_like(_P), expected=_P * 2), In(_P.reshape(-1))), **_GRID),
+    Case("image_write", TEXT["image_write"], (Picture(np.zeros_like(_P), expected=_P * 2), In(_P.reshape(-1))), size=_GRID, group=_GRID),
 ]

@@ -12,7 +12,8 @@ from portatile.device.base import Argument, Device, Event, Image, Kernel, Memory
 from portatile.device.cuda_compiler import CudaTarget
 from portatile.errors import ArgumentError
 from portatile.records import Binary, DeviceInfo, Resources, Size3
-from ptx_machine.machine import GlobalMemory, Machine
+from ptx_machine.machine import Machine
+from ptx_machine.thread import GlobalMemory
 
 INFO = DeviceInfo(
     id="ptx:0",

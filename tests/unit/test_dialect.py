@@ -178,6 +178,38 @@ def test_asynchronous_copies_need_their_architecture() -> None:
     assert "ld.global.v4" in older
 
 
+def test_build_options_of_opencl() -> None:
+    """OpenCL's words become NVRTC's, each given once; what NVRTC has no word for is dropped."""
+    options = dialect.nvrtc_options(
+        ["-cl-std=CL1.2", "-cl-fp32-correctly-rounded-divide-sqrt", "-cl-nv-maxrregcount=96", "-lineinfo", "-lineinfo"]
+    )
+    assert "-prec-div=true" in options
+    assert "-prec-div=false" not in options
+    assert "-maxrregcount=96" in options
+    assert options.count("-lineinfo") == 1
+    assert not [option for option in options if option.startswith("-cl")]
+    assert dialect.nvrtc_options() == dialect.NVRTC_OPTIONS
+
+
+@needs_nvrtc
+@pytest.mark.parametrize(
+    ("option", "instruction"),
+    [
+        ("-cl-fast-relaxed-math", r"div\.approx\.ftz\.f32"),
+        ("-cl-denorms-are-zero", r"div\.full\.ftz\.f32"),
+        ("-cl-mad-enable", r"div\.full\.f32"),
+        ("-cl-fp32-correctly-rounded-divide-sqrt", r"div\.rn\.f32"),
+        ("-cl-opt-disable", r"div\.full\.f32"),
+        ("-cl-finite-math-only", r"div\.full\.f32"),
+    ],
+)
+def test_build_options_change_the_code(option: str, instruction: str) -> None:
+    """What each option makes of a division."""
+    translation = dialect.translate("__kernel void k(__global float *a) { a[0] = a[1] / a[2]; }")
+    source = Source("k.cl", translation.text, (), dialect.nvrtc_options([option]))
+    assert re.search(instruction, cuda_compiler.CudaTarget("sm_90", "ptx").compile(source, translation.entries).data.decode())
+
+
 def test_version_follows_the_files() -> None:
     """It is a content hash, the same at every call."""
     assert re.fullmatch(r"[0-9a-f]{32}", dialect.VERSION)

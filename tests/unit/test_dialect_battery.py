@@ -21,8 +21,8 @@ from ptx_machine import GlobalMemory, Machine
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
-# One pointer of unknown space: which side of a strided copy is the local one is asked at run time.
-GENERIC_ALLOWED = {"async_copy"}
+# Pointers of unknown space: which side of a strided copy is the local one, which of an array of pointers is meant.
+GENERIC_ALLOWED = {"async_copy", "pointers_to_pointers"}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -46,7 +46,7 @@ def test_the_presets_are_the_documents() -> None:
 @pytest.mark.parametrize("info", [CPU, GPU, OPENCL_GPU], ids=["cpu", "cuda", "opencl gpu"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_presets_are_legal_everywhere(info: DeviceInfo, dtype: str) -> None:
-    space = WORKLOAD.space(problem(512, 512, 512, dtype), info)
+    space = WORKLOAD.space(problem(160, 160, 160, dtype), info)
     for name, config in presets.PRESETS.items():
         if not (dtype == "float64" and name == "nakasato-images"):  # a pixel is two doubles, its VL is 4
             assert space.violated(config) is None, name

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("program", "store", "workloads", "formats", "analysis", "model", "verify"),
     ("execute", "select"),
     ("tuning", "routines"),
-    ("api", "doctor", "kernel", "fleet", "studies", "reports"),
+    ("api", "doctor", "wavelets", "kernel", "fleet", "studies", "reports"),
     ("cli",),
 )
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}

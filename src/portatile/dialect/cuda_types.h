@@ -36,6 +36,8 @@ template <class T> struct plain { typedef T type; };
 template <class T> struct plain<const T> { typedef T type; };
 template <class T> struct plain<volatile T> { typedef T type; };
 template <class T> struct plain<const volatile T> { typedef T type; };
+template <class T> struct plain<T &> : plain<T> {};
+template <class T> using value_of = typename plain<T>::type;
 template <class T> struct same { typedef T type; };
 template <class T> using same_t = typename same<T>::type;  // not deduced: scalars convert and widen here as they do in OpenCL C
 template <class A, class B> inline constexpr bool equal = false;

@@ -158,7 +158,7 @@ class Declarations:
         for i in part:
             if tokens[i].text in SPACES:
                 tokens[i].out = "const" if tokens[i].text in CONSTANT and not has_const else ""
-        if constant and star is not None and tokens.text_at(star + 1) not in ("restrict", "__restrict", "__restrict__"):
+        if constant and star is not None and not any(tokens[i].out == "__restrict__" for i in range(star, part.stop)):
             tokens[star].out = "* __restrict__ "
 
     def _accept_any_pointer(self, function: _Function, closing: int) -> None:
@@ -272,7 +272,8 @@ class Declarations:
         tokens, start, i = self._tokens, first, first
         while i < end:
             text = tokens[i].text
-            if tokens[i].kind == "directive" or text in ("{", "}", ":"):
+            label = text == ":" and (i == start + 1 or tokens.text_at(start) in ("case", "default"))
+            if tokens[i].kind == "directive" or text in ("{", "}") or label:
                 start = i + 1
             elif text == ";":
                 self._variable(start, i, program_scope=False)
@@ -339,12 +340,12 @@ class Declarations:
         pointer = any("*" in (tokens[i].text, tokens[i].text == "(" and tokens.text_at(i + 1)) for i in tokens.at_depth(start, head))
         typedef = any(tokens[i].text == "typedef" for i in range(start, end))
         spaces = {tokens[i].text for i in places}
-        tokens_const = any(tokens[i].text == "const" for i in range(start, head))
+        has_const = any(tokens[i].text == "const" for i in range(start, head))
         for i in places:
             tokens[i].out = ""
         qualifier = ""
         if spaces & CONSTANT:
-            qualifier = "const " if not tokens_const else ""
+            qualifier = "const " if not has_const else ""
             if not typedef and (not pointer or program_scope):
                 qualifier = "static __constant__ " + qualifier
                 for i in range(start, head):
@@ -352,5 +353,8 @@ class Declarations:
                         tokens[i].out = ""
         elif spaces & LOCAL and not pointer and not typedef:
             array = any(tokens[i].text == "[" for i in tokens.at_depth(start, end))
-            qualifier = "__shared__ __attribute__((aligned(16))) " if array else "__shared__ "
+            aligned = not array or any(tokens[i].text == "aligned" for i in range(start, end))
+            words = self._resolved([tokens[i].text for i in range(start, head)])
+            small = any(word in SCALARS or (word in VECTORS and not word.endswith(_WIDE.get(word.rstrip("0123468"), ()))) for word in words)
+            qualifier = "__shared__ __attribute__((aligned(16))) " if small and not aligned else "__shared__ "
         tokens[start].out = qualifier + tokens[start].out

@@ -99,22 +99,26 @@ def rewrite(tokens: Tokens, names: Names) -> None:
             if not token.text.startswith("#pragma unroll"):
                 token.out = ""
         elif token.kind == "name":
-            _word(tokens, i)
+            _word(tokens, i, names)
         elif token.text == "(":
             _literal(tokens, i, names)
         elif token.text in (".", "->"):
             _swizzle(tokens, i, names)
         elif token.text == "?":
             _choice(tokens, i, names)
+        elif token.text == "{" and tokens.text_at(i - 1) == "=":
+            _designators(tokens, i)
 
 
-def _word(tokens: Tokens, i: int) -> None:
+def _word(tokens: Tokens, i: int, names: Names) -> None:
     """A name by itself."""
     token = tokens[i]
     if token.text in SPELT:
         token.out = SPELT[token.text]
     elif token.text in CPP_ONLY:
         token.out = f"{token.text}_c"
+    elif token.text in ("typeof", "__typeof__", "__typeof", "vec_step"):
+        _type_operator(tokens, i, names)
     elif token.text == "enum":
         _enumeration(tokens, i)
     elif token.text == "opencl_unroll_hint":
@@ -148,6 +152,25 @@ def _enumeration(tokens: Tokens, i: int) -> None:
         tokens[i - 1].out = ""
     if tokens.text_at(closing + 1) != ";":
         tokens[closing].out = "}; typedef int" if typedef else "}; int"
+
+
+def _type_operator(tokens: Tokens, i: int, names: Names) -> None:
+    """``typeof(x)`` and ``vec_step(x)``, where ``x`` may be a type."""
+    if tokens.text_at(i + 1) != "(":
+        return
+    closing = tokens.partner[i + 1]
+    is_type = closing == i + 3 and (
+        tokens[i + 2].text in names.vectors | names.aggregates | set(SCALARS) or tokens[i + 2].text in names.aliases
+    )
+    if tokens[i].text == "vec_step":
+        if is_type:
+            tokens[closing].out = "())"
+    elif is_type:
+        tokens.erase(i, i + 1)
+        tokens[closing].out = ""
+    else:
+        tokens[i].out = "::oclt::value_of<decltype"
+        tokens[closing].out = ")>"
 
 
 def _unroll_hint(tokens: Tokens, i: int) -> None:
@@ -219,6 +242,13 @@ def _literal(tokens: Tokens, i: int, names: Names) -> None:
     elif name in names.aggregates and after == "{" and not called:
         tokens.erase(i, end)
         tokens[inside[0]].out = f" {name}"
+
+
+def _designators(tokens: Tokens, i: int) -> None:
+    """``{[0] = a, [1] = b}`` loses its numbers where they are those of the places, as C++ knows none."""
+    for place, part in enumerate(tokens.split(i + 1, tokens.partner[i])):
+        if tokens.text_at(part.start) == "[" and tokens.text_at(part.start + 1) == str(place) and tokens.text_at(part.start + 3) == "=":
+            tokens.erase(part.start, part.start + 3)
 
 
 def _indices(name: str) -> list[int] | None:

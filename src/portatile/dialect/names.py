@@ -24,7 +24,6 @@ KERNEL = frozenset({"__kernel", "kernel"})
 SPELT = {
     "restrict": "__restrict__",
     "__restrict": "__restrict__",
-    "typeof": "__typeof__",
     "_Bool": "bool",
     "register": "",
     "__const": "const",

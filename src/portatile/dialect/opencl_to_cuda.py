@@ -25,16 +25,6 @@ _ON_DEMAND = {
     "cuda_printf.h": re.compile(r"printf"),
 }
 
-# OpenCL C lets float division and square root err by 2.5 and 3 units in the last place, and NVIDIA's compiler for it uses that:
-# without the same freedom kernels would be slower as CUDA. Contraction of a * b + c is on in both.
-NVRTC_OPTIONS: tuple[str, ...] = (
-    "-default-device",
-    "-std=c++20",
-    "-prec-div=false",
-    "-prec-sqrt=false",
-    "-diag-suppress=177,550,2361",
-)
-
 
 @dataclass(frozen=True)
 class Translation:
@@ -55,7 +45,7 @@ def _prelude(headers: tuple[str, ...]) -> str:
 @cache
 def _version() -> str:
     files = sorted(p for p in _HERE.iterdir() if p.suffix in (".h", ".py"))
-    return digest(version("pcpp"), *NVRTC_OPTIONS, *(p.read_bytes() for p in files))
+    return digest(version("pcpp"), *(p.read_bytes() for p in files))
 
 
 VERSION = _version()
@@ -65,7 +55,7 @@ PRELUDE_OPENCL = (_HERE / "opencl.h").read_text()
 def translate(text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({})) -> Translation:
     """Translate OpenCL C to CUDA C++.
 
-    The options that NVRTC needs are ``NVRTC_OPTIONS``. A ``__local`` argument of a kernel becomes a 32-bit unsigned byte offset into
+    The options that NVRTC needs come from ``nvrtc_options``. A ``__local`` argument of a kernel becomes a 32-bit unsigned byte offset into
     dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for what is not
     supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from portatile import device as devices
 from portatile import workloads
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
@@ -41,7 +42,7 @@ def convolve1d(
     >>> convolve1d(np.array([[1.0], [2.0], [4.0]]), [-1.0, 1.0], lower=0)[:, 0]
     array([ 1.,  2., -3.])
     """
-    return _filter(psi, _one_filter(taps), lower, boundary, "single", transposed, device)
+    return cast(Array, _filter(psi, _one_filter(taps), lower, boundary, "single", transposed, device))
 
 
 def filter_bank1d(
@@ -71,7 +72,7 @@ def filter_bank1d(
     pair = np.asarray(filters)
     if pair.ndim != 2 or pair.shape[0] != 2:
         raise ArgumentError(f"filters has shape {pair.shape}; a filter bank has two rows of taps")
-    return _filter(psi, pair, lower, boundary, bank, transposed, device)
+    return cast(Array, _filter(psi, pair, lower, boundary, bank, transposed, device))
 
 
 def convolve3d_separable(
@@ -100,11 +101,10 @@ def passes3d(
     if len(boundaries) != _AXES:
         raise ArgumentError(f"{len(boundaries)} boundaries for {_AXES} axes; give one for all or one for each")
     current: Any = array
-    chip = runtime.chip(device) if isinstance(array, np.ndarray) else array.device
-    moved = isinstance(array, np.ndarray) and not chip.info.unified_memory and array.size > 0
+    moved = isinstance(array, np.ndarray) and array.size > 0 and not devices.get(device).info.unified_memory
     if moved:
         _check_type(current)
-        current = Buffer.from_numpy(current, chip)
+        current = Buffer.from_numpy(current, devices.get(device))
     for kind in boundaries:
         current = _filter(current, filters, lower, kind, bank, True, device)
     return cast(Array, current.numpy() if moved and isinstance(current, Buffer) else current)
@@ -134,7 +134,7 @@ def _filter(psi: Any, filters: NDArray[Any], lower: int, boundary: str, bank: st
     weights: Any = np.ascontiguousarray(filters, stored.array.dtype)
     if stored.on_device:
         weights = Buffer.from_numpy(weights, stored.array.device)
-    matrices = (stored, arrays.matrix(weights, "taps"), arrays.matrix(result, "out"))
+    matrices = (stored, arrays.matrix(weights, "taps")._replace(alignment=weights.dtype.itemsize), arrays.matrix(result, "out"))
     runtime.run(device, "convolution", (n, stored.columns), (boundary, bank, count, int(lower)), matrices, {}, (True, True, False), result)
     return _shaped(result, rest, length, transposed)
 
@@ -150,7 +150,7 @@ def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
         raise ArgumentError("psi has no axis to convolve along")
     rest = psi.shape[1:]
     if isinstance(psi, np.ndarray):
-        if psi.ndim == 2 and psi.strides[1] == psi.itemsize and psi.strides[0] >= psi.nbytes // max(len(psi), 1) and psi.flags.aligned:
+        if psi.ndim == 2 and psi.strides[1] == psi.itemsize and psi.strides[0] >= rest[0] * psi.itemsize and psi.flags.aligned:
             return psi, rest  # padded rows are read in place
         return np.ascontiguousarray(psi).reshape(psi.shape[0], prod(rest)), rest
     if psi.ndim == 2:

@@ -12,6 +12,7 @@ from portatile import workloads
 from portatile.device.base import Device, Queue
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError
+from portatile.records import Value
 from portatile.routines.arrays import Matrix, overlap, place, same
 from portatile.routines.engine import Engine, Prepared, engine
 

@@ -60,9 +60,9 @@ class Surrogate:
     def extend(self, point: Array) -> None:
         """Observe one more point, [dimensions]: one more row of the inverse Cholesky factor."""
         count = len(self._points)
-        row = _times(self._kernel(self._points, point[None])[:, 0], self._inverse.T)
+        row = _times(self._correlation(point, self._points), self._inverse.T)
         pivot = math.sqrt(max(1.0 + self._noise - float(row @ row), _JITTER))
-        cross = (self._kernel(point[None], self._candidates)[0] - _times(row, self._cross)) / pivot
+        cross = (self._correlation(point, self._candidates) - _times(row, self._cross)) / pivot
         inverse = np.zeros((count + 1, count + 1))
         inverse[:count, :count] = self._inverse
         inverse[count, :count] = -_times(row, self._inverse) / pivot
@@ -87,8 +87,11 @@ class Surrogate:
 
     def likeness(self, candidate: int) -> Array:
         """The prior correlation of one candidate with each."""
-        likeness: Array = self._kernel(self._candidates[candidate][None], self._candidates)[0]
-        return likeness
+        return self._correlation(self._candidates[candidate], self._candidates)
+
+    def _correlation(self, point: Array, points: Array) -> Array:
+        correlation: Array = np.exp(-_times(np.exp(self._theta[:-1]), ((points - point) ** 2).T) / 2)
+        return correlation
 
     @property
     def _noise(self) -> float:
@@ -105,7 +108,7 @@ class Surrogate:
         """The negative logarithm of the posterior of ``theta``, up to a constant, and its gradient."""
         count = len(values)
         weights, noise = np.exp(theta[:-1]), math.exp(theta[-1])
-        kernel = np.exp(-(gaps @ weights) / 2)
+        kernel = np.exp(-np.einsum("ijk,k->ij", gaps, weights) / 2)
         gram = kernel.copy()
         gram[np.diag_indices(count)] += noise + _JITTER
         factor = np.linalg.cholesky(gram)
@@ -115,9 +118,7 @@ class Surrogate:
         pull = (theta - self._centre) / _SPREAD
         loss = count / 2 * math.log(scale) + np.log(np.diag(factor)).sum() + (pull**2).sum() / 2
         sensitivity = inverse - np.outer(solved, solved) / scale
-        slope = np.append(
-            -weights / 4 * ((sensitivity * kernel).ravel() @ gaps.reshape(count * count, -1)), np.trace(sensitivity) * noise / 2
-        )
+        slope = np.append(-weights / 4 * np.einsum("ij,ijk->k", sensitivity * kernel, gaps), np.trace(sensitivity) * noise / 2)
         return float(loss), slope + pull / _SPREAD
 
 

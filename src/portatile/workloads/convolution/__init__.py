@@ -20,7 +20,7 @@ from portatile.workloads import operands
 from portatile.workloads.convolution import reference
 
 MAX_TAPS = 64
-_BATCH = 16  # loads that a work-item has in flight
+_BATCH = 16  # loads that a work-item of a GPU has in flight; elsewhere they only make the text longer
 _BASE: Mapping[str, Value] = {"PADDING": 0, "LANES": 1, "UNROLL": 16, "OVERLAY": False, "ORDER": "i"}
 
 # BigDFT's own form: 16 x 16 work-items, local memory of 16 x 33, two loads and one write an item.
@@ -101,11 +101,14 @@ class Convolution(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The first of these forms that the device and the number of taps allow."""
+        """The first of these forms that the device and the number of taps allow.
+
+        A CPU's tile is copied out of psi first, whose rows lie so far apart that they would share a few lines of the cache.
+        """
         double = problem.dtype == "float64"
         unroll = max(u for u in (4, 8, 16) if u <= max(reference.taps(problem), 4))
         base = {**_BASE, "UNROLL": unroll}
-        block = {"FORM": "block", "WGS": 1, "WINDOW": 8, "VECTOR": 4 if double else 8, **base}
+        block = {"FORM": "block", "WGS": 1, "WINDOW": 4 if double else 8, "VECTOR": 4 if double else 8, **base}
         blocks = ({**block, "TI": ti, "TJ": tj} for ti, tj in ((64, 64), (16, 16), (8, 8)))
         wide = {"FORM": "staged", "TI": 64, "TJ": 64, "WGS": 256, "WINDOW": 16, "VECTOR": 4, **base, "PADDING": 4, "OVERLAY": True}
         narrow = {"FORM": "staged", "TI": 32, "TJ": 32, "WGS": 128, "WINDOW": 8, "VECTOR": 1, **base, "PADDING": 1, "OVERLAY": True}
@@ -126,6 +129,8 @@ class Convolution(Workload):
         first, taps, phases = reference.first(problem), reference.taps(problem), reference.phases(problem)
         double, bank = problem.dtype == "float64", problem.options["bank"]
         real = "double" if double else "float"
+        gpu = device.kind == "gpu"
+        batch = _BATCH if gpu else 1
         loads = -(-(ti + taps - phases) * tj // vector // items)
         defines: dict[str, Value] = {
             "REAL": real,
@@ -135,7 +140,7 @@ class Convolution(Workload):
             **{name: config[name] for name in ("TI", "TJ", "WGS", "WINDOW", "VECTOR", "PADDING")},
             "TAPS": taps,
             "PHASES": phases,
-            "BATCH": -(-loads // -(-loads // _BATCH)),
+            "BATCH": -(-loads // -(-loads // batch)),
             "PERIODIC": problem.options["boundary"] == "periodic",
             "WRAPS_ONCE": rows >= ti + taps + abs(first),
             "INTERLEAVE": bank == "synthesis",
@@ -144,7 +149,8 @@ class Convolution(Workload):
             "ALIGNED_OUT": layout["out"].vector_width(problem.itemsize) >= vector,
         }
         values = {"form": config["FORM"], "window": int(config["WINDOW"]), "lanes": int(config["LANES"]), "unroll": int(config["UNROLL"])}
-        values |= {"overlay": config["OVERLAY"], "order": config["ORDER"], "vector": vector, "stages": vector.bit_length() - 1}
+        values["passes"] = -(-ti // vector * tj // items) if gpu else 1
+        values |= {"gpu": gpu, "overlay": config["OVERLAY"], "order": config["ORDER"], "vector": vector, "stages": vector.bit_length() - 1}
         source = load(__file__, "convolution.cl", defines, real=real, taps=taps, phases=phases, separate=bank == "analysis", **values)
         groups = -(-length // ti) * -(-ndat // tj)
         scalars = {"rows": rows, "columns": ndat, "length": length, "first": first}

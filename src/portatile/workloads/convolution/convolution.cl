@@ -62,6 +62,26 @@ VEC fetch(__global const REAL* restrict psi, const INDEX ld, const int row, cons
 #undef OF
 }
 
+{% if gpu %}
+// The same where the whole vector lies in the row.
+VEC fetch_whole(__global const REAL* restrict psi, const INDEX ld, const int row, const int column)
+{
+#if !PERIODIC
+    if (row < 0)
+        return (VEC)(0);
+#endif
+{% if vector == 1 %}
+    return psi[row * ld + column];
+{% else %}
+#if ALIGNED_PSI
+    return *(__global const VEC*)(psi + row * ld + column);
+#else
+    return vload{{ vector }}(0, psi + row * ld + column);
+#endif
+{% endif %}
+}
+{% endif %}
+
 {# The products with `count` taps from tap t on: values are read one by one, as the window slides over them. #}
 {% macro slide(count) %}
 {% for p in range(window - step) %}
@@ -115,24 +135,79 @@ VEC fetch(__global const REAL* restrict psi, const INDEX ld, const int row, cons
 {% endmacro %}
 {% macro total(w) %}{{ "(sum" ~ w ~ ".x + sum" ~ w ~ ".y)" if lanes == 2 else "sum" ~ w }}{% endmacro %}
 
-{# VECTOR elements called `name` to row j, places i and on, of the group's part of out. #}
-{% macro store(name) %}
+{# VECTOR elements called `name` to row j, places i and on, of the group's part of out; `inside` it knows that they lie there. #}
+{% macro store(name, inside=false) %}
 {% if vector > 1 and not separate %}
-                if (left + i + VECTOR <= length)
+                {{ "if (left + i + VECTOR <= length)" if not inside }}
 #if ALIGNED_OUT
                     *(__global VEC*)(row + left + i) = {{ name }};
 #else
                     vstore{{ vector }}({{ name }}, 0, row + left + i);
 #endif
-                else {
-{% else %}
-                {
+                {{ "else" if not inside }}
 {% endif %}
+{% if form == "block" %}
+                {
+                    REAL edge[VECTOR];
+                    vstore{{ vector }}({{ name }}, 0, edge);
+                    for (int c = 0; c < VECTOR && left + i + c < length; c++)
+                        row[column_of(left + i + c, length)] = edge[c];
+                }
+{% elif vector == 1 or separate or not inside %}
+                {
 {% for c in range(vector) %}
-                    if (left + i + {{ c }} < length)
+                    {{ "if (left + i + " ~ c ~ " < length)" if not inside }}
                         row[column_of(left + i + {{ c }}, length)] = {{ component(name, c) }};
 {% endfor %}
                 }
+{% endif %}
+{% endmacro %}
+
+{# The group's part of psi to the tile, BATCH loads at a time; `whole` groups end within the columns. #}
+{% macro load_tile(whole) %}
+    for (int chunk = 0; chunk < SPAN * TJ / VECTOR; chunk += BATCH * WGS) {
+        VEC part[BATCH];
+#pragma unroll
+        for (int b = 0; b < BATCH; b++) {
+            const int c = chunk + b * WGS + item;
+            const int r = min(c / (TJ / VECTOR), SPAN - 1);
+            const int column = top + c % (TJ / VECTOR) * VECTOR;
+            const int row = row_of(left + first + r, rows);
+{% if whole %}
+            part[b] = fetch_whole(psi + psi_offset, psi_ld, row, column);
+{% else %}
+            part[b] = fetch(psi + psi_offset, psi_ld, row, column, columns);
+{% endif %}
+        }
+#pragma unroll
+        for (int b = 0; b < BATCH; b++) {
+            const int c = chunk + b * WGS + item;
+            if (c < SPAN * TJ / VECTOR) {
+{% if form == "direct" %}
+                const int r = c / (TJ / VECTOR), j = c % (TJ / VECTOR) * VECTOR;
+{% for k in range(vector) %}
+                tile[(j + {{ k }}) * (SPAN + PADDING) + r] = {{ component("part[b]", k) }};
+{% endfor %}
+{% else %}
+                tile[c] = part[b];
+{% endif %}
+            }
+        }
+    }
+{% endmacro %}
+
+{# The second tile to out; `inside` groups lie within it. #}
+{% macro store_tile(inside) %}
+#pragma unroll {{ passes }}
+    for (int pass = 0; pass < (TI / VECTOR * TJ + WGS - 1) / WGS; pass++) {
+        const int place = pass * WGS + item;
+        const int i = place % (TI / VECTOR) * VECTOR, j = place / (TI / VECTOR);
+        if (j < TJ{{ " && top + j < columns" if not inside }}) {
+            __global REAL* row = out + out_offset + (top + j) * out_ld;
+            const VEC value = turned[(j * (TI + PADDING) + i) / VECTOR];
+{{ store("value", inside) }}
+        }
+    }
 {% endmacro %}
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
@@ -206,29 +281,13 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
 {% else %}
     const int item = (int)get_local_id(0);
 
-    for (int chunk = 0; chunk < SPAN * TJ / VECTOR; chunk += BATCH * WGS) {
-        VEC part[BATCH];
-#pragma unroll
-        for (int b = 0; b < BATCH; b++) {
-            const int c = chunk + b * WGS + item;
-            const int r = c / (TJ / VECTOR);
-            const int row = r < SPAN ? row_of(left + first + r, rows) : -1;
-            part[b] = fetch(psi + psi_offset, psi_ld, row, top + c % (TJ / VECTOR) * VECTOR, columns);
-        }
-#pragma unroll
-        for (int b = 0; b < BATCH; b++) {
-            const int c = chunk + b * WGS + item;
-            if (c < SPAN * TJ / VECTOR) {
-{% if form == "direct" %}
-                const int r = c / (TJ / VECTOR), j = c % (TJ / VECTOR) * VECTOR;
-{% for k in range(vector) %}
-                tile[(j + {{ k }}) * (SPAN + PADDING) + r] = {{ component("part[b]", k) }};
-{% endfor %}
-{% else %}
-                tile[c] = part[b];
+{% if gpu %}
+    if (top + TJ <= columns) {
+{{ load_tile(true) }}
+    } else
 {% endif %}
-            }
-        }
+    {
+{{ load_tile(false) }}
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 {% if form == "direct" %}
@@ -270,15 +329,13 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 
-#pragma unroll
-    for (int pass = 0; pass < (TI / VECTOR * TJ + WGS - 1) / WGS; pass++) {
-        const int place = pass * WGS + item;
-        const int i = place % (TI / VECTOR) * VECTOR, j = place / (TI / VECTOR);
-        if (j < TJ && top + j < columns) {
-            __global REAL* row = out + out_offset + (top + j) * out_ld;
-            const VEC value = turned[(j * (TI + PADDING) + i) / VECTOR];
-{{ store("value") }}
-        }
+{% if gpu %}
+    if (top + TJ <= columns && left + TI <= length) {
+{{ store_tile(true) }}
+    } else
+{% endif %}
+    {
+{{ store_tile(false) }}
     }
 {% endif %}
 {% endif %}

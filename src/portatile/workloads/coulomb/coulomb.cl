@@ -23,7 +23,7 @@
     const {{ real }} h = s * y * y;
     const {{ real }} root = y * MAD(MAD(MAD(h, ({{ real }})(-0.32844715f), ({{ real }})(1.36123887f)), h, ({{ real }})(-2.23710611f)), h, ({{ real }})(2.20431393f));
 {% if vl > 1 %}
-    return select(root, ({{ real }})(INFINITY), s < ({{ real }})(FLT_MIN));
+    return s < ({{ real }})(FLT_MIN) ? ({{ real }})(INFINITY) : root;
 {% else %}
     return s < FLT_MIN ? INFINITY : root;
 {% endif %}

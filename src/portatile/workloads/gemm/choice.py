@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.workloads.gemm.plan import ceil_div, takes_vectors
+from portatile.workloads.gemm.plan import ceil_div, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline, register
 from portatile.workloads.gemm.space import local_limit, matrix_units
@@ -60,8 +60,15 @@ def _nvidia(problem: Problem, device: DeviceInfo) -> Point:
         groups = ceil_div(max(m, 1), point.rows) * ceil_div(max(n, 1), point.columns)
         split = _split(groups, k, device) if fill <= 1 else 1
         if groups * split >= fill * device.compute_units:
-            return replace(point, PACK_A=pack_a, PACK_B=pack_b, SPLIT_K=split)
+            turn = _turns(problem, pack_a, pack_b) and point.VL == 4 and groups >= device.compute_units / 2
+            pad = 4 if turn and point.TRR > 1 else point.PAD
+            return replace(point, PACK_A=pack_a, PACK_B=pack_b, SPLIT_K=split, TURN=turn, PAD=pad)
     raise AssertionError("the last rung of a ladder fits every problem")
+
+
+def _turns(problem: Problem, pack_a: bool, pack_b: bool) -> bool:
+    """Whether an operand that is not packed can be transposed by vectors on its way to local memory."""
+    return (takes_vectors_along_k(problem, "a") and not pack_a) or (takes_vectors_along_k(problem, "b") and not pack_b)
 
 
 def _float32(device: DeviceInfo, pack_b: bool) -> tuple[tuple[float, Point], ...]:

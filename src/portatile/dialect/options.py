@@ -1,0 +1,45 @@
+"""Build options of OpenCL in the words of NVRTC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# OpenCL C lets float division and square root err by 2.5 and 3 units in the last place, and NVIDIA's compiler for it uses that:
+# without the same freedom kernels would be slower as CUDA. Contraction of a * b + c is on in both.
+NVRTC_OPTIONS: tuple[str, ...] = (
+    "-default-device",
+    "-std=c++20",
+    "-prec-div=false",
+    "-prec-sqrt=false",
+    "-diag-suppress=83,177,546,550,2189,2361",
+)
+
+_SAME: dict[str, tuple[str, ...]] = {
+    "-cl-fast-relaxed-math": ("-ftz=true", "-use_fast_math"),
+    "-cl-denorms-are-zero": ("-ftz=true",),
+    "-cl-mad-enable": ("-fmad=true",),
+    "-cl-unsafe-math-optimizations": ("-fmad=true",),
+    "-cl-fp32-correctly-rounded-divide-sqrt": ("-prec-div=true", "-prec-sqrt=true"),
+    "-cl-opt-disable": ("-Xptxas=-O0",),
+}
+
+
+def nvrtc_options(options: Sequence[str] = ()) -> tuple[str, ...]:
+    """``NVRTC_OPTIONS`` with OpenCL's build options on top; NVRTC's own are kept as they are, and the last of a kind wins.
+
+    Of OpenCL's ``-cl-...`` options those that NVRTC has no word for (such as ``-cl-std``) are dropped.
+    """
+    chosen: dict[str, str] = {}
+    for option in (*NVRTC_OPTIONS, *options):
+        register_limit = option.removeprefix("-cl-nv-maxrregcount=")
+        if register_limit != option:
+            translated: tuple[str, ...] = (f"-maxrregcount={register_limit}",)
+        elif option.startswith("-cl-"):
+            translated = _SAME.get(option, ())
+        else:
+            translated = (option,)
+        for word in translated:
+            name = word if word.startswith(("-D", "-I", "-Xptxas", "-U")) else word.lstrip("-").split("=")[0]
+            chosen.pop(name, None)
+            chosen[name] = word
+    return tuple(chosen.values())

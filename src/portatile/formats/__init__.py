@@ -1,0 +1,1 @@
+"""Other tools' files, read and written: a file for each format."""

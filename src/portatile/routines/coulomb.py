@@ -1,0 +1,100 @@
+"""coulomb_potential: the potential of point charges on a regular grid, on NumPy arrays, Buffers and CUDA arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from portatile.device.buffer import Buffer
+from portatile.errors import ArgumentError
+from portatile.routines import arrays, runtime
+from portatile.routines.arrays import Array
+
+
+def coulomb_potential(
+    atoms: Array,
+    shape: Sequence[int],
+    spacing: float | Sequence[float],
+    origin: Sequence[float] = (0.0, 0.0, 0.0),
+    *,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """The sum of q / |r - r_n| over all atoms n at every point r of a regular grid, without a unit's constant.
+
+    ``atoms`` (n x 4, float32) has a row x, y, z, q for each. ``shape`` is (ny, nx) for a slice, (nz, ny, nx) for a volume;
+    the point at index 0 is ``origin`` (x, y, z), neighbours are ``spacing`` apart, one number or one each for x, y, z.
+    The result, float32 of that shape, goes to ``out`` if given, which must be row-major. At a point on an atom it is
+    an infinity of the sign of the charge, or NaN where IEEE arithmetic gives that. ``device`` selects a device by id,
+    name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
+
+    >>> import numpy as np, portatile
+    >>> atoms = np.array([[0.0, 0.0, 2.0, 1.0]], np.float32)
+    >>> round(float(portatile.coulomb_potential(atoms, (4, 4), 0.5)[0, 0]), 4)
+    0.5
+    """
+    points = _shape(shape)
+    nz, ny, nx = (1, *points) if len(points) == 2 else points
+    steps = _numbers(spacing if isinstance(spacing, Sequence | np.ndarray) else (spacing,) * 3, "spacing")
+    start = _numbers(origin, "origin")
+    stored = arrays.matrix(atoms, "atoms")
+    columns = stored.rows if stored.transposed else stored.columns
+    if columns != 4 or atoms.dtype != np.float32:  # type: ignore[attr-defined]
+        raise ArgumentError(f"atoms has {columns} columns and dtype {atoms.dtype}; it must be n x 4 (x, y, z, q), float32")  # type: ignore[attr-defined]
+    if stored.transposed:
+        raise ArgumentError("atoms is column-major; copy it, for example with numpy.ascontiguousarray(atoms)")
+    rows = arrays.new(atoms, (nz * ny, nx)) if out is None else _rows(out, points)
+    target = arrays.matrix(rows, "out")
+    if target.array.dtype != np.float32:
+        raise ArgumentError(f"out has dtype {target.array.dtype}; it must be float32")
+    if target.transposed:
+        raise ArgumentError("out is column-major; it must be row-major")
+    arrays.writable(rows, "out")
+    arrays.apart(target, stored, "atoms")
+    scalars = dict(zip(("x0", "y0", "z0", "dx", "dy", "dz"), (*start, *steps), strict=True))
+    runtime.run(device, "coulomb", (stored.rows, nx, ny, nz), (), (stored, target), scalars, (True, False), rows)
+    return _reshaped(rows, points) if out is None else out
+
+
+def _shape(shape: Sequence[int]) -> tuple[int, ...]:
+    points = tuple(shape) if isinstance(shape, Sequence) else ()
+    if len(points) not in (2, 3) or any(not isinstance(n, int | np.integer) or n < 0 for n in points):
+        raise ArgumentError(f"shape={shape!r} must be (ny, nx) or (nz, ny, nx), whole numbers of 0 or more")
+    return tuple(int(n) for n in points)
+
+
+def _numbers(values: Any, name: str) -> tuple[float, float, float]:
+    try:
+        numbers = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        numbers = ()
+    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        raise ArgumentError(f"{name}={values!r} must be three finite numbers, for x, y and z")
+    return numbers
+
+
+def _rows(out: Any, points: tuple[int, ...]) -> Any:
+    """``out`` as a matrix of its rows, in the same memory."""
+    if not hasattr(out, "shape") or tuple(out.shape) != points:
+        raise ArgumentError(f"out has shape {getattr(out, 'shape', None)}; it must have shape {points}")
+    if len(points) == 2:
+        return out
+    flat = (points[0] * points[1], points[2])
+    rows = _reshaped(out, flat)
+    if isinstance(out, np.ndarray) and out.size and not np.shares_memory(rows, out):
+        raise ArgumentError(
+            f"out has strides {out.strides} bytes; its planes must follow each other without a gap: pass a contiguous array"
+        )
+    return rows
+
+
+def _reshaped(array: Any, shape: tuple[int, ...]) -> Any:
+    if not isinstance(array, Buffer):
+        return array.reshape(shape)
+    contiguous = Buffer(array.memory, array.shape, array.dtype, None, array.offset).strides == array.strides
+    if not contiguous:
+        raise ArgumentError(f"out has strides {array.strides} bytes; it must be contiguous")
+    return Buffer(array.memory, shape, array.dtype, None, array.offset)

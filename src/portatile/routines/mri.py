@@ -1,0 +1,94 @@
+"""mri_q and mri_fhd: sums over k-space samples for every voxel, on NumPy arrays, Buffers and CUDA arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.routines import arrays, runtime
+from portatile.routines.arrays import Array, Matrix
+
+
+def mri_q(
+    kx: Array,
+    ky: Array,
+    kz: Array,
+    phi_r: Array,
+    phi_i: Array,
+    x: Array,
+    y: Array,
+    z: Array,
+    *,
+    device: str | None = None,
+) -> tuple[Array, Array]:
+    """(Q_r, Q_i): the sum over samples of (phi_r^2 + phi_i^2) exp(2 pi i (kx x + ky y + kz z)) at every voxel.
+
+    ``kx``, ``ky``, ``kz`` (cycles per unit of length), ``phi_r``, ``phi_i``: vectors over the samples; ``x``, ``y``, ``z``: over the
+    voxels; all float32, of any positive stride. Returns two vectors over the voxels. ``device`` selects a device by id,
+    name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
+
+    >>> import numpy as np, portatile
+    >>> one, quarter = np.ones(1, np.float32), np.full(1, 0.25, np.float32)
+    >>> q_r, q_i = portatile.mri_q(one, one, one, 2 * one, one, quarter, 0 * one, 0 * one)
+    >>> round(float(q_i[0]), 4)
+    5.0
+    """
+    samples = {"kx": kx, "ky": ky, "kz": kz, "phi_r": phi_r, "phi_i": phi_i}
+    return _sums("q", samples, {"x": x, "y": y, "z": z}, device)
+
+
+def mri_fhd(
+    kx: Array,
+    ky: Array,
+    kz: Array,
+    phi_r: Array,
+    phi_i: Array,
+    x: Array,
+    y: Array,
+    z: Array,
+    d_r: Array,
+    d_i: Array,
+    *,
+    device: str | None = None,
+) -> tuple[Array, Array]:
+    """(F_r, F_i): the sum over samples of conj(phi) d exp(2 pi i (kx x + ky y + kz z)) at every voxel, F^H d.
+
+    As ``mri_q``, with the data ``d_r``, ``d_i`` over the samples; where d is phi it is Q.
+
+    >>> import numpy as np, portatile
+    >>> one = np.ones(1, np.float32)
+    >>> f_r, f_i = portatile.mri_fhd(one, one, one, one, one, one, one, one, 3 * one, 4 * one)
+    >>> round(float(f_r[0]), 3), round(float(f_i[0]), 3)
+    (7.0, 1.0)
+    """
+    samples = {"kx": kx, "ky": ky, "kz": kz, "phi_r": phi_r, "phi_i": phi_i, "d_r": d_r, "d_i": d_i}
+    return _sums("fhd", samples, {"x": x, "y": y, "z": z}, device)
+
+
+def _sums(kind: str, samples: dict[str, Array], voxels: dict[str, Array], device: str | None) -> tuple[Array, Array]:
+    stored = {name: _vector(array, name) for name, array in (samples | voxels).items()}
+    for group, first in ((samples, "kx"), (voxels, "x")):
+        for name in group:
+            if stored[name].rows != stored[first].rows:
+                raise ArgumentError(f"{name} has {stored[name].rows} elements and {first} has {stored[first].rows}; they must be as many")
+    count, size = stored["kx"].rows, stored["x"].rows
+    image: Any = arrays.new(voxels["x"], (2, size))
+    if kind == "q":  # the weights are phi's alone: no d is read
+        stored |= {name: stored["phi_r"]._replace(array=stored["phi_r"].array[:0], rows=0) for name in ("d_r", "d_i")}
+    names = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i", "x", "y", "z")
+    operands = (*(stored[name] for name in names), arrays.matrix(image, "image"))
+    read = tuple(kind == "fhd" or name not in ("d_r", "d_i") for name in names)
+    runtime.run(device, "mri", (count, size), (kind,), operands, {}, (*read, False), image)
+    return image[0], image[1]
+
+
+def _vector(array: Any, name: str) -> Matrix:
+    """A vector as a matrix of one column, whose rows lie its stride apart."""
+    if len(getattr(array, "shape", ())) != 1:
+        raise ArgumentError(f"{name} has shape {getattr(array, 'shape', None)}; it must be a vector")
+    column = arrays.matrix(array[:, None], name)
+    if column.array.dtype != np.float32:
+        raise ArgumentError(f"{name} has dtype {column.array.dtype}; it must be float32")
+    return column

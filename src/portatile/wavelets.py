@@ -1,0 +1,234 @@
+"""The filters of BigDFT's wavelet code by name, and what it does with them on grids of one and three dimensions.
+
+Coefficients: BigDFT's sources (convolut_simple_per.f90 for the magic filter; Daubechies' least asymmetric wavelets of
+length 16; the second derivative in the same basis), as double-precision numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.errors import ArgumentError
+from portatile.routines import convolve
+from portatile.routines.arrays import Array
+from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d
+
+_SYNTHESIS_LOWER = -8  # places in c_0 d_0 c_1 d_1 ...: the first pair that an output needs lies four before its own
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Taps f(l) for l = ``lower``, lower + 1, ...: the output i is the sum of f(l) x(i + l).
+
+    >>> from portatile.wavelets import Filter
+    >>> Filter((1.0, 2.0, 3.0), -1).transposed
+    Filter(taps=(3.0, 2.0, 1.0), lower=-1)
+    """
+
+    taps: tuple[float, ...]
+    lower: int
+
+    @property
+    def upper(self) -> int:
+        """The l of the last tap."""
+        return self.lower + len(self.taps) - 1
+
+    @property
+    def transposed(self) -> Filter:
+        """The filter of the transposed matrix: f(-l)."""
+        return Filter(self.taps[::-1], -self.upper)
+
+    def __call__(self, place: int) -> float:
+        """f(l), zero outside the taps."""
+        return self.taps[place - self.lower] if self.lower <= place <= self.upper else 0.0
+
+
+MAGICFILTER = Filter(
+    (
+        8.433424733352934e-07,
+        -1.290557201342061e-05,
+        8.76298447621056e-05,
+        -0.00030158038132690465,
+        0.001747237136729939,
+        -0.009420470302010804,
+        0.023738214637249424,
+        0.0612625895831208,
+        0.9940415697834004,
+        -0.06048952891969835,
+        -0.021030251609303816,
+        0.013372634148547948,
+        -0.0034412814449349387,
+        0.0004944322768868992,
+        -5.185986881173433e-05,
+        2.7273449291197967e-06,
+    ),
+    -8,
+)
+"""From the coefficients of a function in Daubechies' basis to its values on the grid."""
+
+SCALING = Filter(
+    (
+        -0.0033824159510050025955,
+        -0.00054213233180001068935,
+        0.031695087811525991431,
+        0.0076074873249766081919,
+        -0.14329423835127266284,
+        -0.061273359067811077843,
+        0.48135965125905339159,
+        0.77718575169962802862,
+        0.36444189483617893676,
+        -0.051945838107881800736,
+        -0.027219029917103486322,
+        0.049137179673730286787,
+        0.0038087520138944894631,
+        -0.014952258337062199118,
+        -0.00030292051472413308126,
+        0.0018899503327676891843,
+    ),
+    -7,
+)
+"""The low-pass filter ch of Daubechies' least asymmetric wavelets of length 16."""
+
+WAVELET = Filter(tuple((-1.0) ** place * SCALING(1 - place) for place in range(-7, 9)), -7)
+"""The high-pass filter beside it: cg(l) = (-1)^l ch(1 - l)."""
+
+_HALF = (
+    -3.5536922899131901941296809374,
+    2.2191465938911163898794546405,
+    -0.6156141465570069496314853949,
+    0.2371780582153805636239247476,
+    -0.0822663999742123340987663521,
+    0.02207029188482255523789911295638968409,
+    -0.409765689342633823899327051188315485e-2,
+    0.45167920287502235349480037639758496e-3,
+    -0.2398228524507599670405555359023135e-4,
+    2.0904234952920365957922889447361e-6,
+    -3.7230763047369275848791496973044e-7,
+    -1.05857055496741470373494132287e-8,
+    -5.813879830282540547959250667e-11,
+    2.70800493626319438269856689037647576e-13,
+    -6.924474940639200152025730585882e-18,
+)
+
+KINETIC = Filter((*_HALF[:0:-1], *_HALF), -14)
+"""The second derivative on a grid of spacing 1; the kinetic energy is -1/2 of it."""
+
+_ANALYSIS = np.array([SCALING.taps, WAVELET.taps])
+# An output takes pairs (c, d) in turn; both filters stand over the same nine pairs, one of which each leaves out.
+_SYNTHESIS = np.array([[half(e + 8 - 2 * pair) for pair in range(9) for half in (SCALING, WAVELET)] for e in (0, 1)])
+
+
+def magicfilter(
+    psi: Array, *, transpose: bool = False, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None
+) -> Array:
+    """The magic filter along the first axis of ``psi``, or its ``transpose``; see ``portatile.convolve1d`` for the rest.
+
+    With free boundaries the filter is used with ``boundary="grow"`` and its transpose with ``"shrink"``.
+
+    >>> import numpy as np
+    >>> from portatile.wavelets import magicfilter
+    >>> bool(np.allclose(magicfilter(np.ones((20, 3))), 1))
+    True
+    """
+    chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
+    return convolve1d(psi, chosen.taps, lower=chosen.lower, boundary=boundary, transposed=transposed, device=device)
+
+
+def magicfilter3d(
+    array: Array, *, transpose: bool = False, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+) -> Array:
+    """The magic filter, or its ``transpose``, along all three axes; in the order of ``array``.
+
+    >>> import numpy as np
+    >>> from portatile.wavelets import magicfilter3d
+    >>> bool(np.allclose(magicfilter3d(np.ones((3, 4, 5))), 1))
+    True
+    """
+    chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
+    return convolve3d_separable(array, chosen.taps, lower=chosen.lower, boundary=boundary, device=device)
+
+
+def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None) -> Array:
+    """One level of the wavelet transform along the first axis, of even length: scaling coefficients, then wavelet coefficients.
+
+    c_i = sum of ch(l) psi(2i + l), d_i the same with cg. ``boundary="shrink"`` takes 2n + 14 points, from -7 on, to 2n.
+
+    >>> import numpy as np
+    >>> from portatile.wavelets import analysis
+    >>> bool(np.allclose(analysis(np.ones((8, 1)))[:, 0], [2**0.5] * 4 + [0] * 4))
+    True
+    """
+    _even(psi)
+    return filter_bank1d(psi, _ANALYSIS, lower=SCALING.lower, bank="analysis", boundary=boundary, transposed=transposed, device=device)
+
+
+def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None) -> Array:
+    """The inverse of ``analysis`` along the first axis: from scaling and wavelet coefficients back to values.
+
+    x(2i) = sum over l of ch(2l) c(i - l) + cg(2l) d(i - l), x(2i + 1) the same with ch(2l + 1) and cg(2l + 1).
+    ``boundary="grow"`` takes 2n coefficients to the 2n + 14 points that are not zero.
+
+    >>> import numpy as np
+    >>> from portatile.wavelets import analysis, synthesis
+    >>> x = np.arange(12.0).reshape(6, 2)
+    >>> bool(np.allclose(synthesis(analysis(x)), x))
+    True
+    """
+    _even(psi)
+    if boundary not in ("periodic", "grow"):
+        raise ArgumentError(f"boundary={boundary!r} is not one of periodic, grow")
+    full = filter_bank1d(psi, _SYNTHESIS, lower=_SYNTHESIS_LOWER, bank="synthesis", boundary=boundary, transposed=transposed, device=device)
+    if boundary == "periodic":
+        return full
+    trimmed: Array = full[..., 1:-1] if transposed else full[1:-1]  # type: ignore[index]
+    return trimmed  # the first and the last of nine pairs reach one point further than the filters
+
+
+def analysis3d(array: Array, *, device: str | None = None) -> Array:
+    """One level of the periodic wavelet transform along each of three axes of even length, in the order of ``array``."""
+    _even(array)
+    return convolve.passes3d(array, _ANALYSIS, SCALING.lower, "analysis", "periodic", device)
+
+
+def synthesis3d(array: Array, *, device: str | None = None) -> Array:
+    """The inverse of ``analysis3d``."""
+    _even(array)
+    return convolve.passes3d(array, _SYNTHESIS, _SYNTHESIS_LOWER, "synthesis", "periodic", device)
+
+
+def kinetic(
+    psi: NDArray[np.floating], *, spacing: float | Sequence[float] = 1.0, boundary: Boundary = "periodic", device: str | None = None
+) -> NDArray[np.floating]:
+    """-1/2 of the Laplacian of ``psi`` in Daubechies' basis, on a grid of ``spacing`` along each of its axes (or one for all).
+
+    >>> import numpy as np
+    >>> from portatile.wavelets import kinetic
+    >>> x = np.sin(2 * np.pi * np.arange(32) / 32)
+    >>> bool(np.allclose(kinetic(x, spacing=2 * np.pi / 32), x / 2))
+    True
+    """
+    if boundary not in ("periodic", "zero"):
+        raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
+    if not isinstance(psi, np.ndarray) or psi.ndim == 0:
+        raise ArgumentError("kinetic takes a NumPy array of one or more dimensions")
+    spacings = np.broadcast_to(np.asarray(spacing, np.float64), (psi.ndim,)) if np.ndim(spacing) == 0 else np.asarray(spacing, np.float64)
+    if spacings.shape != (psi.ndim,) or not (spacings > 0).all():
+        raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {psi.ndim} axes")
+    total = np.zeros_like(psi)
+    for axis, step in enumerate(spacings):
+        taps = np.array(KINETIC.taps) * (-0.5 / step**2)
+        part = convolve1d(np.moveaxis(psi, axis, 0), taps, lower=KINETIC.lower, boundary=boundary, device=device)
+        total += np.moveaxis(part, 0, axis)
+    return total
+
+
+def _even(array: Array) -> None:
+    """Raise ArgumentError where a transformed axis has an odd number of points."""
+    shape = tuple(getattr(array, "shape", ()))
+    odd = [n for n in (shape if len(shape) == 3 else shape[:1]) if n % 2]
+    if odd:
+        raise ArgumentError(f"an axis of {odd[0]} points: the wavelet transform halves it, so it must be even")

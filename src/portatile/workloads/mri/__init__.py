@@ -1,0 +1,192 @@
+"""Sums over k-space samples for magnetic resonance imaging on non-Cartesian trajectories: Q and F^H d of Parboil."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Size3, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+from portatile.workloads.mri.reference import image
+
+_SAMPLED_VOXELS = 256
+_MAX_VOXELS = 2**31 - 2**17  # the index of a voxel, and of a group's last one, is an int
+_SAMPLE_VECTORS = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i")
+
+
+class Mri(Workload):
+    """image = the sum over samples of w exp(2 pi i (kx x + ky y + kz z)) at every voxel, its real and its imaginary part a row.
+
+    ``kind`` q: w = |phi|^2, and d is empty; fhd: w = conj(phi) d. All inputs are vectors, stored as matrices of one column.
+
+    Parameters: a work-group is WGS x SPLIT, SPLIT slices that share the samples; a work-item computes PV vectors of VL
+    voxels (CPUs: as wide as a register). CHUNK samples at a time are staged in local memory. UNROLL: samples at a time.
+    TRIG: ``accurate`` (sinpi, cospi) or ``native`` (native_sin, native_cos); POLY of the PV vectors use polynomials instead,
+    which leaves the special-function unit free for the others. Every phase is first reduced to half a turn, which is exact.
+    """
+
+    name = "mri"
+    sizes: Mapping[str, str] = {"samples": "samples of k-space", "voxels": "voxels of the image"}
+    options: Mapping[str, tuple[Value, ...]] = {"kind": ("q", "fhd")}
+    dtypes = ("float32",)
+    operands = (*(Operand(name) for name in (*_SAMPLE_VECTORS, "x", "y", "z")), Operand("image", "out"))
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """Samples x 1 (d: 0 x 1 for Q), voxels x 1, and 2 x voxels."""
+        samples, voxels = problem.sizes["samples"], problem.sizes["voxels"]
+        data = samples if problem.options["kind"] == "fhd" else 0
+        found: dict[str, tuple[int, ...]] = {name: (data if name in ("d_r", "d_i") else samples, 1) for name in _SAMPLE_VECTORS}
+        return {**found, "x": (voxels, 1), "y": (voxels, 1), "z": (voxels, 1), "image": (2, voxels)}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """All of the parameters; wide vectors are for CPUs, slices for GPUs."""
+        return ParameterSpace(
+            {
+                "WGS": (1, 8, 32, 64, 128, 256),
+                "SPLIT": (1, 2, 4, 8),
+                "PV": (1, 2, 4, 6, 8),
+                "VL": (1, 4, 8, 16),
+                "CHUNK": (64, 128, 256, 512, 1024),
+                "UNROLL": (1, 2, 4),
+                "TRIG": ("accurate", "native"),
+                "POLY": (0, 1, 2, 3, 4, 6, 8),
+            },
+            (
+                "VL == 1 or device_kind != 'gpu'",
+                "VL == 1 or SPLIT == 1",
+                "VL == 1 or POLY == PV",  # PoCL 3.0 ends the process that calls a function of the library on a float16
+                "POLY <= PV",
+                "POLY < PV or TRIG == 'accurate'",  # which is not used then
+                "WGS * SPLIT <= min(max_work_group_size, 1024)",
+                "device_kind != 'gpu' or WGS * SPLIT >= 32",
+                "20 * CHUNK + 8 * (SPLIT - 1) * PV * WGS <= min(local_memory, 49152)",
+            ),
+            {**problem.facts(), **device.facts()},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """On a CPU polynomials in wide registers; elsewhere eight voxels each, and slices where voxels are too few to fill it."""
+        samples, voxels = problem.sizes["samples"], problem.sizes["voxels"]
+        if device.kind == "cpu":
+            return _config(WGS=1, SPLIT=1, PV=2, VL=8, CHUNK=256, UNROLL=1, TRIG="accurate", POLY=2)
+        split = 1
+        while split < 4 and samples >= 256 and split * voxels // 8 < 900 * device.compute_units:
+            split *= 2
+        return _config(WGS=64, SPLIT=split, PV=8, VL=1, CHUNK=256, UNROLL=2, TRIG="native", POLY=1)
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch; none without voxels."""
+        voxels = problem.sizes["voxels"]
+        layout, shapes = problem.layout, self.shapes(problem)
+        if voxels == 0:
+            return Plan(())
+        if voxels > _MAX_VOXELS:
+            raise ArgumentError(f"{voxels} voxels are more than {_MAX_VOXELS}; cut the image")
+        if layout["image"].strides[1] != 1:
+            raise ArgumentError(f"image must be row-major; its neighbours in a row lie {layout['image'].strides[1]} apart")
+        wide = max(layout[name].extent(shape) for name, shape in shapes.items()) >= 2**31 - 2**17
+        fhd = problem.options["kind"] == "fhd"
+        read = [name for name in shapes if name != "image" and (fhd or name not in ("d_r", "d_i"))]
+        numbers = ("WGS", "SPLIT", "PV", "VL", "CHUNK")
+        defines: dict[str, Value] = {name: config[name] for name in numbers}
+        defines |= {"INDEX": "long" if wide else "int", "FMA": device.kind == "gpu"}
+        values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY")}
+        source = load(__file__, "mri.cl", defines, inputs=read, fhd=fhd, native=config["TRIG"] == "native", **values)
+        wgs, split, pv, vl = (int(config[name]) for name in numbers[:-1])
+        local: Size3 = (wgs, split, 1)
+        everything: Size3 = (-(-voxels // (wgs * pv * vl)) * wgs, split, 1)
+        sizes = tuple(Arg(name, "scalar", dtype="int32", value=value) for name, value in problem.sizes.items())
+        kind = "int64" if wide else "int32"
+        bound = [arg for name in read for arg in _operand(problem, name, kind, "in")]
+        return Plan((Launch(source, "mri", everything, local, (*sizes, *bound, *_operand(problem, "image", kind, "out"))),))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """k in [-2, 2) cycles per unit of length, voxels in [-10, 10), phi and d in [-1, 1): phases of hundreds of radians."""
+        memory = {}
+        for name, shape in self.shapes(problem).items():
+            memory[name] = operands.storage(problem.layout[name], shape, problem.dtype)
+            if name != "image" and 0 not in shape:
+                reach = 2 if name in ("kx", "ky", "kz") else 10 if name in ("x", "y", "z") else 1
+                operands.view(memory[name], problem.layout[name], shape)[...] = rng.uniform(-reach, reach, shape)
+        return Inputs(memory)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """The sums in float64; with ``sample`` at some voxels. The scale is explained in ``bound``."""
+        shapes, layout = self.shapes(problem), problem.layout
+        vectors = {
+            name: operands.view(inputs.operands[name], layout[name], shape)[:, 0].astype(np.float64)
+            for name, shape in shapes.items()
+            if name != "image"
+        }
+        voxels = np.arange(problem.sizes["voxels"], dtype=np.int64)
+        if sample is not None:
+            voxels = operands.lines(sample, problem.sizes["voxels"], _SAMPLED_VOXELS)
+        values, scale = image(vectors, voxels, _additions(problem))
+        if sample is None:
+            return {"image": operands.whole(inputs.operands["image"], layout["image"], values, scale)}
+        places = operands.places(layout["image"], np.array([[0], [1]]), voxels[None, :])
+        return {"image": Expected(values.ravel(), scale.ravel(), places.ravel())}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """gamma of a term's roundings; the scale is the sum of the terms' magnitudes, raised by what their phases' errors add.
+
+        A magnitude is |phi_r d_r| + |phi_i d_i| + |phi_r d_i| + |phi_i d_r|. With u = 2^-24 and P = |kx x| + |ky y| + |kz z|: the
+        phase in turns, a sum of three products, errs by 3 u P (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
+        section 3.1), so cosine and sine by 6 pi u P: for phases of hundreds of radians this is much, and no way of computing the
+        sine can mend it. Taking off whole turns is exact below 2^22 turns. On the half turn that is left the functions err
+        absolutely by 8 u if ``accurate`` (4 ulp, OpenCL 1.2 section 7.4); by 24 u if ``native``, for which OpenCL promises nothing
+        (PTX's sin.approx and cos.approx: 2^-20.5 on [-pi, pi], 12 u, and 2 pi u for the factor 2 pi); by 22 u as polynomials.
+        Weights have 2 roundings, products and sums one for each of the samples, twice for F^H d.
+        """
+        function = max(8 if config["TRIG"] == "accurate" else 24, 22 if config["POLY"] else 0)
+        return operands.gamma(_additions(problem) + int(config["SPLIT"]) + function + 6, problem.dtype)
+
+    def flops(self, problem: Problem) -> float:
+        """10 (Q) or 14 (F^H d) for each pair of sample and voxel, without the sine and the cosine; see ``pairs``.
+
+        Five for the phase, one for its factor 2 pi, and two or four products and sums.
+        """
+        return (14.0 if problem.options["kind"] == "fhd" else 10.0) * self.pairs(problem)
+
+    def pairs(self, problem: Problem) -> float:
+        """Pairs of sample and voxel, the work of which every implementation does the same."""
+        return float(problem.sizes["samples"]) * problem.sizes["voxels"]
+
+    def traffic(self, problem: Problem) -> float:
+        """Samples and voxels read once, the image written once."""
+        vectors = 7 if problem.options["kind"] == "fhd" else 5
+        return float(problem.itemsize * (vectors * problem.sizes["samples"] + 5 * problem.sizes["voxels"]))
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """One of each; no samples; odd numbers of both, strided vectors, more samples than a chunk."""
+        found = []
+        for samples, voxels, pad, offset in ((1, 1, 0, 0), (0, 5, 0, 0), (7, 67, 0, 0), (201, 77, 2, 5), (517, 1031, 0, 1)):
+            sizes = {"samples": samples, "voxels": voxels}
+            bare = self.problem(sizes, problem.dtype, problem.options)
+            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
+            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
+        return found
+
+
+def _additions(problem: Problem) -> int:
+    """Terms of each sum, at least one."""
+    return max(problem.sizes["samples"] * (2 if problem.options["kind"] == "fhd" else 1), 1)
+
+
+def _config(**parameters: Value) -> Config:
+    return parameters
+
+
+def _operand(problem: Problem, name: str, kind: str, role: Role) -> tuple[Arg, Arg, Arg]:
+    """A buffer, its offset, and the elements from one row to the next."""
+    layout = problem.layout[name]
+    offset = Arg(f"{name}_offset", "scalar", dtype=kind, value=layout.offset)
+    return Arg(name, role=role), offset, Arg(f"{name}_ld", "scalar", dtype=kind, value=layout.strides[0])
+
+
+workload = Mri()

@@ -1,0 +1,144 @@
+// Non-uniform inverse Fourier sums of magnetic resonance imaging: for every voxel (x, y, z) the sum over k-space samples of
+// w exp(i e), e = 2 pi (kx x + ky y + kz z), where w is |phi|^2 (Q) or conj(phi) d (F^H d).
+// A work-group computes WGS * PV * VL voxels; its SPLIT slices share the samples, of which CHUNK at a time are in local memory.
+{% set real = "float" ~ (vl if vl > 1 else "") %}
+
+#define ITEMS (WGS * SPLIT)
+
+#if FMA
+#define MAD(a, b, c) fma(a, b, c)
+#else
+#define MAD(a, b, c) ((a) * (b) + (c))
+#endif
+
+// What is left of a phase in turns without its whole turns, exactly: adding 1.5 * 2^23 rounds to an integer below 2^22.
+#define FRACTION(e) ((e) - (((e) + 12582912.0f) - 12582912.0f))
+
+{% if poly %}
+// cos and sin of t turns, |t| <= 1/2, by minimax polynomials; absolute error 1.3e-6.
+{{ real }} cosine(const {{ real }} t)
+{
+    const {{ real }} s = t * t;
+    {{ real }} sum = -21.076782f;
+{% for c in ("58.794041f", "-85.272400f", "64.928726f", "-19.738983f", "0.99999923f") %}
+    sum = MAD(sum, s, ({{ real }})({{ c }}));
+{% endfor %}
+    return sum;
+}
+
+{{ real }} sine(const {{ real }} t)
+{
+    const {{ real }} s = t * t;
+    {{ real }} sum = -12.271261f;
+{% for c in ("41.205395f", "-76.580101f", "81.596184f", "-41.341423f", "6.2831826f") %}
+    sum = MAD(sum, s, ({{ real }})({{ c }}));
+{% endfor %}
+    return sum * t;
+}
+{% endif %}
+
+{% macro coordinate(name, p) %}
+{% if vl > 1 %}
+    const {{ real }} {{ name }}{{ p }} = ({{ real }})({% for v in range(vl) %}{{ name }}[min(first + {{ p }} * WGS * VL + {{ v }}, last) * (INDEX){{ name }}_ld]{{ ", " if not loop.last }}{% endfor %});
+{% else %}
+    const float {{ name }}{{ p }} = {{ name }}[min(first + {{ p }} * WGS, last) * (INDEX){{ name }}_ld];
+{% endif %}
+{% endmacro %}
+{% macro vector(name) %}__global const float* restrict {{ name }}, const INDEX {{ name }}_offset, const INDEX {{ name }}_ld{% endmacro %}
+
+__kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) void mri(
+    const int samples, const int voxels,
+{% for name in inputs %}
+    {{ vector(name) }},
+{% endfor %}
+    __global float* restrict image, const INDEX image_offset, const INDEX image_ld)
+{
+    __local float4 tile[CHUNK];
+{% if fhd %}
+    __local float imaginary[CHUNK];
+{% endif %}
+{% if split > 1 %}
+    __local float part[SPLIT - 1][2 * PV][WGS];
+{% endif %}
+    const int lane = (int)get_local_id(0), slice = (int)get_local_id(1), item = slice * WGS + lane;
+    const int first = ((int)get_group_id(0) * WGS * PV + lane) * VL, last = voxels - 1;
+{% for name in inputs %}
+    {{ name }} += {{ name }}_offset;
+{% endfor %}
+{% for p in range(pv) %}
+{{ coordinate("x", p) }}{{ coordinate("y", p) }}{{ coordinate("z", p) }}
+    {{ real }} re{{ p }} = 0.0f, im{{ p }} = 0.0f;
+{% endfor %}
+
+    for (int base = 0; base < samples; base += CHUNK) {
+        const int count = min(CHUNK, samples - base);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int i = item; i < count; i += ITEMS) {
+            const INDEX s = base + i;
+            const float a = phi_r[s * phi_r_ld], b = phi_i[s * phi_i_ld];
+{% if fhd %}
+            const float c = d_r[s * d_r_ld], d = d_i[s * d_i_ld];
+            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * c + b * d);
+            imaginary[i] = a * d - b * c;
+{% else %}
+            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * a + b * b);
+{% endif %}
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll {{ unroll }}
+        for (int i = slice; i < count; i += SPLIT) {
+            const float4 sample = tile[i];
+            const {{ real }} u = sample.x, v = sample.y, w = sample.z, weight = sample.w;
+{% if fhd %}
+            const {{ real }} other = imaginary[i];
+{% endif %}
+{% for p in range(pv) %}
+            {
+                const {{ real }} turns = MAD(u, x{{ p }}, MAD(v, y{{ p }}, w * z{{ p }}));
+                const {{ real }} t = FRACTION(turns);
+{% if p < poly %}
+                const {{ real }} c = cosine(t), s = sine(t);
+{% elif native %}
+                const {{ real }} c = native_cos(t * 6.2831853f), s = native_sin(t * 6.2831853f);
+{% else %}
+                const {{ real }} c = cospi(t + t), s = sinpi(t + t);
+{% endif %}
+                re{{ p }} = MAD(weight, c, re{{ p }});
+                im{{ p }} = MAD(weight, s, im{{ p }});
+{% if fhd %}
+                re{{ p }} = MAD(-other, s, re{{ p }});
+                im{{ p }} = MAD(other, c, im{{ p }});
+{% endif %}
+            }
+{% endfor %}
+        }
+    }
+
+{% if split > 1 %}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (slice > 0) {
+{% for p in range(pv) %}
+        part[slice - 1][{{ 2 * p }}][lane] = re{{ p }};
+        part[slice - 1][{{ 2 * p + 1 }}][lane] = im{{ p }};
+{% endfor %}
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (slice > 0)
+        return;
+    for (int s = 0; s < SPLIT - 1; s++) {
+{% for p in range(pv) %}
+        re{{ p }} += part[s][{{ 2 * p }}][lane];
+        im{{ p }} += part[s][{{ 2 * p + 1 }}][lane];
+{% endfor %}
+    }
+{% endif %}
+    image += image_offset;
+{% for p in range(pv) %}
+{% for v in range(vl) %}
+    if (first + {{ p }} * WGS * VL + {{ v }} < voxels) {
+        image[first + {{ p }} * WGS * VL + {{ v }}] = re{{ p }}{{ ".s%x" % v if vl > 1 }};
+        image[image_ld + first + {{ p }} * WGS * VL + {{ v }}] = im{{ p }}{{ ".s%x" % v if vl > 1 }};
+    }
+{% endfor %}
+{% endfor %}
+}

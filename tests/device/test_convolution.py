@@ -1,0 +1,247 @@
+"""Convolutions on every device: each form and boundary, SciPy as the peer, transposes, three dimensions, wavelets, mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from checking import check, new_seed
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from portatile import wavelets, workloads
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer
+from portatile.errors import ArgumentError
+from portatile.records import Config, DeviceInfo, Plan, Problem
+from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d
+from portatile.wavelets import MAGICFILTER
+from portatile.workloads import operands
+from portatile.workloads.convolution import BIGDFT, Convolution
+
+WORKLOAD = workloads.get("convolution")
+STAGED: Config = {**BIGDFT, "FORM": "staged", "WGS": 32, "WINDOW": 4, "VECTOR": 2, "PADDING": 2}
+FORMS: dict[str, Config] = {
+    "bigdft": BIGDFT,
+    "staged": STAGED,
+    "lanes": {**STAGED, "LANES": 2, "ORDER": "j", "UNROLL": 4, "VECTOR": 1, "PADDING": 1},
+    "overlay": {**STAGED, "OVERLAY": True, "WGS": 64, "UNROLL": 8},
+    "block": {**BIGDFT, "FORM": "block", "WGS": 1, "WINDOW": 4, "VECTOR": 2, "PADDING": 0},
+}
+Maker = Callable[..., NDArray[Any]]
+
+
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest, device: Device) -> str:
+    if request.param == "float64" and not device.info.fp64:
+        pytest.skip(f"{device.info.name} has no double precision")
+    return str(request.param)
+
+
+@pytest.fixture
+def random(dtype: str) -> Maker:
+    rng = np.random.default_rng(new_seed(dtype))
+    return lambda *shape: rng.uniform(-1, 1, shape).astype(dtype)
+
+
+def close(got: NDArray[Any], expected: NDArray[Any], dtype: str, taps: int = 16, passes: int = 1) -> bool:
+    """Within gamma_taps for each pass, for values and sums of taps of about one."""
+    return got.shape == expected.shape and np.allclose(got, expected, rtol=0, atol=8 * passes * operands.gamma(taps, dtype))
+
+
+def dense(taps: NDArray[Any], lower: int, n: int, boundary: str) -> NDArray[np.float64]:
+    """The matrix of a filter, output by input, as it is defined."""
+    last = lower + len(taps) - 1
+    outputs = range(-last, n - lower) if boundary == "grow" else range(-lower, n - last) if boundary == "shrink" else range(n)
+    matrix = np.zeros((len(outputs), n))
+    for row, i in enumerate(outputs):
+        for place, tap in enumerate(taps, lower):
+            if boundary == "periodic" or 0 <= i + place < n:
+                matrix[row, (i + place) % n] += tap
+    return matrix
+
+
+@pytest.mark.parametrize("bank", ["single", "analysis", "synthesis"])
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_and_boundaries(device: Device, dtype: str, form: str, bank: str) -> None:
+    """Every boundary, with an even and an odd number of points, rows padded and operands offset."""
+    rng = np.random.default_rng(new_seed(f"{form} {bank}"))
+    boundaries = WORKLOAD.options["boundary"]
+    chosen = [boundaries[int(rng.integers(4))]] if bank != "single" else list(boundaries)
+    for boundary in chosen:
+        n = 33 + int(rng.integers(2))
+        options = {"boundary": boundary, "bank": bank, "taps": 18, "lower": -5}
+        bare = WORKLOAD.problem({"n": n, "ndat": 21}, dtype, options)
+        layout = {name: operands.padded(shape, 1, 3) for name, shape in WORKLOAD.shapes(bare).items()}
+        problem = WORKLOAD.problem(bare.sizes, dtype, options, layout)
+        assert WORKLOAD.space(problem, device.info).violated(FORMS[form]) is None
+        verdict = check(device, WORKLOAD, problem, FORMS[form], rng)
+        assert verdict.ok, f"{options}: {verdict.message}"
+
+
+class ForGpus(Convolution):
+    """The text that a GPU is given, on any device: groups that lie inside take another way there."""
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        return super().plan(problem, config, replace(device, kind="gpu"))
+
+
+@pytest.mark.parametrize("case", [("bigdft", "zero", "single"), ("staged", "periodic", "analysis"), ("overlay", "grow", "synthesis")])
+def test_the_text_for_gpus(device: Device, case: tuple[str, str, str]) -> None:
+    """Groups inside and on every edge, aligned and not."""
+    form, boundary, bank = case
+    rng = np.random.default_rng(new_seed(" ".join(case)))
+    for pad in (0, 2, 1):
+        options = {"boundary": boundary, "bank": bank}
+        bare = WORKLOAD.problem({"n": 56, "ndat": 46}, "float32", options)
+        layout = {name: operands.padded(shape, pad, pad) for name, shape in WORKLOAD.shapes(bare).items()}
+        verdict = check(device, ForGpus(), WORKLOAD.problem(bare.sizes, "float32", options, layout), FORMS[form], rng)
+        assert verdict.ok, f"{case}, {pad}: {verdict.message}"
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 70), (16, 16), (67, 1), (129, 131)])
+def test_the_peer_is_scipy(device: Device, dtype: str, random: Maker, shape: tuple[int, int]) -> None:
+    """ndimage.correlate1d with wrap and with zeros, where its window is that of the taps from -8 to 7."""
+    psi, taps = random(*shape), random(16)
+    for boundary, mode in (("periodic", "wrap"), ("zero", "constant")):
+        expected = ndimage.correlate1d(psi.astype(np.float64), taps.astype(np.float64), axis=0, mode=mode)
+        got = convolve1d(psi, taps, lower=-8, boundary=boundary, device=device.info.id)  # type: ignore[arg-type]
+        assert got.dtype == psi.dtype
+        assert close(got, expected, dtype)
+
+
+@pytest.mark.parametrize("boundary", ["periodic", "zero", "grow", "shrink"])
+@pytest.mark.parametrize(("count", "lower"), [(1, 0), (5, 3), (29, -14)])
+def test_the_definition(device: Device, dtype: str, random: Maker, boundary: Boundary, count: int, lower: int) -> None:
+    """Against the filter's matrix, with windows that do not hold their own point, and kept transposed."""
+    psi, taps = random(31, 6), random(count)
+    expected = dense(taps, lower, 31, boundary) @ psi
+    got = convolve1d(psi, taps, lower=lower, boundary=boundary, transposed=True, device=device.info.id)
+    assert got.flags.c_contiguous
+    assert close(got, expected.T, dtype, count)
+
+
+def test_the_magic_filter_and_its_transpose(device: Device, dtype: str, random: Maker) -> None:
+    """The matrices that the routines apply are each other's transpose, element for element, periodic and free."""
+    for n in (16, 21):
+        unit = np.eye(n, dtype=dtype)
+        forward = wavelets.magicfilter(unit, device=device.info.id)
+        assert np.array_equal(wavelets.magicfilter(unit, transpose=True, device=device.info.id), forward.T)
+        assert close(forward, dense(np.array(MAGICFILTER.taps), -8, n, "periodic"), dtype)
+        grown = wavelets.magicfilter(unit, boundary="grow", device=device.info.id)
+        wide = np.eye(n + 15, dtype=dtype)
+        assert np.array_equal(wavelets.magicfilter(wide, transpose=True, boundary="shrink", device=device.info.id), grown.T)
+
+
+def test_axes_of_any_number_and_order(device: Device, dtype: str, random: Maker) -> None:
+    """One to four axes, column-major and sliced arrays; the result has the axes of the argument."""
+    taps = random(4)
+    for shape in ((23,), (6, 5, 4), (5, 2, 3, 2)):
+        psi = random(*shape)
+        expected = ndimage.correlate1d(psi.astype(np.float64), taps, axis=0, mode="wrap")
+        assert close(convolve1d(psi, taps, lower=-2, device=device.info.id), expected, dtype)
+        kept = convolve1d(psi, taps, lower=-2, transposed=True, device=device.info.id)
+        assert close(kept, np.moveaxis(expected, 0, -1), dtype)
+    psi = random(20, 12)
+    for view in (np.asfortranarray(psi), psi[:, 2:9], psi[::2], psi.T):
+        expected = ndimage.correlate1d(view.astype(np.float64), taps, axis=0, mode="wrap")
+        assert close(convolve1d(view, taps, lower=-2, device=device.info.id), expected, dtype)
+
+
+def test_three_dimensions(device: Device, dtype: str, random: Maker) -> None:
+    """The order is restored; each axis may have its own boundary; grow followed by the transposed shrink restores the shape."""
+    array, taps = random(9, 14, 5), random(7)
+    expected = array.astype(np.float64)
+    for axis in range(3):
+        expected = ndimage.correlate1d(expected, taps, axis=axis, mode="wrap")
+    got = convolve3d_separable(array, taps, lower=-3, device=device.info.id)
+    assert got.flags.c_contiguous
+    assert close(got, expected, dtype, 7, 30)
+    mixed = convolve3d_separable(array, taps, lower=-3, boundary=("grow", "shrink", "zero"), device=device.info.id)
+    matrices = [dense(taps, -3, n, kind) for n, kind in zip(array.shape, ("grow", "shrink", "zero"), strict=True)]
+    assert close(mixed, np.einsum("ai,bj,ck,ijk->abc", *matrices, array.astype(np.float64)), dtype, 7, 30)
+    grown = wavelets.magicfilter3d(array, boundary="grow", device=device.info.id)
+    assert grown.shape == (24, 29, 20)
+    back = wavelets.magicfilter3d(grown, transpose=True, boundary="shrink", device=device.info.id)
+    matrices = [dense(np.array(MAGICFILTER.taps), -8, n, "grow") for n in array.shape]
+    expected = np.einsum("ai,bj,ck,ijk->abc", *(m.T @ m for m in matrices), array.astype(np.float64))
+    assert close(back, expected, dtype, 16, 6)
+
+
+def test_buffers_stay_on_their_device(device: Device, dtype: str, random: Maker) -> None:
+    taps = random(5)
+    psi, array = random(17, 6), random(4, 5, 6)
+    with Buffer.from_numpy(psi, device) as a, Buffer.from_numpy(array, device) as b:
+        flat, kept = convolve1d(a, taps, lower=-2), convolve1d(b, taps, lower=-2, transposed=True)
+        turned, cube = convolve1d(b, taps, lower=-2), convolve3d_separable(b, taps, lower=-2)
+        assert isinstance(flat, Buffer)
+        assert np.array_equal(flat.numpy(), convolve1d(psi, taps, lower=-2, device=device.info.id))
+        assert np.array_equal(kept.numpy(), convolve1d(array, taps, lower=-2, transposed=True, device=device.info.id))
+        assert np.array_equal(turned.numpy(), convolve1d(array, taps, lower=-2, device=device.info.id))
+        assert np.array_equal(cube.numpy(), convolve3d_separable(array, taps, lower=-2, device=device.info.id))
+
+
+def test_wavelets_transform_and_return(device: Device, dtype: str, random: Maker) -> None:
+    """Synthesis undoes analysis, which keeps the norm, in one and three dimensions; with free boundaries, too."""
+    for n in (2, 16, 46):
+        x = random(n, 7)
+        coefficients = wavelets.analysis(x, device=device.info.id)
+        assert np.linalg.norm(coefficients) == pytest.approx(np.linalg.norm(x), rel=1e-5)
+        assert close(wavelets.synthesis(coefficients, device=device.info.id), x, dtype, 18, 2)
+    values = wavelets.synthesis(x, boundary="grow", device=device.info.id)
+    assert values.shape == (46 + 14, 7)
+    assert close(wavelets.analysis(values, boundary="shrink", device=device.info.id), x, dtype, 18, 2)
+    cube = random(8, 6, 4)
+    there = wavelets.analysis3d(cube, device=device.info.id)
+    assert close(wavelets.synthesis3d(there, device=device.info.id), cube, dtype, 18, 20)
+    low = wavelets.analysis(x, device=device.info.id)[:23]
+    indices = (2 * np.arange(23)[:, None] + np.arange(-7, 9)) % 46
+    assert close(low, np.einsum("t,itj->ij", np.array(wavelets.SCALING.taps), x[indices].astype(np.float64)), dtype)
+
+
+def test_the_kinetic_operator(device: Device, dtype: str) -> None:
+    """Plane waves are its eigenvectors, with half the square of the wave vector."""
+    x, y = np.meshgrid(2 * np.pi * np.arange(32) / 32, 2 * np.pi * np.arange(48) / 48, indexing="ij")
+    wave = np.cos(2 * x + 3 * y).astype(dtype)
+    got = wavelets.kinetic(wave, spacing=(2 * np.pi / 32, 2 * np.pi / 48), device=device.info.id)
+    assert np.allclose(got, 6.5 * wave, rtol=0, atol=1e-8 if dtype == "float64" else 1e-2)
+
+
+def test_nothing_to_do(device: Device) -> None:
+    taps = np.ones(3, np.float32)
+    assert convolve1d(np.empty((0, 4), np.float32), taps, lower=0, device=device.info.id).shape == (0, 4)
+    assert convolve1d(np.empty((4, 0), np.float32), taps, lower=0, boundary="grow", device=device.info.id).shape == (6, 0)
+    assert convolve1d(np.empty((2, 4), np.float32), taps, lower=0, boundary="shrink", device=device.info.id).shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: convolve1d(x, [1.0], lower=0, boundary="mirror"), "boundary='mirror'"),
+        (lambda x: convolve1d(x, [], lower=0), "0 taps"),
+        (lambda x: convolve1d(x, np.ones(65), lower=0), "65 taps"),
+        (lambda x: convolve1d(x, [[1.0]], lower=0), "one-dimensional"),
+        (lambda x: convolve1d(x, ["a"], lower=0), "real numbers"),
+        (lambda x: convolve1d(x, [1.0], lower=64), "lower=64"),
+        (lambda x: convolve1d(x, [1.0], lower=0.5), "lower=0.5"),
+        (lambda x: convolve1d(x.astype(int), [1.0], lower=0), "dtype"),
+        (lambda x: convolve1d(x.tolist(), [1.0], lower=0), "a list"),
+        (lambda x: convolve1d(np.float32(1), [1.0], lower=0), "psi is"),
+        (lambda x: convolve1d(x, np.ones(10), lower=0, boundary="shrink"), "too few"),
+        (lambda x: convolve1d(x[:0], np.ones(3), lower=0, boundary="grow"), "too few"),
+        (lambda x: filter_bank1d(x, [1.0, 2.0], lower=0, bank="analysis"), "two rows"),
+        (lambda x: filter_bank1d(x, [[1.0], [2.0]], lower=0, bank="haar"), "bank='haar'"),
+        (lambda x: convolve3d_separable(x, [1.0], lower=0), "3 dimensions"),
+        (lambda x: convolve3d_separable(x[None], [1.0], lower=0, boundary=("zero", "zero")), "2 boundaries"),
+        (lambda x: wavelets.analysis(x), "must be even"),
+        (lambda x: wavelets.synthesis(x[:4], boundary="shrink"), "boundary='shrink'"),
+        (lambda x: wavelets.kinetic(x, spacing=(1.0, 2.0, 3.0)), "spacing"),
+        (lambda x: wavelets.kinetic(x, boundary="grow"), "keeps the size"),
+    ],
+)
+def test_mistakes_are_told(call: Callable[[NDArray[Any]], object], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call(np.ones((5, 4), np.float32))

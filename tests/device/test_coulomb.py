@@ -1,0 +1,197 @@
+"""The Coulomb potential: Parboil's small case, slices and volumes of any size, points on atoms, and every mistake a caller can make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from checking import check, new_seed
+from numpy.typing import NDArray
+
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer
+from portatile.errors import ArgumentError
+from portatile.records import Config
+from portatile.routines.coulomb import coulomb_potential
+from portatile.workloads.coulomb.reference import coordinates, potential
+
+WORKLOAD = workloads.get("coulomb")
+GOLDEN = Path(__file__).parents[1] / "data" / "parboil" / "cp_small_ref.txt"
+SMALL: Config = {
+    "WGX": 8, "WGY": 4, "SPLIT": 1, "PX": 2, "PY": 1, "VL": 1, "CHUNK": 64, "UNROLL": 2, "RSQRT": "rsqrt", "POLY": 0,
+}  # fmt: skip
+CONFIGS: dict[str, Config] = {
+    "rsqrt": SMALL,
+    "native": {**SMALL, "RSQRT": "native", "CHUNK": 0},
+    "approx": {**SMALL, "RSQRT": "approx", "PY": 2},
+    "half by polynomials": {**SMALL, "RSQRT": "approx", "POLY": 1},
+    "sliced": {**SMALL, "SPLIT": 4, "UNROLL": 1},
+    "wide": {**SMALL, "WGX": 1, "WGY": 1, "VL": 16, "POLY": 2, "PY": 2, "CHUNK": 0},
+    "vectors of the library": {**SMALL, "WGX": 1, "WGY": 2, "VL": 4},
+}
+
+
+def atoms_in(box: tuple[float, float, float], count: int, purpose: str) -> NDArray[np.float32]:
+    rng = np.random.default_rng(new_seed(purpose))
+    return np.concatenate([rng.random((count, 3)) * box, rng.uniform(-1, 1, (count, 1))], 1).astype(np.float32)
+
+
+def check_potential(
+    got: NDArray[np.float32], atoms: NDArray[np.float32], spacing: tuple[float, ...], origin: tuple[float, ...] = (0, 0, 0)
+) -> None:
+    nz, ny, nx = (1, *got.shape)[-3:]
+    rows = np.arange(nz * ny)
+    values, scale = potential(atoms.astype(np.float64), [np.arange(nx), rows % ny, rows // ny], [*origin, *spacing])
+    assert np.all(np.abs(got.reshape(values.shape) - values) <= (len(atoms) + 40) * 2.0**-24 * scale)
+
+
+def libc_random(seed: int) -> Iterator[int]:
+    """The numbers of the GNU C library's ``rand`` after ``srand(seed)``: an additive feedback generator of lags 3 and 31."""
+    state = [seed]
+    for _ in range(30):
+        state.append(16807 * state[-1] % 2147483647)
+    state += state[:3]
+    place = 34
+    while True:
+        state.append((state[-31] + state[-3]) % 2**32)
+        if place >= 344:
+            yield state[-1] >> 1
+        place += 1
+
+
+def test_the_generator_is_libcs() -> None:
+    assert list(islice(libc_random(1), 3)) == [1804289383, 846930886, 1681692777]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_kernel_is_right(device: Device, name: str) -> None:
+    rng = np.random.default_rng(new_seed(name))
+    checked = 0
+    for problem in WORKLOAD.awkward(WORKLOAD.problem(dict.fromkeys(WORKLOAD.sizes, 64))):
+        if WORKLOAD.space(problem, device.info).violated(CONFIGS[name]) is None:
+            verdict = check(device, WORKLOAD, problem, CONFIGS[name], rng)
+            assert verdict.ok, f"{problem.sizes}: {verdict.message}"
+            checked += 1
+    assert checked or device.info.kind == "gpu"
+
+
+def test_parboils_small_case(device: Device) -> None:
+    """128^2 points and 100 atoms: the checksum of the values clamped to 20, within 0.5 %, and the rows that the file shows.
+
+    Parboil keeps the box's extent as integers, 12 x 12 x 0: every atom lies in the plane of the points.
+    """
+    draws = libc_random(54321)
+    unit = np.array([next(draws) for _ in range(400)], np.float32).reshape(100, 4) / np.float32(2147483647)
+    atoms = (unit * np.array([12, 12, 0, 2]) - np.array([0, 0, 0, 1])).astype(np.float32)
+    got = coulomb_potential(atoms, (128, 128), 0.1, device=device.info.id)
+    header, checksum, *rows = GOLDEN.read_text().splitlines()
+    assert header.split() == ["128", "128", "1", "100"]
+    assert np.clip(got.astype(np.float64), -20, 20).sum() == pytest.approx(float(checksum), rel=0.005)
+    golden = np.array([row.split() for row in rows if row.strip()], float)
+    assert golden.shape[1] == 128
+    assert np.allclose(got[: len(golden)], golden, rtol=0.005, atol=0.005)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (17, 67), (1, 1, 1), (5, 3, 7), (3, 16, 32), (0, 4), (2, 0, 3)])
+def test_any_grid(device: Device, shape: tuple[int, ...]) -> None:
+    atoms = atoms_in((7.0, 2.0, 1.0), 61, str(shape))
+    spacing, origin = (0.25, 0.125, 0.3), (0.1, -0.2, 0.7)
+    got = coulomb_potential(atoms, shape, spacing, origin, device=device.info.id)
+    assert got.shape == shape
+    check_potential(got, atoms, spacing, origin)
+
+
+def test_no_atoms_no_potential(device: Device) -> None:
+    assert not coulomb_potential(np.empty((0, 4), np.float32), (3, 5), 0.1, device=device.info.id).any()
+
+
+def test_a_point_on_an_atom_is_infinite(device: Device) -> None:
+    """As IEEE arithmetic has it: infinities of the charge's sign, NaN without charge or where infinities meet."""
+    x = np.array([0, 1, 2, 3, 3, 40], np.float32)
+    atoms = np.stack([x, 0 * x, 0 * x, np.array([2, -2, 0, 1, -1, 1], np.float32)], 1)
+    for width in (5, 64):
+        row = coulomb_potential(atoms, (1, width), 1.0, device=device.info.id)[0]
+        assert row[0] == np.inf
+        assert row[1] == -np.inf
+        assert np.isnan(row[2:4]).all()
+        assert np.isfinite(row[4:40]).all()
+        assert width == 5 or row[40] == np.inf
+
+
+def test_grid_coordinates_are_rounded_once() -> None:
+    """The tie that a sum rounded to float64 first would send the wrong way."""
+    exact = coordinates(np.array([2**23 + 1]), 1.0, 1 + 2.0**-23)[0]  # 2^23 + 3 + 2^-23, between two numbers of float32
+    assert exact == 2**23 + 3
+    near = coordinates(np.array([1]), 2.0**24, 1 + 2.0**-23)[0]  # a little above the middle of 2^24 and 2^24 + 2
+    assert near == 2**24 + 2
+    tie = coordinates(np.array([3]), -(2.0**-40), float(np.float32(2**24 + 2)))[0]  # 3 * 2^24 + 6 less 2^-40: below the middle
+    assert tie == 3 * 2**24 + 4
+
+
+def test_out_is_used(device: Device) -> None:
+    atoms = atoms_in((2.0, 2.0, 2.0), 20, "out")
+    for shape in ((6, 9), (2, 6, 9)):
+        out = np.full(shape, np.nan, np.float32)
+        assert coulomb_potential(atoms, shape, 0.25, out=out, device=device.info.id) is out
+        check_potential(out, atoms, (0.25,) * 3)
+    wide = np.full((6, 12), np.nan, np.float32)
+    coulomb_potential(atoms, (6, 9), 0.25, out=wide[:, 1:10], device=device.info.id)
+    check_potential(wide[:, 1:10].copy(), atoms, (0.25,) * 3)
+    assert np.isnan(wide[:, [0, 10, 11]]).all()
+
+
+def test_rows_of_a_wider_table_are_read_in_place(device: Device) -> None:
+    table = np.concatenate([atoms_in((2.0, 2.0, 2.0), 20, "table"), np.full((20, 3), np.nan, np.float32)], 1)
+    got = coulomb_potential(table[:, :4], (6, 9), 0.25, device=device.info.id)
+    check_potential(got, table[:, :4], (0.25,) * 3)
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (2, 6, 9)])
+def test_buffers_stay_on_their_device(device: Device, shape: tuple[int, ...]) -> None:
+    atoms = atoms_in((2.0, 2.0, 2.0), 20, "buffers")
+    there = Buffer.from_numpy(atoms, device)
+    got = coulomb_potential(there, shape, 0.25)
+    assert isinstance(got, Buffer)
+    check_potential(got.numpy(), atoms, (0.25,) * 3)
+    out = Buffer.empty(shape, np.float32, device)
+    assert coulomb_potential(there, shape, 0.25, out=out) is out
+    assert np.array_equal(out.numpy(), got.numpy())
+
+
+def test_mistakes_are_told(device: Device) -> None:
+    atoms = atoms_in((2.0, 2.0, 2.0), 20, "mistakes")
+    where = device.info.id
+    for wrong, complaint in (
+        (atoms[:, :3], "n x 4"),
+        (atoms.astype(np.float64), "float32"),
+        (atoms[:, 0], "two dimensions"),
+        (np.asfortranarray(atoms), "column-major"),
+    ):
+        with pytest.raises(ArgumentError, match=complaint):
+            coulomb_potential(wrong, (4, 4), 0.1, device=where)
+    for shape in ((4,), (1, 2, 3, 4), (4, -1), (4, 2.5), 4):
+        with pytest.raises(ArgumentError, match="shape="):
+            coulomb_potential(atoms, shape, 0.1, device=where)  # type: ignore[arg-type]
+    for spacing in ((0.1, 0.2), (0.1, 0.2, np.inf), "abc"):
+        with pytest.raises(ArgumentError, match="spacing="):
+            coulomb_potential(atoms, (4, 4), spacing, device=where)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="origin="):
+        coulomb_potential(atoms, (4, 4), 0.1, (0.0, np.nan, 0.0), device=where)
+    for out, complaint in (
+        (np.empty((4, 5), np.float32), "out has shape"),
+        (np.empty((4, 4), np.float64), "float32"),
+        (np.empty((4, 4), np.float32, order="F"), "row-major"),
+        (np.broadcast_to(np.float32(0), (4, 4)), "out"),
+    ):
+        with pytest.raises(ArgumentError, match=complaint):
+            coulomb_potential(atoms, (4, 4), 0.1, out=out, device=where)
+    with pytest.raises(ArgumentError, match="contiguous"):
+        coulomb_potential(atoms, (2, 4, 4), 0.1, out=np.empty((2, 5, 4), np.float32)[:, :4], device=where)
+    with pytest.raises(ArgumentError, match="overlaps"):
+        coulomb_potential(atoms, (4, 4), 0.1, out=atoms[:4], device=where)
+    with pytest.raises(ArgumentError, match="along an axis"):
+        WORKLOAD.plan(WORKLOAD.problem({"atoms": 1, "nx": 2**24 + 1, "ny": 1, "nz": 1}), SMALL, device.info)
