@@ -82,7 +82,7 @@ class Portatile:
         self, name: str, problem: Problem, config: Config, note: str, inputs: Inputs, checked_as: Problem | None = None
     ) -> dict[str, Any]:
         workload = workloads.get(problem.workload)
-        facts = {"name": name, "config": dict(config), "note": note, "version": version("portatile")}
+        facts = {"name": name, "config": dict(config), "note": note, "version": portatile.__version__}
         try:
             plan: Plan = workload.plan(problem, config, self.chip.info)
             flat = execute.flatten(plan, lambda call: workloads.get(call.workload).plan(call, config, self.chip.info))

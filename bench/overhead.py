@@ -69,7 +69,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     result = measure(options.device, options.size)
-    print("{device} ({id}), {size}^3: matmul {matmul_us:.1f} us, bare launches {launch_us:.1f} us, overhead {overhead_us:.1f} us".format(**result))
+    line = "{device} ({id}), {size}^3: matmul {matmul_us:.1f} us, bare launches {launch_us:.1f} us, overhead {overhead_us:.1f} us"
+    print(line.format(**result))
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 

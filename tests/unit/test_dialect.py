@@ -214,3 +214,19 @@ def test_version_follows_the_files() -> None:
     """It is a content hash, the same at every call."""
     assert re.fullmatch(r"[0-9a-f]{32}", dialect.VERSION)
     assert dialect.opencl_to_cuda._version() == dialect.VERSION
+
+
+@needs_nvrtc
+def test_local_arrays_are_aligned_for_wide_accesses() -> None:
+    """16 bytes at least, more where the element or the text asks for more."""
+    text = ptx("""
+    typedef uint word; typedef struct { float4 v; } row;
+    __kernel void k(__global float *o, int n)
+    {
+      __local char a[5]; __local word b[6]; __local float8 c[2]; __local int d[7] __attribute__((aligned(64))); __local row e[3]; __local double4 f;
+      a[n] = 1; b[n] = 2; c[n] = 3; d[n] = 4; e[n].v = 5; f = 6;
+      barrier(CLK_LOCAL_MEM_FENCE);
+      o[0] = a[n + 1] + b[n + 1] + c[n + 1].x + d[n + 1] + e[n + 1].v.x + f.x;
+    }""")
+    sizes = {int(size): int(align) for align, size in re.findall(r"\.shared \.align (\d+) \.b8 \S+\[(\d+)\]", text)}
+    assert sizes == {5: 16, 24: 16, 64: 32, 28: 64, 48: 16, 32: 32}

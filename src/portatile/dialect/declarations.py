@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from portatile.dialect.expressions import Names
-from portatile.dialect.names import ACCESS, CONSTANT, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, SPACES, words
+from portatile.dialect.names import ACCESS, CONSTANT, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, NARROW, SPACES, words
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 from portatile.records import ArgKind, Entry, Parameter, Size3
@@ -352,9 +352,9 @@ class Declarations:
                     if tokens[i].text == "static":
                         tokens[i].out = ""
         elif spaces & LOCAL and not pointer and not typedef:
+            # Arrays of small elements are aligned for wider accesses; an attribute would lower the alignment of wide ones.
             array = any(tokens[i].text == "[" for i in tokens.at_depth(start, end))
-            aligned = not array or any(tokens[i].text == "aligned" for i in range(start, end))
-            words = self._resolved([tokens[i].text for i in range(start, head)])
-            small = any(word in SCALARS or (word in VECTORS and not word.endswith(_WIDE.get(word.rstrip("0123468"), ()))) for word in words)
-            qualifier = "__shared__ __attribute__((aligned(16))) " if small and not aligned else "__shared__ "
+            settled = any(tokens[i].text in ("aligned", "__aligned__") for i in range(start, end))
+            narrow = not NARROW.isdisjoint(self._resolved([tokens[i].text for i in range(start, head)]))
+            qualifier = "__shared__ __attribute__((aligned(16))) " if array and narrow and not settled else "__shared__ "
         tokens[start].out = qualifier + tokens[start].out
