@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from measure import Child, ChildError, clock, facts, print_table, save, serve, slug, spread, version
+import portatile
+from measure import Child, ChildError, clock, facts, print_table, save, serve, slug, spread
 from peers import PEERS, Peer, check, inputs_of, problem_of
 from portatile import cache, device, execute, program, store, workloads
 from portatile.device.base import Device, Memory, Queue

@@ -66,13 +66,11 @@ def dense(taps: NDArray[Any], lower: int, n: int, boundary: str) -> NDArray[np.f
 
 @pytest.mark.parametrize("bank", ["single", "analysis", "synthesis"])
 @pytest.mark.parametrize("form", FORMS)
-def test_forms_and_boundaries(device: Device, dtype: str, form: str, bank: str) -> None:
-    """Every boundary, with an even and an odd number of points, rows padded and operands offset."""
+def test_forms_and_boundaries(device: Device, form: str, bank: str) -> None:
+    """Periodic and one other boundary, with an even and an odd number of points, rows padded and operands offset."""
     rng = np.random.default_rng(new_seed(f"{form} {bank}"))
-    boundaries = WORKLOAD.options["boundary"]
-    chosen = [boundaries[int(rng.integers(4))]] if bank != "single" else list(boundaries)
-    for boundary in chosen:
-        n = 33 + int(rng.integers(2))
+    dtype = "float64" if bank == "single" and device.info.fp64 else "float32"
+    for n, boundary in ((33, "periodic"), (34, ("zero", "grow", "shrink")[int(rng.integers(3))])):
         options = {"boundary": boundary, "bank": bank, "taps": 18, "lower": -5}
         bare = WORKLOAD.problem({"n": n, "ndat": 21}, dtype, options)
         layout = {name: operands.padded(shape, 1, 3) for name, shape in WORKLOAD.shapes(bare).items()}
@@ -94,7 +92,7 @@ def test_the_text_for_gpus(device: Device, case: tuple[str, str, str]) -> None:
     """Groups inside and on every edge, aligned and not."""
     form, boundary, bank = case
     rng = np.random.default_rng(new_seed(" ".join(case)))
-    for pad in (0, 2, 1):
+    for pad in (0, 1):
         options = {"boundary": boundary, "bank": bank}
         bare = WORKLOAD.problem({"n": 56, "ndat": 46}, "float32", options)
         layout = {name: operands.padded(shape, pad, pad) for name, shape in WORKLOAD.shapes(bare).items()}
@@ -102,7 +100,7 @@ def test_the_text_for_gpus(device: Device, case: tuple[str, str, str]) -> None:
         assert verdict.ok, f"{case}, {pad}: {verdict.message}"
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 70), (16, 16), (67, 1), (129, 131)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 70), (129, 131)])
 def test_the_peer_is_scipy(device: Device, dtype: str, random: Maker, shape: tuple[int, int]) -> None:
     """ndimage.correlate1d with wrap and with zeros, where its window is that of the taps from -8 to 7."""
     psi, taps = random(*shape), random(16)
@@ -139,14 +137,14 @@ def test_the_magic_filter_and_its_transpose(device: Device, dtype: str, random: 
 def test_axes_of_any_number_and_order(device: Device, dtype: str, random: Maker) -> None:
     """One to four axes, column-major and sliced arrays; the result has the axes of the argument."""
     taps = random(4)
-    for shape in ((23,), (6, 5, 4), (5, 2, 3, 2)):
+    for shape in ((23,), (5, 2, 3, 2)):
         psi = random(*shape)
         expected = ndimage.correlate1d(psi.astype(np.float64), taps, axis=0, mode="wrap")
         assert close(convolve1d(psi, taps, lower=-2, device=device.info.id), expected, dtype)
         kept = convolve1d(psi, taps, lower=-2, transposed=True, device=device.info.id)
         assert close(kept, np.moveaxis(expected, 0, -1), dtype)
     psi = random(20, 12)
-    for view in (np.asfortranarray(psi), psi[:, 2:9], psi[::2], psi.T):
+    for view in (np.asfortranarray(psi), psi[:, 2:9], psi[::2]):
         expected = ndimage.correlate1d(view.astype(np.float64), taps, axis=0, mode="wrap")
         assert close(convolve1d(view, taps, lower=-2, device=device.info.id), expected, dtype)
 
