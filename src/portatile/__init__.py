@@ -1,28 +1,39 @@
-"""One kernel text, every device, at that device's speed: tuned OpenCL C through OpenCL and CUDA."""
+"""One kernel text, every device, at that device's speed: tuned OpenCL C through OpenCL and CUDA.
 
-from __future__ import annotations
+The public names, each loaded from its room when it is first used, so that importing portatile costs next to nothing.
+"""
 
-from portatile.api import devices, explain, get_device, tune
-from portatile.errors import (
-    ArgumentError,
-    CompileError,
-    DeviceError,
-    DeviceNotFoundError,
-    LaunchError,
-    NoValidVariantError,
-    PortatileError,
-    SpaceError,
-    StoreError,
-    UnknownNameError,
-    UsageError,
-)
-from portatile.routines.blas import gemm, matmul, trsm
-from portatile.tuning.tuner import Result as TuningResult
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+if _TYPE_CHECKING:
+    from portatile import wavelets
+    from portatile.api import devices, explain, get_device, tune
+    from portatile.device.buffer import Buffer
+    from portatile.errors import (
+        ArgumentError,
+        CompileError,
+        DeviceError,
+        DeviceNotFoundError,
+        LaunchError,
+        NoValidVariantError,
+        PortatileError,
+        SpaceError,
+        StoreError,
+        UnknownNameError,
+        UsageError,
+    )
+    from portatile.routines.blas import gemm, matmul, trsm
+    from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
+    from portatile.routines.coulomb import coulomb_potential
+    from portatile.routines.mri import mri_fhd, mri_q
+    from portatile.tuning.tuner import Result as TuningResult
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError",
+    "Buffer",
     "CompileError",
     "DeviceError",
     "DeviceNotFoundError",
@@ -34,11 +45,46 @@ __all__ = [
     "TuningResult",
     "UnknownNameError",
     "UsageError",
+    "convolve1d",
+    "convolve3d_separable",
+    "coulomb_potential",
     "devices",
     "explain",
+    "filter_bank1d",
     "gemm",
     "get_device",
     "matmul",
+    "mri_fhd",
+    "mri_q",
     "trsm",
     "tune",
+    "wavelets",
 ]
+
+_ROOMS = {
+    "portatile.api": ("devices", "explain", "get_device", "tune"),
+    "portatile.device.buffer": ("Buffer",),
+    "portatile.routines.blas": ("gemm", "matmul", "trsm"),
+    "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
+    "portatile.routines.coulomb": ("coulomb_potential",),
+    "portatile.routines.mri": ("mri_fhd", "mri_q"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """A public name from its room; see PEP 562."""
+    if name not in __all__:
+        raise AttributeError(f"module 'portatile' has no attribute {name!r}")
+    if name == "wavelets":
+        return _import_module("portatile.wavelets")
+    if name == "TuningResult":
+        value: object = _import_module("portatile.tuning.tuner").Result
+    else:
+        room = next((room for room, names in _ROOMS.items() if name in names), "portatile.errors")
+        value = getattr(_import_module(room), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -90,9 +90,7 @@ class Executable:
                 raise ArgumentError("an Executable runs launches only: flatten the plan first")
             self._steps.append(self._load(step, build))
 
-    def run(
-        self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None
-    ) -> None:
+    def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None) -> None:
         """Queue every launch in order; does not wait. ``operands`` binds the plan's buffers, ``scalars`` its scalars.
 
         ``events`` takes the launches' events where the queue makes them.

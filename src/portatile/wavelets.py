@@ -162,7 +162,7 @@ def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = 
     >>> bool(np.allclose(analysis(np.ones((8, 1)))[:, 0], [2**0.5] * 4 + [0] * 4))
     True
     """
-    _even(psi)
+    _even(psi, 1)
     return filter_bank1d(psi, _ANALYSIS, lower=SCALING.lower, bank="analysis", boundary=boundary, transposed=transposed, device=device)
 
 
@@ -178,7 +178,7 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
     >>> bool(np.allclose(synthesis(analysis(x)), x))
     True
     """
-    _even(psi)
+    _even(psi, 1)
     if boundary not in ("periodic", "grow"):
         raise ArgumentError(f"boundary={boundary!r} is not one of periodic, grow")
     full = filter_bank1d(psi, _SYNTHESIS, lower=_SYNTHESIS_LOWER, bank="synthesis", boundary=boundary, transposed=transposed, device=device)
@@ -190,13 +190,13 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
 
 def analysis3d(array: Array, *, device: str | None = None) -> Array:
     """One level of the periodic wavelet transform along each of three axes of even length, in the order of ``array``."""
-    _even(array)
+    _even(array, 3)
     return convolve.passes3d(array, _ANALYSIS, SCALING.lower, "analysis", "periodic", device)
 
 
 def synthesis3d(array: Array, *, device: str | None = None) -> Array:
     """The inverse of ``analysis3d``."""
-    _even(array)
+    _even(array, 3)
     return convolve.passes3d(array, _SYNTHESIS, _SYNTHESIS_LOWER, "synthesis", "periodic", device)
 
 
@@ -226,9 +226,8 @@ def kinetic(
     return total
 
 
-def _even(array: Array) -> None:
-    """Raise ArgumentError where a transformed axis has an odd number of points."""
-    shape = tuple(getattr(array, "shape", ()))
-    odd = [n for n in (shape if len(shape) == 3 else shape[:1]) if n % 2]
+def _even(array: Array, axes: int) -> None:
+    """Raise ArgumentError where one of the first ``axes``, which are transformed, has an odd number of points."""
+    odd = [n for n in tuple(getattr(array, "shape", ()))[:axes] if n % 2]
     if odd:
         raise ArgumentError(f"an axis of {odd[0]} points: the wavelet transform halves it, so it must be even")

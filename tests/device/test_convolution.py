@@ -192,6 +192,7 @@ def test_wavelets_transform_and_return(device: Device, dtype: str, random: Maker
     values = wavelets.synthesis(x, boundary="grow", device=device.info.id)
     assert values.shape == (46 + 14, 7)
     assert close(wavelets.analysis(values, boundary="shrink", device=device.info.id), x, dtype, 18, 2)
+    assert wavelets.analysis(random(4, 3, 5), device=device.info.id).shape == (4, 3, 5)
     cube = random(8, 6, 4)
     there = wavelets.analysis3d(cube, device=device.info.id)
     assert close(wavelets.synthesis3d(there, device=device.info.id), cube, dtype, 18, 20)
@@ -231,6 +232,7 @@ def test_nothing_to_do(device: Device) -> None:
         (lambda x: convolve1d(x, np.ones(10), lower=0, boundary="shrink"), "too few"),
         (lambda x: convolve1d(x[:0], np.ones(3), lower=0, boundary="grow"), "too few"),
         (lambda x: filter_bank1d(x, [1.0, 2.0], lower=0, bank="analysis"), "two rows"),
+        (lambda x: filter_bank1d(x, [[1j], [2j]], lower=0, bank="analysis"), "real numbers"),
         (lambda x: filter_bank1d(x, [[1.0], [2.0]], lower=0, bank="haar"), "bank='haar'"),
         (lambda x: convolve3d_separable(x, [1.0], lower=0), "3 dimensions"),
         (lambda x: convolve3d_separable(x[None], [1.0], lower=0, boundary=("zero", "zero")), "2 boundaries"),

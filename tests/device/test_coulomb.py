@@ -29,7 +29,7 @@ CONFIGS: dict[str, Config] = {
     "native": {**SMALL, "RSQRT": "native", "CHUNK": 0},
     "approx": {**SMALL, "RSQRT": "approx", "PY": 2},
     "half by polynomials": {**SMALL, "RSQRT": "approx", "POLY": 1},
-    "sliced": {**SMALL, "SPLIT": 4, "UNROLL": 1},
+    "sliced": {**SMALL, "SPLIT": 2, "UNROLL": 1},
     "wide": {**SMALL, "WGX": 1, "WGY": 1, "VL": 16, "POLY": 2, "PY": 2, "CHUNK": 0},
     "vectors of the library": {**SMALL, "WGX": 1, "WGY": 2, "VL": 4},
 }

@@ -25,7 +25,7 @@ CONFIGS: dict[str, Config] = {
     "accurate": SMALL,
     "native": {**SMALL, "TRIG": "native"},
     "half by polynomials": {**SMALL, "TRIG": "native", "POLY": 1},
-    "sliced": {**SMALL, "SPLIT": 4, "UNROLL": 1},
+    "sliced": {**SMALL, "SPLIT": 2, "UNROLL": 1},
     "wide": {**SMALL, "WGS": 1, "VL": 16, "POLY": 2},
 }
 

@@ -223,7 +223,8 @@ def test_local_arrays_are_aligned_for_wide_accesses() -> None:
     typedef uint word; typedef struct { float4 v; } row;
     __kernel void k(__global float *o, int n)
     {
-      __local char a[5]; __local word b[6]; __local float8 c[2]; __local int d[7] __attribute__((aligned(64))); __local row e[3]; __local double4 f;
+      __local char a[5]; __local word b[6]; __local float8 c[2];
+      __local int d[7] __attribute__((aligned(64))); __local row e[3]; __local double4 f;
       a[n] = 1; b[n] = 2; c[n] = 3; d[n] = 4; e[n].v = 5; f = 6;
       barrier(CLK_LOCAL_MEM_FENCE);
       o[0] = a[n + 1] + b[n + 1] + c[n + 1].x + d[n + 1] + e[n + 1].v.x + f.x;

@@ -28,9 +28,9 @@ def convolve1d(
     """The sums over l of ``taps[l - lower] * psi[i + l]`` along the first axis (a correlation, as BigDFT's filters are).
 
     ``psi`` is float32 or float64 of any number of dimensions, ``taps`` one-dimensional, at most 64 numbers that stand for
-    l = lower, lower + 1, ... ``boundary``: ``periodic`` takes i + l modulo the length, ``zero`` takes zeros outside; with
-    ``grow`` the result has every element that is not zero, taps - 1 more than ``psi``, with ``shrink`` only those whose
-    sums lie inside, taps - 1 fewer.
+    l = lower, lower + 1, ... and are rounded to the type of ``psi``. ``boundary``: ``periodic`` takes i + l modulo the
+    length, ``zero`` takes zeros outside; with ``grow`` the result has every element that is not zero, taps - 1 more than
+    ``psi``, with ``shrink`` only those whose sums lie inside, taps - 1 fewer.
 
     The result has the axes of ``psi``, but its memory is the transposed one that the kernels write: a view whose first
     axis is contiguous. With ``transposed`` it is that memory as it is, C-contiguous with the filtered axis last. NumPy
@@ -70,8 +70,8 @@ def filter_bank1d(
     if bank not in ("analysis", "synthesis"):
         raise ArgumentError(f"bank={bank!r} is not one of analysis, synthesis")
     pair = np.asarray(filters)
-    if pair.ndim != 2 or pair.shape[0] != 2:
-        raise ArgumentError(f"filters has shape {pair.shape}; a filter bank has two rows of taps")
+    if pair.ndim != 2 or pair.shape[0] != 2 or pair.dtype.kind not in "fiu":
+        raise ArgumentError(f"filters is {_described(pair)}; a filter bank has two rows of taps, real numbers")
     return cast(Array, _filter(psi, pair, lower, boundary, bank, transposed, device))
 
 

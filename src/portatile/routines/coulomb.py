@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from portatile.device.buffer import Buffer
+from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.routines import arrays, runtime
 from portatile.routines.arrays import Array
@@ -42,8 +43,8 @@ def coulomb_potential(
     start = _numbers(origin, "origin")
     stored = arrays.matrix(atoms, "atoms")
     columns = stored.rows if stored.transposed else stored.columns
-    if columns != 4 or atoms.dtype != np.float32:  # type: ignore[attr-defined]
-        raise ArgumentError(f"atoms has {columns} columns and dtype {atoms.dtype}; it must be n x 4 (x, y, z, q), float32")  # type: ignore[attr-defined]
+    if columns != 4 or stored.array.dtype != np.float32:
+        raise ArgumentError(f"atoms has {columns} columns and dtype {stored.array.dtype}; it must be n x 4 (x, y, z, q), float32")
     if stored.transposed:
         raise ArgumentError("atoms is column-major; copy it, for example with numpy.ascontiguousarray(atoms)")
     rows = arrays.new(atoms, (nz * ny, nx)) if out is None else _rows(out, points)
@@ -82,19 +83,16 @@ def _rows(out: Any, points: tuple[int, ...]) -> Any:
         raise ArgumentError(f"out has shape {getattr(out, 'shape', None)}; it must have shape {points}")
     if len(points) == 2:
         return out
-    flat = (points[0] * points[1], points[2])
-    rows = _reshaped(out, flat)
-    if isinstance(out, np.ndarray) and out.size and not np.shares_memory(rows, out):
-        raise ArgumentError(
-            f"out has strides {out.strides} bytes; its planes must follow each other without a gap: pass a contiguous array"
-        )
-    return rows
+    whole = out.flags.c_contiguous if isinstance(out, np.ndarray) else _contiguous(Buffer.wrap(out))
+    if not whole:
+        raise ArgumentError("out has gaps or another order in memory; it must be contiguous, row-major")
+    return _reshaped(out, (points[0] * points[1], points[2]))
+
+
+def _contiguous(buffer: Buffer) -> bool:
+    return buffer.size == 0 or buffer.strides == packed(buffer.shape, buffer.dtype.itemsize)
 
 
 def _reshaped(array: Any, shape: tuple[int, ...]) -> Any:
-    if not isinstance(array, Buffer):
-        return array.reshape(shape)
-    contiguous = Buffer(array.memory, array.shape, array.dtype, None, array.offset).strides == array.strides
-    if not contiguous:
-        raise ArgumentError(f"out has strides {array.strides} bytes; it must be contiguous")
-    return Buffer(array.memory, shape, array.dtype, None, array.offset)
+    """A contiguous array in another shape, in the same memory."""
+    return Buffer(array.memory, shape, array.dtype, None, array.offset) if isinstance(array, Buffer) else array.reshape(shape)

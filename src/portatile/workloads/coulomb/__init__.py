@@ -69,6 +69,7 @@ class Coulomb(Workload):
             (
                 "VL == 1 or device_kind != 'gpu'",
                 "VL == 1 or SPLIT == 1",
+                "SPLIT <= 2 or device_kind != 'cpu'",  # no CPU has so many work-items to fill, and PoCL compiles it slowly
                 "VL < 16 or POLY == PX",  # PoCL 3.0 ends the process that calls a function of the library on a float16
                 "PX * PY <= 16",
                 "POLY <= PX",
@@ -85,7 +86,7 @@ class Coulomb(Workload):
         """On a CPU register tiles of one work-item; elsewhere eight points each, and slices where points are too few to fill it."""
         s = problem.sizes
         if device.kind == "cpu":
-            return _config(WGX=1, WGY=1, SPLIT=1, PX=2, PY=2, VL=8, CHUNK=256, UNROLL=1, RSQRT="rsqrt", POLY=2)
+            return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=8, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=4)
         items = s["nx"] * s["ny"] * s["nz"] // 8
         split = 1
         while split < 4 and s["atoms"] >= 256 and split * items < 900 * device.compute_units:

@@ -68,6 +68,15 @@ class Gemm(Workload):
         m, n, k = (problem.sizes[s] for s in "mnk")
         return float(problem.itemsize) * (m * k + k * n + m * n)
 
+    def distance(self, one: Problem, other: Problem) -> float:
+        """As for any workload, and infinite where one allows vector copies of an operand that the other does not: tiles for aligned
+        operands are not those for others.
+        """
+        alike = all(
+            check(one, name) == check(other, name) for check in (plan.takes_vectors, plan.takes_vectors_along_k) for name in ("a", "b")
+        )
+        return super().distance(one, other) if alike else float("inf")
+
     def awkward(self, problem: Problem) -> list[Problem]:
         """Shapes that nothing divides, with padded rows and offsets."""
         return reference.awkward(self, problem)
