@@ -23,13 +23,13 @@ from portatile.routines import arrays, runtime
 REPEATS = 2000
 
 
-def measure(selector: str | None, size: int) -> dict[str, object]:
-    """Median microseconds of matmul and of its bare launches, on one device, with the operands where it reaches them."""
+def measure(selector: str | None, size: int, host_arrays: bool) -> dict[str, object]:
+    """Median microseconds of matmul and of its bare launches, on one device, with the operands in Buffers or in NumPy arrays."""
     device = portatile.get_device(selector)
     rng = np.random.default_rng(1)
     host = [rng.random((size, size), dtype=np.float32) for _ in range(2)]
     a, b, out = [*host, np.empty((size, size), np.float32)]
-    if not device.info.unified_memory:
+    if not host_arrays:
         a, b, out = (Buffer.from_numpy(array, device) for array in (a, b, out))
     selected = device.info.id
     queue = device.default_queue()
@@ -54,6 +54,7 @@ def measure(selector: str | None, size: int) -> dict[str, object]:
         "id": device.info.id,
         "driver": device.info.driver,
         "size": size,
+        "host_arrays": host_arrays,
         "matmul_us": statistics.median(called),
         "launch_us": statistics.median(launched),
         "overhead_us": statistics.median(called) - statistics.median(launched),
@@ -67,8 +68,9 @@ def main() -> None:
     parser.add_argument("--device")
     parser.add_argument("--size", type=int, default=64)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--host", action="store_true", help="NumPy arrays, which the driver has to be told of at every call")
     options = parser.parse_args()
-    result = measure(options.device, options.size)
+    result = measure(options.device, options.size, options.host)
     line = "{device} ({id}), {size}^3: matmul {matmul_us:.1f} us, bare launches {launch_us:.1f} us, overhead {overhead_us:.1f} us"
     print(line.format(**result))
     if options.json:

@@ -95,15 +95,19 @@ def _chip(selector: str | None, matrices: tuple[Matrix, ...]) -> Device:
     """The device of the matrices that lie on one, else the one selected; raises ArgumentError for a conflict."""
     homes = {stored.array.device if stored.on_device else None for stored in matrices}
     if homes == {None}:
-        return _chips.get(selector) or _chips.setdefault(selector, devices.get(selector))
+        return _selected(selector)
     if len(homes) > 1:
         places = ", ".join("the host" if home is None else home.info.id for home in homes)
         raise ArgumentError(f"the arrays lie in different places ({places}); move them to one")
     (chip,) = homes
     assert isinstance(chip, Device)
-    if selector is not None and devices.get(selector) is not chip:
+    if selector is not None and _selected(selector) is not chip:
         raise ArgumentError(f"device={selector!r} is not {chip.info.id}, where the arrays are; leave device out or move them")
     return chip
+
+
+def _selected(selector: str | None) -> Device:
+    return _chips.get(selector) or _chips.setdefault(selector, devices.get(selector))
 
 
 def _queue(chip: Device, out: Any) -> Queue:
