@@ -55,8 +55,8 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     watch = Stopwatch()
     import numpy as np
 
-    from portatile import cache, device, execute, program, store, workloads
-    from portatile.select import choose
+    from portatile import cache, device, execute, program, store
+    from portatile.select import resolver
 
     watch.lap("import")
     chip = device.get(selector)
@@ -65,13 +65,8 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     chip.allocate(4).release()
     watch.lap("context")
     workload, problem = program_of(name, sizes, dtype)
-    known = store.known_results()
-
-    def plan(wanted: Any) -> Any:
-        owner = workloads.get(wanted.workload)
-        return owner.plan(wanted, choose(owner, wanted, chip.info, known(wanted.workload)).config, chip.info)
-
-    flat = execute.flatten(plan(problem), plan)
+    resolve = resolver(chip.info, store.known_results())
+    flat = execute.flatten(resolve(problem), resolve)
     inputs = workload.inputs(problem, np.random.default_rng(SEED))
     kept = cache.default()
     watch.skip()

@@ -1,7 +1,7 @@
-"""What portatile.matmul costs in Python when a shape comes again, above the bare launch of the same kernels.
+"""What portatile.matmul and a compiled product cost in Python when a shape comes again, above the bare launch of the same kernels.
 
-Small matrices, so that the host dominates. Interleaved: a call of matmul, then the same kernels launched with their
-arguments already in place; the difference of the medians is the overhead.
+Small matrices, so that the host dominates. Interleaved: a call of matmul, one of what portatile.compile made, then the same kernels
+launched with their arguments already in place; the differences of the medians are the overheads.
 
     python bench/overhead.py [--device ID] [--size 64] [--json FILE]
 """
@@ -38,16 +38,22 @@ def measure(selector: str | None, size: int, host_arrays: bool) -> dict[str, obj
         raise SystemExit("matmul is wrong")
     ((_, prepared, names),) = runtime._remembered.values()
     operands = {name: arrays.place(device, queue, arrays.matrix(x, name)).memory for name, x in zip(names, (a, b, out), strict=True)}
-    called, launched = [], []
+    product = portatile.compile("gemm", m=size, n=size, k=size, device=selected)
+    product(a, b, out=out)
+    called, bound, launched = [], [], []
     for _ in range(REPEATS):
         start = time.perf_counter()
         portatile.matmul(a, b, out=out, device=selected)
+        queue.finish()
+        called.append((time.perf_counter() - start) * 1e6)
+        start = time.perf_counter()
+        product(a, b, out=out)
         queue.finish()
         middle = time.perf_counter()
         prepared.run(queue, operands, {"alpha": 1.0, "beta": 0.0})
         queue.finish()
         end = time.perf_counter()
-        called.append((middle - start) * 1e6)
+        bound.append((middle - start) * 1e6)
         launched.append((end - middle) * 1e6)
     return {
         "device": device.info.name,
@@ -56,9 +62,11 @@ def measure(selector: str | None, size: int, host_arrays: bool) -> dict[str, obj
         "size": size,
         "host_arrays": host_arrays,
         "matmul_us": statistics.median(called),
+        "compiled_us": statistics.median(bound),
         "launch_us": statistics.median(launched),
         "overhead_us": statistics.median(called) - statistics.median(launched),
-        "samples": {"matmul_us": called, "launch_us": launched},
+        "compiled_overhead_us": statistics.median(bound) - statistics.median(launched),
+        "samples": {"matmul_us": called, "compiled_us": bound, "launch_us": launched},
     }
 
 
@@ -71,8 +79,9 @@ def main() -> None:
     parser.add_argument("--host", action="store_true", help="NumPy arrays, which the driver has to be told of at every call")
     options = parser.parse_args()
     result = measure(options.device, options.size, options.host)
-    line = "{device} ({id}), {size}^3: matmul {matmul_us:.1f} us, bare launches {launch_us:.1f} us, overhead {overhead_us:.1f} us"
-    print(line.format(**result))
+    print("{device} ({id}), {size}^3: bare launches {launch_us:.1f} us".format(**result))
+    print("  matmul   {matmul_us:.1f} us, overhead {overhead_us:.1f} us".format(**result))
+    print("  compiled {compiled_us:.1f} us, overhead {compiled_overhead_us:.1f} us".format(**result))
     if options.json:
         options.json.write_text(json.dumps(result, indent=1))
 

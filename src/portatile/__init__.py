@@ -23,7 +23,10 @@ if _TYPE_CHECKING:
         UnknownNameError,
         UsageError,
     )
+    from portatile.kernel import Kernel, TunedKernel
+    from portatile.reports.write import report
     from portatile.routines.blas import gemm, matmul, trsm
+    from portatile.routines.compiled import Compiled, compile
     from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
     from portatile.routines.coulomb import coulomb_potential
     from portatile.routines.mri import mri_fhd, mri_q
@@ -35,16 +38,20 @@ __all__ = [
     "ArgumentError",
     "Buffer",
     "CompileError",
+    "Compiled",
     "DeviceError",
     "DeviceNotFoundError",
+    "Kernel",
     "LaunchError",
     "NoValidVariantError",
     "PortatileError",
     "SpaceError",
     "StoreError",
+    "TunedKernel",
     "TuningResult",
     "UnknownNameError",
     "UsageError",
+    "compile",
     "convolve1d",
     "convolve3d_separable",
     "coulomb_potential",
@@ -56,6 +63,7 @@ __all__ = [
     "matmul",
     "mri_fhd",
     "mri_q",
+    "report",
     "trsm",
     "tune",
     "wavelets",
@@ -64,7 +72,10 @@ __all__ = [
 _ROOMS = {
     "portatile.api": ("devices", "explain", "get_device", "tune"),
     "portatile.device.buffer": ("Buffer",),
+    "portatile.kernel": ("Kernel", "TunedKernel"),
+    "portatile.reports.write": ("report",),
     "portatile.routines.blas": ("gemm", "matmul", "trsm"),
+    "portatile.routines.compiled": ("Compiled", "compile"),
     "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
     "portatile.routines.coulomb": ("coulomb_potential",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import overload
 
 from portatile import device as devices_room
 from portatile import workloads
 from portatile.device.base import Device
-from portatile.errors import UnknownNameError
-from portatile.records import Budget, Problem, Value
+from portatile.errors import ArgumentError
+from portatile.kernel import Kernel, TunedKernel
+from portatile.records import Budget
 from portatile.routines import engine, runtime
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.tuning import tuner
+from portatile.tuning.objective import Objective
 from portatile.tuning.tuner import Progress, Result
 
 
@@ -34,6 +37,20 @@ def get_device(selector: str | None = None) -> Device:
     return devices_room.get(selector)
 
 
+@overload
+def tune(
+    workload: Kernel,
+    *,
+    device: str | None = None,
+    budget: str | float = "60s",
+    strategy: str = "auto",
+    seed: int = 0,
+    objective: Objective = "time",
+    listen: Callable[[Progress], None] | None = None,
+) -> TunedKernel: ...
+
+
+@overload
 def tune(
     workload: str,
     *,
@@ -42,6 +59,21 @@ def tune(
     budget: str | float = "60s",
     strategy: str = "auto",
     seed: int = 0,
+    objective: Objective = "time",
+    listen: Callable[[Progress], None] | None = None,
+    **sizes: int | str | bool,
+) -> Result: ...
+
+
+def tune(
+    workload: str | Kernel,
+    *,
+    dtype: str = "float32",
+    device: str | None = None,
+    budget: str | float = "60s",
+    strategy: str = "auto",
+    seed: int = 0,
+    objective: Objective = "time",
     listen: Callable[[Progress], None] | None = None,
     **sizes: int | str | bool,
 ) -> Result:
@@ -49,15 +81,22 @@ def tune(
 
     ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
     ``"30s"``, ``"200"`` evaluations, ``"60s,200"`` for whichever ends first, or seconds. ``listen`` hears of every trial.
-    Every variant is checked against a reference before it is timed; all trials go to the result store. Raises
-    NoValidVariantError when every variant failed.
+    Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what the best
+    has least of: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not tell its power), or what a
+    function returns for a valid trial; the routines use the fastest in any case. For a ``Kernel``, which brings its own arguments, this is
+    ``kernel.tune``. Raises NoValidVariantError when every variant failed.
 
     >>> import portatile
     >>> result = portatile.tune("matmul", m=32, n=32, k=32, budget="3")
     >>> result.best.status
     'ok'
     """
-    request = tuner.Request(_problem(workload, dtype, sizes), device, Budget.parse(budget), strategy, seed)
+    if isinstance(workload, Kernel):
+        if sizes:
+            raise ArgumentError(f"a Kernel brings its own arguments; leave out {', '.join(sizes)}")
+        return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
+    problem = workloads.problem(workload, dtype, sizes)
+    request = tuner.Request(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
     runtime.forget()
@@ -71,18 +110,4 @@ def explain(workload: str, *, dtype: str = "float32", device: str | None = None,
     >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
     True
     """
-    return engine.Engine(devices_room.get(device)).choose(_problem(workload, dtype, sizes))
-
-
-def _problem(name: str, dtype: str, given: Mapping[str, int | str | bool]) -> Problem:
-    workload = workloads.get(name)
-    sizes: dict[str, int] = {}
-    options: dict[str, Value] = {}
-    for key, value in given.items():
-        if key in workload.sizes:
-            sizes[key] = int(value)
-        elif key in workload.options:
-            options[key] = value
-        else:
-            raise UnknownNameError(f"size or option of {name}", key, [*workload.sizes, *workload.options])
-    return workload.problem(sizes, dtype, options)
+    return engine.Engine(devices_room.get(device)).choose(workloads.problem(workload, dtype, sizes))

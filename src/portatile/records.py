@@ -24,6 +24,7 @@ Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skippe
 Size3 = tuple[int, int, int]
 
 ITEMSIZE = {"float16": 2, "float32": 4, "float64": 8, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
+ITEMSIZE |= {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2}
 
 R = TypeVar("R")
 
@@ -51,6 +52,28 @@ def digest(*parts: str | bytes) -> str:
         state.update(len(raw).to_bytes(8, "little"))
         state.update(raw)
     return state.hexdigest()
+
+
+_AVX512 = {  # LLVM's names of the processors that have it
+    "knl",
+    "knm",
+    "skylake-avx512",
+    "cascadelake",
+    "cooperlake",
+    "cannonlake",
+    "icelake-client",
+    "icelake-server",
+    "tigerlake",
+    "rocketlake",
+    "sapphirerapids",
+    "emeraldrapids",
+    "graniterapids",
+    "graniterapids-d",
+    "diamondrapids",
+    "znver4",
+    "znver5",
+    "x86-64-v4",
+}
 
 
 @dataclass(frozen=True)
@@ -83,6 +106,11 @@ class DeviceInfo:
     unified_memory: bool
     chip: str
     clock_mhz: int = 0
+
+    @property
+    def wide_vectors(self) -> bool:
+        """Whether the compiler targets a processor with 512-bit registers, of which there are twice as many as of 256-bit ones."""
+        return self.architecture.removeprefix("x86_64-") in _AVX512
 
     def facts(self) -> dict[str, Value]:
         """The names that a constraint of a parameter space may read beside parameters and problem facts."""
@@ -277,8 +305,65 @@ class Binary:
 
 
 @dataclass(frozen=True)
+class Check:
+    """One problem on which a configuration was checked: ``error`` in units of ``bound``, the factor of the reference's scale.
+
+    ``layout`` holds the operands that are not packed or do not begin at the start of their memory.
+    """
+
+    sizes: Mapping[str, int]
+    error: float
+    bound: float
+    layout: Mapping[str, Layout] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a configuration was checked on, and what it holds for: this driver, compiler and kernel text (``source``, a hash).
+
+    ``failure`` says what was wrong; a certificate with one forbids the configuration. ``time``: when, in UTC.
+    """
+
+    driver: str
+    compiler: str
+    source: str
+    checks: tuple[Check, ...] = ()
+    failure: str = ""
+    time: str = ""
+
+    def holds(self, device: DeviceInfo, source: str) -> bool:
+        """Whether it speaks of this kernel text on this device as it is now."""
+        return (self.driver, self.compiler, self.source) == (device.driver, device.compiler, source)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a configuration came out of a race against the others that were nearly as fast.
+
+    ``seconds`` is what it counts as in comparisons: never less than the winner of its race. ``interval``: the median of its
+    samples lies in it with 95 %, or as nearly as so many samples tell. ``place`` 1 is the winner; ``tied``: not told apart from it.
+    ``race``: when it was held, equal for all that ran in it.
+    """
+
+    seconds: float
+    interval: tuple[float, float]
+    place: int
+    tied: bool
+    race: str
+
+
+UNRACED = 1.1
+"""A time that stood in no race counts as so many times as long: of many single measurements the fastest was lucky."""
+
+
+@dataclass(frozen=True)
 class Trial:
-    """One evaluation of one configuration. ``samples`` are seconds per run; ``error`` is in units of ``bound`` = 1."""
+    """One evaluation of one configuration. ``samples`` are seconds per run; ``error`` is in units of ``bound`` = 1.
+
+    ``standing``: the outcome of a race, whose samples these are then. ``cold``: timed with operands that no cache held.
+    ``conditions``: what the device reported right after the timing, where it reports anything: ``clock_mhz``,
+    ``memory_clock_mhz``, ``temperature_c``, ``power_w``, and ``power_seconds``, the load that the power was taken under.
+    """
 
     problem: Problem
     config: Config
@@ -292,6 +377,10 @@ class Trial:
     message: str = ""
     resources: Mapping[str, Resources] = field(default_factory=dict)
     time: str = ""
+    certificate: Certificate | None = None
+    standing: Standing | None = None
+    conditions: Mapping[str, float] = field(default_factory=dict)
+    cold: bool = False
 
     @property
     def median(self) -> float:
@@ -301,6 +390,17 @@ class Trial:
         ordered = sorted(self.samples)
         middle = len(ordered) // 2
         return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+    @property
+    def rank(self) -> float:
+        """Seconds by which trials are compared: those of the race, else the median and what luck may have taken off it."""
+        return self.standing.seconds if self.standing is not None and self.status == "ok" else UNRACED * self.median
+
+    @property
+    def energy(self) -> float | None:
+        """Joules per run, power times time; None where the device reports no power, or the trial failed."""
+        power = self.conditions.get("power_w")
+        return None if power is None or self.status != "ok" else power * self.median
 
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}

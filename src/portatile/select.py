@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from portatile.records import Config, DeviceInfo, Problem, Trial
+from portatile import predict, workloads
+from portatile.records import Config, DeviceInfo, Plan, Problem, Trial, canonical
 from portatile.workload import Workload
 
 Reason = Literal["tuned", "near problem", "near device", "default"]
 
-# A configuration is carried over to a problem at most this far away: three sizes off by a factor of 1.4 each. Beyond it the
-# workload's default, which looks at the shape, is the better guess.
-MAX_DISTANCE = 1.5
+REACH = 6.0  # three sizes off by a factor of 4 each: what was tuned farther away says nothing
+_LAYOUT = 0.01  # how far problems are apart that differ only in where their operands lie
 
 
 @dataclass(frozen=True)
@@ -30,35 +30,94 @@ class Choice:
 def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> Choice:
     """The best configuration known for ``problem`` on ``device``.
 
-    In this order: tuned for this problem on this device; tuned on this device for the nearest problem; tuned on the
-    nearest device (same architecture, else vendor, else kind; and of these for the nearest problem); the workload's
-    default. A configuration is taken only where it is legal for this problem on this device.
+    In this order: tuned for this problem on this device; of those tuned on this device for problems nearby the one that
+    should be fastest here (see ``predict``), if it should be faster than the default; the same of the nearest device (same
+    architecture, else vendor, else kind); the workload's default. A configuration is taken only where it is legal for this
+    problem on this device.
     """
-    ranked = []
+    found = next((choice for choice, better in _known(workload, problem, device, results) if better), None)
+    return found or Choice(workload.default(problem, device), "default", f"nothing tuned is near; the default of {workload.name}")
+
+
+def candidates(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial], count: int) -> list[Choice]:
+    """At most ``count`` different configurations to try first, best first; ``choose`` may prefer the default to them."""
+    chosen: dict[str, Choice] = {}
+    for choice, _ in _known(workload, problem, device, results):
+        chosen.setdefault(canonical(choice.config), choice)
+        if len(chosen) == count:
+            break
+    return list(chosen.values())
+
+
+def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> Iterator[tuple[Choice, bool]]:
+    """What is known and legal here, best first, and whether it should be faster than the default: exactly this, then device by
+    device what other problems suggest.
+    """
+    exact: list[Trial] = []
+    alike: list[Trial] = []  # the same but for where the operands lie
+    near: dict[int, list[tuple[float, Trial]]] = {}
     for trial in results:
         if trial.status != "ok" or trial.problem.workload != problem.workload:
             continue
         strange = _strangeness(trial.device, device)
-        apart = 0.0 if trial.problem.key == problem.key else _distance(workload, trial.problem, problem)
-        if strange is not None and apart <= MAX_DISTANCE:
-            ranked.append((strange, apart, trial.median, trial))
-    space = workload.space(problem, device)
-    for strange, apart, _, trial in sorted(ranked, key=lambda row: row[:3]):
-        if trial.config not in space:
+        if strange is None:
             continue
-        if strange == 0 and apart == 0:
-            return Choice(trial.config, "tuned", f"tuned for this problem on {device.name}", trial)
-        where = "this device" if strange == 0 else f"{trial.device.name} through {trial.device.backend}"
-        sizes = " ".join(f"{name}={value}" for name, value in trial.problem.sizes.items())
-        reason: Reason = "near problem" if strange == 0 else "near device"
-        return Choice(trial.config, reason, f"tuned on {where} for {sizes} (distance {apart:.2f})", trial)
-    return Choice(workload.default(problem, device), "default", f"nothing tuned is near; the default of {workload.name}")
+        if strange == 0 and trial.problem.key == problem.key:
+            exact.append(trial)
+            continue
+        apart = 0.0 if trial.problem.key == problem.key else _distance(workload, trial.problem, problem)
+        if strange == 0 and apart <= _LAYOUT:
+            alike.append(trial)
+        elif apart <= REACH:
+            near.setdefault(strange, []).append((apart, trial))
+    space = workload.space(problem, device)
+    for trial in sorted(exact, key=lambda trial: (trial.cold, trial.rank)):
+        if trial.config in space:
+            yield Choice(trial.config, "tuned", f"tuned for this problem on {device.name}", trial), True
+    for trial in sorted(alike, key=lambda trial: (trial.cold, trial.rank)):
+        if trial.config in space:
+            yield Choice(trial.config, "near problem", f"tuned on this device for {_sizes(trial)} in another layout", trial), True
+    for strange, rows in sorted(near.items()):
+        warm = [row for row in rows if not row[1].cold]
+        legal = {key: config in space for key, config in {canonical(trial.config): trial.config for _, trial in rows}.items()}
+        chosen = [row for row in warm or rows if legal[canonical(row[1].config)]]
+        prediction = predict.Prediction(workload, problem, device, chosen)
+        ranked, default = prediction.candidates(), prediction.default()
+        for candidate in ranked:
+            trial = candidate.trial
+            where = "this device" if strange == 0 else f"{trial.device.name} through {trial.device.backend}"
+            best = "" if len(ranked) == 1 else f", expected to be the fastest of {len(ranked)} known"
+            reason: Reason = "near problem" if strange == 0 else "near device"
+            text = f"tuned on {where} for {_sizes(trial)} (distance {candidate.distance:.2f}){best}"
+            yield Choice(candidate.config, reason, text, trial), candidate.slowness <= default
+
+
+def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> Callable[[Problem], Plan]:
+    """What ``execute.flatten`` asks for a Call: the callee's plan in the best configuration known for it, each made once.
+
+    ``results`` gives what is known of a workload, as ``store.known_results`` does.
+    """
+    made: dict[str, Plan] = {}
+
+    def resolve(problem: Problem) -> Plan:
+        plan = made.get(problem.key)
+        if plan is None:
+            workload = workloads.get(problem.workload)
+            config = choose(workload, problem, device, results(problem.workload)).config
+            plan = made[problem.key] = workload.plan(problem, config, device)
+        return plan
+
+    return resolve
+
+
+def _sizes(trial: Trial) -> str:
+    return " ".join(f"{name}={value}" for name, value in trial.problem.sizes.items())
 
 
 def _distance(workload: Workload, one: Problem, other: Problem) -> float:
     """The workload's own distance, and a little more where only the layout differs."""
     apart = workload.distance(one, other)
-    return apart + 0.01 if math.isfinite(apart) else apart
+    return apart + _LAYOUT if math.isfinite(apart) else apart
 
 
 def _strangeness(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:

@@ -17,6 +17,7 @@ class Settings:
 
     ``PORTATILE_DEVICE`` selects the default device, ``PYOPENCL_CTX`` does if it is not set; ``PORTATILE_CACHE_DIR`` and
     ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
+    ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``.
     """
 
     device: str | None
@@ -56,3 +57,21 @@ def load() -> Settings:
 def selection() -> tuple[str | None, str | None]:
     """``device`` and ``pyopencl_ctx`` alone, which every call of a routine asks for: a microsecond, where ``load`` takes 30."""
     return os.environ.get("PORTATILE_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None
+
+
+def memory_limit() -> int | None:
+    """Bytes of device memory that a routine may take for NumPy arrays: ``500M``, ``1.5G`` or a number; None where nothing is said.
+
+    Raises UsageError for what is no positive number of bytes.
+    """
+    text = os.environ.get("PORTATILE_MEMORY_LIMIT")
+    if not text:
+        return None
+    factor = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1].upper())
+    try:
+        limit = int(float(text if factor is None else text[:-1]) * (factor or 1))
+    except (ValueError, OverflowError):
+        limit = 0
+    if limit < 1:
+        raise UsageError(f"PORTATILE_MEMORY_LIMIT={text!r} is no number of bytes; write for example 500M or 1.5G")
+    return limit

@@ -16,7 +16,7 @@ import msgspec
 
 from portatile import settings
 from portatile.errors import StoreError
-from portatile.records import Config, DeviceInfo, Problem, Status, Trial, canonical, digest, from_json, to_json
+from portatile.records import UNRACED, Config, DeviceInfo, Problem, Status, Trial, canonical, digest, from_json, to_json
 
 VERSION = 1
 _BUSY_SECONDS = 30.0
@@ -31,10 +31,31 @@ CREATE TABLE trials (
     config TEXT NOT NULL,
     status TEXT NOT NULL,
     median REAL,
-    record BLOB NOT NULL
+    record BLOB NOT NULL,
+    rank REAL,
+    cold INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX by_problem ON trials (problem, device, config);
 CREATE INDEX by_workload ON trials (workload);
+"""
+# Columns that files of this format may lack: an earlier portatile, which writes without them, can go on using a file that has them.
+_ADDED = {"rank": "REAL", "cold": "INTEGER NOT NULL DEFAULT 0"}
+# Of every configuration its newest trial counts, unless that failed: then the configuration does not. Warm and cold apart. Only keys are
+# sorted; records are fetched in the end.
+_PLACED = """
+SELECT id, problem, device, config, late, seconds,
+    row_number() OVER (PARTITION BY problem, device ORDER BY late, seconds, id) AS place
+FROM (
+    SELECT id, problem, device, config, {cold} AS late, COALESCE({rank}, median * {unraced}) AS seconds FROM trials WHERE id IN (
+        SELECT max(id) FROM trials WHERE {where} AND status != 'skipped' GROUP BY problem, device, config, {cold}
+    ) AND status = 'ok' AND median IS NOT NULL
+)
+"""
+
+_CROSSED = """
+place <= ? OR (device, config) IN (SELECT device, config FROM placed WHERE place <= 2)
+OR (problem, device, config) IN
+    (SELECT problem, device, config FROM trials WHERE id IN (SELECT min(id) FROM trials WHERE {where} GROUP BY problem, device))
 """
 
 
@@ -118,16 +139,21 @@ class ResultStore:
         return self._read(f"SELECT record FROM trials WHERE {where} ORDER BY id", values)
 
     def best(self, problem: Problem, device: DeviceInfo) -> Trial | None:
-        """The fastest valid trial of the problem on the device, with any driver, or None."""
-        where, values = Query(problem=problem, device=device, status="ok")._where()
-        found = self._read(f"SELECT record FROM trials WHERE {where} ORDER BY median LIMIT 1", values)
-        return min(found, key=lambda trial: trial.median, default=None)
+        """The fastest valid trial of the problem on the device, with any driver, or None: the leader of that problem."""
+        return next(iter(self._leaders(Query(problem=problem, device=device), 1)), None)
 
     def leaders(self, workload: str | None = None, count: int = 1) -> list[Trial]:
-        """The ``count`` fastest valid configurations of every problem on every device, fastest first."""
-        where, values = Query(workload=workload, status="ok")._where()
-        ranked = f"SELECT *, row_number() OVER (PARTITION BY problem, device ORDER BY median) AS place FROM trials WHERE {where}"
-        return sorted(self._read(f"SELECT record FROM ({ranked}) WHERE place <= ?", [*values, count]), key=lambda trial: trial.median)
+        """The ``count`` fastest valid configurations of every problem on every device, fastest first.
+
+        Of each configuration its newest trial counts, and one whose newest trial failed does not. They are ordered by ``Trial.rank``: a
+        time from a race as it is, any other as if it were 10 % longer, so that a lucky measurement does not beat the winner
+        of a race. Trials with cold caches come after all others of their problem and device.
+        """
+        return self._leaders(Query(workload=workload), count)
+
+    def crossed(self, workload: str, count: int = 5) -> list[Trial]:
+        """The ``leaders``, each problem's first trial (its default), and what its two fastest took on the device's other problems."""
+        return self._leaders(Query(workload=workload), count, _CROSSED)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -140,6 +166,24 @@ class ResultStore:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _leaders(self, query: Query, count: int, wanted: str = "place <= ?") -> list[Trial]:
+        where, values = query._where()
+        found: list[Trial] = []
+        for connection in filter(None, (self._file, self._memory)):
+            there = self._columns(connection)  # a file that cannot be written keeps the columns it had; GROUP BY 0 would be an error
+            columns = {name: name if name in there else default for name, default in (("rank", "NULL"), ("cold", "(0 + 0)"))}
+            placed = _PLACED.format(where=where, unraced=UNRACED, **columns)
+            chosen = f"SELECT id, late, seconds FROM placed WHERE {wanted.format(where=where)}"
+            ranked = f"WITH placed AS ({placed}) SELECT record FROM trials JOIN ({chosen}) USING (id) ORDER BY late, seconds, id"
+            found += self._read(ranked, [*values, count, *(values if "{where}" in wanted else ())], (connection,))
+        return sorted(found, key=lambda trial: (trial.cold, trial.rank))
+
+    def _columns(self, connection: sqlite3.Connection) -> set[str]:
+        try:
+            return _columns(connection)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
 
     def _open(self, path: Path) -> sqlite3.Connection | None:
         """A connection that can write; else one that can read, or none, and what is added goes to memory."""
@@ -171,9 +215,9 @@ class ResultStore:
         )
         warnings.warn(message, RuntimeWarning, stacklevel=4)
 
-    def _read(self, statement: str, values: Sequence[object]) -> list[Trial]:
+    def _read(self, statement: str, values: Sequence[object], connections: Sequence[sqlite3.Connection] | None = None) -> list[Trial]:
         found = []
-        for connection in (self._file, self._memory):
+        for connection in (self._file, self._memory) if connections is None else connections:
             if connection is not None:
                 try:
                     found += [from_json(raw, Trial) for (raw,) in connection.execute(statement, values)]
@@ -216,7 +260,7 @@ def _leaders_of(path: Path, workload: str, count: int = 5) -> Iterable[Trial]:
         return []
     try:
         with ResultStore(path) as store:
-            return store.leaders(workload, count)
+            return store.crossed(workload, count)
     except StoreError as error:
         warnings.warn(f"{error}; going on without it", RuntimeWarning, stacklevel=2)
         return []
@@ -232,6 +276,8 @@ def _create(name: str) -> sqlite3.Connection:
             for statement in filter(str.strip, _TABLES.split(";")):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")
+        for name in _ADDED.keys() - _columns(connection):
+            connection.execute(f"ALTER TABLE trials ADD COLUMN {name} {_ADDED[name]}")
         connection.execute("COMMIT")
         with contextlib.suppress(sqlite3.OperationalError):  # another process may be at it; without the log the store is only slower
             connection.execute("PRAGMA journal_mode = WAL")
@@ -240,6 +286,10 @@ def _create(name: str) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    return {row[1] for row in connection.execute("PRAGMA table_info(trials)")}
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -257,11 +307,13 @@ def _check_version(connection: sqlite3.Connection) -> None:
 def _row(trial: Trial) -> tuple[object, ...]:
     median = trial.median if trial.status == "ok" and trial.samples else None
     keys = (trial.problem.workload, trial.problem.key, device_key(trial.device), trial.device.driver, trial.source)
-    return (*keys, canonical(trial.config), trial.status, median, to_json(trial))
+    rank = None if median is None or trial.standing is None else trial.rank
+    return (*keys, canonical(trial.config), trial.status, median, to_json(trial), rank, int(trial.cold))
 
 
 def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
     connection.execute(
-        "INSERT INTO trials (workload, problem, device, driver, source, config, status, median, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO trials (workload, problem, device, driver, source, config, status, median, record, rank, cold)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         row,
     )

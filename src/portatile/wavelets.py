@@ -6,17 +6,26 @@ length 16; the second derivative in the same basis), as double-precision numbers
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile import device as devices
+from portatile import workloads
+from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import convolve
+from portatile.records import Layout
+from portatile.routines import convolve, slabs
 from portatile.routines.arrays import Array
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d
+from portatile.routines.engine import engine
 
+Grid = TypeVar("Grid", NDArray[Any], Buffer)
+
+_AXES = 3
 _SYNTHESIS_LOWER = -8  # places in c_0 d_0 c_1 d_1 ...: the first pair that an output needs lies four before its own
 
 
@@ -200,6 +209,77 @@ def synthesis3d(array: Array, *, device: str | None = None) -> Array:
     return convolve.passes3d(array, _SYNTHESIS, _SYNTHESIS_LOWER, "synthesis", "periodic", device)
 
 
+def apply_potential(psi: Grid, potential: Grid, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None) -> Grid:
+    """The local potential in Daubechies' basis: the magic filter along three axes, times ``potential``, the transposed filter.
+
+    ``psi`` is one orbital (n1, n2, n3) or a batch (orbitals, n1, n2, n3); ``potential`` lies on the points that the filter gives, which
+    are n along a ``periodic`` axis (``zero``: too) and n + 15 along a ``grow``, free one. NumPy arrays, or Buffers of one device; the result
+    is of the shape and library of ``psi``. Raises ArgumentError for what does not fit.
+
+    >>> import numpy as np
+    >>> from portatile.wavelets import apply_potential
+    >>> psi = np.ones((2, 8, 8, 8))
+    >>> bool(np.allclose(apply_potential(psi, np.full((8, 8, 8), 3.0)), 3.0))
+    True
+    """
+    back = tuple({"grow": "shrink"}.get(kind, kind) for kind in _boundaries(boundary))
+    _on_grid(psi, potential, boundary)
+
+    def apply(orbital: Grid) -> Grid:
+        values = _stream("product", magicfilter3d(orbital, boundary=boundary, device=device), potential)
+        return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back), device=device)
+
+    return _each(psi, apply, (potential,), device)
+
+
+def potential_energy(
+    psi: Grid, potential: Grid, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+) -> NDArray[np.float64]:
+    """The sum over the grid of ``potential`` times the square of each orbital, <psi| V |psi>: one number, or one for each orbital of a batch.
+
+    Arguments as for ``apply_potential``; to be multiplied with a grid cell's volume.
+
+    >>> import numpy as np
+    >>> from portatile.wavelets import potential_energy
+    >>> float(potential_energy(np.ones((4, 4, 4)), np.full((4, 4, 4), 0.5)).round(6))
+    32.0
+    """
+    applied = apply_potential(psi, potential, boundary=boundary, device=device)
+    pairs = [(psi, applied)] if psi.ndim == _AXES else [(psi[place], applied[place]) for place in range(psi.shape[0])]
+    sums = np.array([float(_dot(one, other)) for one, other in pairs])
+    return sums[0] if psi.ndim == _AXES else sums  # type: ignore[no-any-return]
+
+
+def density(
+    psi: Grid, *, occupation: Sequence[float] | None = None, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+) -> Grid:
+    """The density of the orbitals on the grid: the sum over orbitals of ``occupation`` (1 each) times the magic filter's values squared.
+
+    ``psi`` is one orbital or a batch, as for ``apply_potential``; the result lies on the points that the filter gives.
+
+    >>> import numpy as np
+    >>> from portatile.wavelets import density
+    >>> bool(np.allclose(density(np.ones((2, 8, 8, 8)), occupation=[2.0, 1.0]), 3.0))
+    True
+    """
+    orbitals = [psi] if psi.ndim == _AXES else [psi[place] for place in range(psi.shape[0])]
+    weights = [1.0] * len(orbitals) if occupation is None else [float(weight) for weight in occupation]
+    if psi.ndim not in (_AXES, _AXES + 1) or not orbitals or len(weights) != len(orbitals):
+        raise ArgumentError(
+            f"psi has shape {tuple(psi.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
+        )
+    moved = _moved(psi, (), device)
+    total: Grid | None = None
+    for orbital, weight in zip(orbitals, weights, strict=True):
+        values = magicfilter3d(_on_device(orbital, device) if moved else orbital, boundary=boundary, device=device)
+        if total is None:
+            zeros = np.zeros(values.shape, values.dtype)
+            total = Buffer.from_numpy(zeros, values.device) if isinstance(values, Buffer) else zeros
+        total = _stream("square", values, total, weight)
+    assert total is not None
+    return cast(Grid, total.numpy() if moved and isinstance(total, Buffer) else total)
+
+
 def kinetic(
     psi: NDArray[np.floating], *, spacing: float | Sequence[float] = 1.0, boundary: Boundary = "periodic", device: str | None = None
 ) -> NDArray[np.floating]:
@@ -231,3 +311,86 @@ def _even(array: Array, axes: int) -> None:
     odd = [n for n in tuple(getattr(array, "shape", ()))[:axes] if n % 2]
     if odd:
         raise ArgumentError(f"an axis of {odd[0]} points: the wavelet transform halves it, so it must be even")
+
+
+def _boundaries(boundary: Boundary | Sequence[Boundary]) -> tuple[Boundary, ...]:
+    return (boundary,) * _AXES if isinstance(boundary, str) else tuple(boundary)
+
+
+def _on_grid(psi: Grid, potential: Grid, boundary: Boundary | Sequence[Boundary]) -> None:
+    """Raise ArgumentError where the potential does not lie on the points that the magic filter gives."""
+    if psi.ndim not in (_AXES, _AXES + 1):
+        raise ArgumentError(f"psi has shape {tuple(psi.shape)}; pass one orbital (three dimensions) or a batch of them (four)")
+    kinds = _boundaries(boundary)
+    if len(kinds) != _AXES or not set(kinds) <= {"periodic", "zero", "grow"}:
+        raise ArgumentError(f"boundary={boundary!r}: periodic, zero or grow, one for all axes or one for each of three")
+    free = len(MAGICFILTER.taps) - 1
+    shape = tuple(n + (free if kind == "grow" else 0) for n, kind in zip(psi.shape[-_AXES:], kinds, strict=True))
+    if tuple(potential.shape) != shape or potential.dtype != psi.dtype or type(potential) is not type(psi):
+        have = f"is a {type(potential).__name__} of shape {tuple(potential.shape)} and dtype {potential.dtype}"
+        raise ArgumentError(f"the potential {have}; with this psi it must be a {type(psi).__name__} of shape {shape} and dtype {psi.dtype}")
+
+
+def _moved(psi: Grid, others: tuple[Grid, ...], device: str | None) -> bool:
+    """Whether NumPy arrays are better worked on in the device's memory: it has its own, and they fit."""
+    if not isinstance(psi, np.ndarray):
+        return False
+    chip = devices.get(device)
+    orbital = psi.nbytes if psi.ndim == _AXES else psi.nbytes // max(psi.shape[0], 1)
+    return not chip.info.unified_memory and not slabs.too_large(chip, (*(other.nbytes for other in others), *[4 * orbital] * 4))
+
+
+def _on_device(array: Grid, device: str | None) -> Grid:
+    return cast(Grid, Buffer.from_numpy(array, devices.get(device)) if isinstance(array, np.ndarray) else array)
+
+
+def _each(psi: Grid, apply: Callable[..., Grid], others: tuple[Grid, ...], device: str | None) -> Grid:
+    """``apply`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between."""
+    batch = psi.ndim > _AXES
+    if isinstance(psi, np.ndarray):
+        moved = _moved(psi, others, device)
+        result = np.empty_like(psi, order="C")
+        for place in np.ndindex(psi.shape[:1] if batch else ()):
+            applied = apply(_on_device(psi[place], device) if moved else psi[place])
+            result[place] = applied.numpy() if isinstance(applied, Buffer) else applied
+        return result
+    if not batch:
+        return apply(psi)
+    whole = Buffer.empty(psi.shape, psi.dtype, psi.device)
+    queue = psi.device.default_queue()
+    for place in range(psi.shape[0]):
+        part: Any = apply(psi[place])
+        queue.copy(whole.memory, part.memory, part.nbytes, whole[place].offset, part.offset)
+    return cast(Grid, whole)
+
+
+def _stream(operation: str, x: Any, y: Any, scalar: float = 1.0) -> Any:
+    """x y (``product``) or y + scalar x^2 (``square``), element by element: by NumPy for its arrays, on the device for Buffers."""
+    if isinstance(x, np.ndarray):
+        return x * y if operation == "product" else y + x.dtype.type(scalar) * x**2
+    y = _on_device(y, x.device.info.id)
+    result = Buffer.empty(x.shape, x.dtype, x.device)
+    _launch(operation, x, y, result, scalar)
+    return result
+
+
+def _dot(x: Any, y: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return np.vdot(x, y)
+    result = Buffer.empty((1,), x.dtype, x.device)
+    _launch("dot", x, y, result, 1.0)
+    return result.numpy()[0]
+
+
+def _launch(operation: str, x: Buffer, y: Buffer, out: Buffer, scalar: float) -> None:
+    """Queue a streaming kernel on contiguous Buffers."""
+    size = x.dtype.itemsize
+    for buffer in (x, y):
+        if buffer.strides != Buffer(buffer.memory, buffer.shape, buffer.dtype, None, buffer.offset).strides:
+            raise ArgumentError("psi or the potential is a Buffer that is not C-contiguous; copy it")
+    layout = {name: Layout((1,), buffer.offset // size, size) for name, buffer in (("x", x), ("y", y), ("out", out))}
+    problem = workloads.get("stream").problem({"n": x.size}, x.dtype.name, {"operation": operation}, layout)
+    home = engine(x.device)
+    with home.lock:
+        memory = {"x": x.memory, "y": y.memory, "out": out.memory}
+        home.prepare(problem).run(x.device.default_queue(), memory, {"scalar": scalar})

@@ -83,7 +83,7 @@ class Workload(ABC):
             size = sizes.get(name)
             if size is None:
                 raise ArgumentError(f"{self.name} needs the size {name!r} ({self.sizes[name]})")
-            if int(size) != size or size < 0:
+            if isinstance(size, str) or int(size) != size or size < 0:
                 raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
         if dtype not in self.dtypes:
             raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
@@ -136,6 +136,16 @@ class Workload(ABC):
     @abstractmethod
     def traffic(self, problem: Problem) -> float:
         """The fewest bytes that must cross the memory bus: each input read once, each output written once."""
+
+    def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
+        """How many times the useful work a configuration does, and waits for, by what its shape alone tells: broken tiles, a last
+        wave of groups. 1 where nothing is known; ``predict`` carries times from problem to problem with it.
+        """
+        return 1.0
+
+    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
+        """The operands whose old content matters with these scalars: all but outputs, unless the workload knows better."""
+        return frozenset(operand.name for operand in self.operands if operand.role != "out")
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Small problems that nothing divides, with the options of ``problem``: every variant is verified on them first."""

@@ -4,6 +4,7 @@ The same cases run as OpenCL on every device (is the expectation right?), compil
 """
 
 from battery.case import Case
+from battery.customs import CASES as CUSTOMS
 from battery.idioms import CASES as IDIOMS
 from battery.math import CASES as MATH
 from battery.memory import CASES as MEMORY
@@ -12,6 +13,6 @@ from battery.types import CASES as TYPES
 from battery.vectors import CASES as VECTORS
 from battery.work import CASES as WORK
 
-CASES: dict[str, Case] = {case.name: case for case in (*VECTORS, *MEMORY, *WORK, *MATH, *IDIOMS, *SWITCHES, *TYPES)}
+CASES: dict[str, Case] = {case.name: case for case in (*VECTORS, *MEMORY, *WORK, *MATH, *IDIOMS, *CUSTOMS, *SWITCHES, *TYPES)}
 
 __all__ = ["CASES", "Case"]

@@ -142,3 +142,22 @@ __kernel void k(__global const long *a, __global long *o)
   atom_inc(o + 2);
   atom_xor(o + 3, a[i]);
 }
+
+//// sub_groups
+__kernel void k(__global const int *a, __global int *o)
+{
+  int i = get_local_id(0), x = a[get_global_id(0)], n = get_sub_group_size(), at = get_sub_group_local_id();
+  int s = sub_group_reduce_add(x & 15) + sub_group_scan_inclusive_max(x & 63) + (at ? sub_group_scan_exclusive_add(x & 7) : 0);
+  s += sub_group_broadcast(x & 31, 3) + 1000 * sub_group_all(x & 1) + 2000 * sub_group_any(x == 5) + sub_group_shuffle_xor(i, 1);
+  sub_group_barrier(CLK_LOCAL_MEM_FENCE);
+  o[get_global_id(0)] = s + 100000 * get_num_sub_groups() + 10000 * get_sub_group_id() + (n - n % 4) * 1000000;
+}
+
+//// work_group_functions
+__kernel void k(__global const int *a, __global const float *b, __global int *o, __global float *p)
+{
+  int x = a[get_global_id(0)];
+  o[get_global_id(0)] = work_group_reduce_add(x & 15) + 1000 * work_group_scan_exclusive_add(x & 3) + 1000000 * work_group_all(x | 1)
+                      + 2000000 * work_group_any(x & 1) + work_group_broadcast(x & 31, 5);
+  p[get_global_id(0)] = work_group_reduce_max(b[get_global_id(0)]) + work_group_scan_inclusive_min(b[get_global_id(0)]);
+}

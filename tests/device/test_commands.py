@@ -10,6 +10,7 @@ import pytest
 from portatile import device, workloads
 from portatile.cli import main
 from portatile.device import cuda_compiler
+from portatile.tuning import finals
 
 SIZES = ["-m", "33", "-n", "21", "-k", "17"]
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")
@@ -33,6 +34,33 @@ def test_tune_prints_winner_default_and_counts(capsys: pytest.CaptureFixture[str
     assert {line.split()[0] for line in out.splitlines() if line.strip()} >= {"winner", "default", "best", "1"}
     assert "3 configurations" in out
     assert "tried" in err
+
+
+def test_tune_says_who_raced_and_what_was_checked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finals, "NEAR", 1e6)  # all of them race, however disturbed the machine is
+    out, err = tune(capsys)
+    assert "finalists raced: [ ] holds the median with 95 % confidence" in out
+    assert "3 finalists race" in err
+    assert main(["results"]) == 0
+    text = capsys.readouterr().out
+    assert "raced: the median lies in [" in text
+    assert "largest error" in text
+    found = json.loads(tune(capsys, "--json")[0])
+    assert [one["place"] for one in found["finalists"]] == list(range(1, len(found["finalists"]) + 1))
+    assert found["finalists"][0]["config"] == found["config"]
+    assert all(one["interval"][0] <= one["seconds_per_run"] <= one["interval"][1] for one in found["finalists"])
+    assert found["certificate"]["checks"][-1]["sizes"] == {"m": 33, "n": 21, "k": 17}
+    assert all(check["error"] <= 1 for check in found["certificate"]["checks"])
+    assert main(["results", "--json", "--best"]) == 0
+    (best,) = json.loads(capsys.readouterr().out)
+    assert best["config"] == found["config"]
+    assert best["certificate"] == found["certificate"]
+
+
+def test_tune_cold_and_without_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(tune(capsys, "--json", "--cold", "--no-model")[0])
+    assert all(trial["cold"] for trial in found["trials"])
+    assert not {"on paper", "once compiled"} & set(found["saved"])
 
 
 def test_tune_again_answers_from_the_store(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,6 +113,8 @@ def test_warm_says_what_is_wrong_with_a_file(text: str, tmp_path: Path, capsys: 
         (["--device", "no such chip"], "no device matches"),
         (["--budget", "soon"], "budget"),
         (["--dtype", "float23"], "float32"),
+        (["--objective", "speed"], "unknown objective 'speed'"),
+        (["--objective", "energy", "--cold"], "leave out --cold"),
     ],
 )
 def test_tune_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,6 +34,14 @@ FORMS: dict[str, Config] = {
 Maker = Callable[..., NDArray[Any]]
 
 
+def test_a_block_holds_whole_vectors(device: Device) -> None:
+    """One that is narrower than a vector would write nothing."""
+    space = WORKLOAD.space(WORKLOAD.problem({"n": 512, "ndat": 2000}), replace(device.info, kind="cpu"))
+    wide = {**FORMS["block"], "TI": 64, "TJ": 16, "WINDOW": 16, "VECTOR": 16}
+    assert space.violated(wide) is None
+    assert "TJ % VECTOR" in (space.violated({**wide, "TJ": 8}) or "")
+
+
 @pytest.fixture(params=["float32", "float64"])
 def dtype(request: pytest.FixtureRequest, device: Device) -> str:
     if request.param == "float64" and not device.info.fp64:

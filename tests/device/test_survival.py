@@ -14,7 +14,9 @@ import psutil
 import pytest
 from faulty import Faulty
 
+from portatile import model
 from portatile.device.base import Device
+from portatile.errors import NoValidVariantError
 from portatile.records import Budget
 from portatile.store import ResultStore
 from portatile.tuning.protocol import Timing
@@ -86,6 +88,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
         workload=workload,
         timing=QUICK,
         limits=Limits(least=3),
+        model=False,  # it would keep two of them from being run
     )
     with ResultStore(tmp_path / "results.sqlite") as store:
         result = tune(wanted, store)
@@ -102,12 +105,40 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
         assert found["wrong"].error > 1
         assert found["slow"].median > 3 * found["none"].median
         assert len(found["slow"].samples) == 2  # hopeless: measured once more, then left
+        assert result.saved == {model.SLOW: 1}
         assert result.best == found["none"]
-        assert len(result.failures) == 5
+        assert len(result.failures) == len(set(FATE.values()) - {"ok"})
         again: list[Progress] = []
         tune(wanted, store, again.append)  # in quarantine: answered, not tried again
         assert again[-1].known == len(FATE)
     assert not psutil.Process().children(recursive=True)
+
+
+def test_the_model_keeps_what_cannot_run_from_running(device: Device) -> None:
+    if device.info.kind != "cpu":
+        pytest.skip("a GPU's compiler may refuse the local memory itself")
+    workload = Faulty(("none", "local", "group"), (32,))
+    problem = workload.problem({"n": 1003})
+    wanted = Request(problem, device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
+    with ResultStore(None) as store:
+        result = tune(wanted, store)
+        found = {str(trial.config["fault"]): trial for trial in result.trials}
+        assert {fault: trial.status for fault, trial in found.items()} == {"none": "ok", "local": "skipped", "group": "skipped"}
+        assert "bytes of local memory, the device has" in found["local"].message
+        assert "work-items in a group, the device allows" in found["group"].message
+        assert result.saved == {model.ON_PAPER: 1, model.COMPILED: 1}
+        assert result.failures == {}
+        assert "run" not in found["local"].seconds
+        plain = tune(replace(wanted, model=False), store)  # what was only turned away is tried now
+    assert plain.saved == {}
+    assert sum(plain.failures.values()) == 2
+
+
+def test_the_default_is_never_turned_away(device: Device) -> None:
+    workload = Faulty(("group",), (32,), default="group")
+    wanted = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=9), "exhaustive", workload=workload, timing=QUICK)
+    with ResultStore(None) as store, pytest.raises(NoValidVariantError, match="launch: 1"):
+        tune(wanted, store)
 
 
 @pytest.mark.parametrize("fault", ["hang", "abort", "behind", "wrong"])

@@ -41,14 +41,18 @@ def test_matmul_is_tuned(device: Device, tmp_path: Path) -> None:
     heard: list[Progress] = []
     with ResultStore(tmp_path / "results.sqlite") as store:
         result = tune(Request(problem, device.info.id, Budget(evaluations=4), "random", timing=QUICK), store, heard.append)
-        assert store.trials(Query(problem=problem)) == list(result.trials)
-    assert [progress.last for progress in heard] == list(result.trials)
-    assert heard[-1].evaluations == len(result.trials) == 4
+        evaluated, raced = store.trials(Query(problem=problem))[:4], store.trials(Query(problem=problem))[4:]
+        assert [trial.config for trial in evaluated] == [trial.config for trial in result.trials]
+        assert raced == list(result.finalists)
+        assert store.best(problem, device.info) == result.best
+    search = [progress for progress in heard if not progress.racing]
+    assert [progress.last for progress in search] == evaluated
+    assert search[-1].evaluations == len(result.trials) == 4
     assert result.stopped == "budget"
-    assert result.trials[0] == result.default
+    assert result.trials[0] == result.default  # as the race left it, if it was in it
     assert result.default.config == workload.default(problem, device.info)
     assert result.default.status == "ok", result.default.message
-    assert result.best.median == min(trial.median for trial in result.trials)
+    assert result.best.rank == min(trial.rank for trial in result.trials)
     assert (result.device.id, result.device.driver) == (device.info.id, device.info.driver)  # PoCL's memory changes from run to run
     best = result.best
     assert len(best.samples) >= 2
@@ -73,10 +77,24 @@ def test_a_space_is_exhausted_and_then_remembered(device: Device, tmp_path: Path
         second = tune(request(device, workload), store, heard.append)
         assert sorted(map(repr, second.trials)) == sorted(map(repr, first.trials))
         assert heard[-1].known == heard[-1].evaluations == 6
-        assert len(store.trials()) == 6
+        known = 6 + len(first.finalists)
+        assert len(store.trials()) == known
         third = tune(request(device, workload, resume=False, budget=Budget(evaluations=2)), store)
         assert len(third.trials) == 2
-        assert len(store.trials()) == 8
+        assert len(store.trials()) == known + 2 + len(third.finalists)
+
+
+def test_a_further_value_costs_only_what_is_new(device: Device, tmp_path: Path) -> None:
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        tune(request(device, Faulty(("none", "wrong"), (16, 32))), store)
+        heard: list[Progress] = []
+        wider = tune(request(device, Faulty(("none", "wrong"), (16, 32, 64, 128))), store, heard.append)
+        assert len(wider.trials) == 8
+        assert (heard[-1].known, heard[-1].evaluations) == (4, 8)
+        for fault in ("none", "wrong"):
+            for group in (16, 32):
+                found = store.trials(Query(config={"fault": fault, "group": group}))
+                assert len([trial for trial in found if trial.standing is None]) == 1  # beside these, only what raced
 
 
 def test_compile_workers_give_the_same_verdicts(device: Device) -> None:

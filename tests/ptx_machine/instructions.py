@@ -56,6 +56,8 @@ def compute(parts: list[str]) -> Compute | None:
     name, kind = parts[0], parts[-1]
     if name == "cvt":
         return _convert(parts)
+    if name in ("dp4a", "dp2a"):
+        return _dot_of_bytes(parts)
     if name == "setp":
         return _setp(parts)
     if kind == "pred":
@@ -195,6 +197,18 @@ def _integer(name: str, parts: list[str], kind: str) -> Compute | None:
     if name == "lop3":
         return lambda a, b, c, table: sum((table >> ((a >> i & 1) * 4 + (b >> i & 1) * 2 + (c >> i & 1)) & 1) << i for i in range(32))
     return None
+
+
+def _dot_of_bytes(parts: list[str]) -> Compute | None:
+    """Four products of bytes and a sum."""
+    if parts[0] != "dp4a":
+        return None
+
+    def byte(value: int, place: int, kind: str) -> int:
+        found = value >> (8 * place) & 255
+        return signed(found, 8) if kind == "s32" else found
+
+    return lambda a, b, c: (c + sum(byte(a, i, parts[1]) * byte(b, i, parts[2]) for i in range(4))) & 0xFFFFFFFF
 
 
 def _low24(value: int, kind: str) -> int:

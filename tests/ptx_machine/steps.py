@@ -22,14 +22,17 @@ def split(text: str) -> list[str]:
     return [*found, text[start:].strip()]
 
 
+UNDEFINED = 0xCBCBCBCB
+
+
 def _reader(operand: str, bits: int = 64) -> Callable[[Thread, dict[str, int]], int]:
     """A function that gives the bit pattern of an operand."""
     if operand.startswith("{"):
         parts = [_reader(p) for p in split(operand[1:-1])]
         width = bits // len(parts)
         return lambda thread, symbols: sum((r(thread, symbols) & ((1 << width) - 1)) << (width * i) for i, r in enumerate(parts))
-    if operand.startswith("%"):
-        return lambda thread, symbols: thread.registers[operand]
+    if operand.startswith("%"):  # a register without a value may be read where the result is not used
+        return lambda thread, symbols: thread.registers.get(operand, UNDEFINED)
     if operand.startswith("!"):
         return lambda thread, symbols: 1 - thread.registers[operand[1:]]
     if re.match(r"0[fFdD][0-9a-fA-F]{8}", operand):

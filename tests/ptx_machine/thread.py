@@ -47,7 +47,9 @@ class GlobalMemory:
         height, width, channels = shape
         size = {"float32": 4, "uint32": 4, "int32": 4, "float16": 2}[dtype]
         self.textures.append((address, width, height, channels, size, dtype == "float16"))
-        return struct.pack("<QQiiii", len(self.textures) - 1, address, width, height, width * channels * size, channels | size << 8)
+        kind = {"f": 1, "i": 2, "u": 3}[dtype[0]]
+        packed = channels | size << 8 | kind << 16
+        return struct.pack("<QQiiii", len(self.textures) - 1, address, width, height, width * channels * size, packed)
 
 
 class Host(Protocol):

@@ -37,9 +37,9 @@ def test_every_command_file_has_a_command_and_a_line_in_the_help(capsys: pytest.
     shown = capsys.readouterr().out
     context = click.Context(cli.portatile)
     for path in FILES:
-        command = cli.portatile.get_command(context, path.stem.replace("_", "-"))
+        command = cli.portatile.get_command(context, cli.spelled(path.stem))
         assert isinstance(command, click.Command)
-        assert path.stem.replace("_", "-") in shown
+        assert cli.spelled(path.stem) in shown
         first = cli.opening(path.stem).split()
         assert first, f"{path.name} does not open with a sentence"
         assert first[0] in shown
@@ -47,7 +47,7 @@ def test_every_command_file_has_a_command_and_a_line_in_the_help(capsys: pytest.
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_command_answers_help(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([path.stem.replace("_", "-"), "--help"]) == 0
+    assert main([cli.spelled(path.stem), "--help"]) == 0
     assert "Usage: portatile" in capsys.readouterr().out
 
 

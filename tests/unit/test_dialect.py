@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_entries_describe_parameters() -> None:
         ("\n#error no such size", r"user\.cl:2: #error no such size"),
         ("\n\nvoid f() { int a[3; }", r"user\.cl:3: unexpected '}'"),
         ("void f() {\n if (1) {\n}", r"user\.cl:1: '{' is never closed"),
-        ('\n#include "other.h"\n', r"user\.cl:2: #include 'other\.h' is not supported"),
+        ('\n#include "other.h"\n', r"user\.cl:2: #include 'other\.h': there is no such file"),
         ("\n#if (\n#endif", r"user\.cl:2: "),
         ("__kernel void k(\n  float *p) {}", r"user\.cl:2: the pointer 'p' of a kernel must be __global, __constant or __local"),
         ("__kernel void k(__global float *) {}", r"user\.cl:1: a parameter of a kernel needs a name"),
@@ -231,3 +232,69 @@ def test_local_arrays_are_aligned_for_wide_accesses() -> None:
     }""")
     sizes = {int(size): int(align) for align, size in re.findall(r"\.shared \.align (\d+) \.b8 \S+\[(\d+)\]", text)}
     assert sizes == {5: 16, 24: 16, 64: 32, 28: 64, 48: 16, 32: 32}
+
+
+def test_headers_keep_their_lines(tmp_path: Path) -> None:
+    """Beside the including file, in folders, by macro, once, in circles, in branches that are not taken."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.h").write_text('#pragma once\n#include "sub/b.h"\nint a() { return 1; }\n')
+    (tmp_path / "sub" / "b.h").write_text('#ifndef B\n#define B\n#include "../a.h"\nint b() { return BROKEN; }\n#endif\n')
+    (tmp_path / "sub" / "table.inc").write_text("1, 2,\n3\n")
+    text = """// #include "nothing.h"
+#if 0
+#include "a.h"
+#else
+#include <a.h>
+#endif
+#define WHERE "sub/b.h"
+#include WHERE
+/* #include "nothing.h" */ __constant int t[] = {
+#include TABLE
+};
+#ifdef NEVER
+#include "missing.h"
+#endif
+__kernel void k(__global int *o) { o[0] = a() + b() + t[2] + __LINE__; }
+LAST
+"""
+    path, defines = tmp_path / "user.cl", {"TABLE": '"table.inc"', "BROKEN": "2", "LAST": ""}
+    gathered = dialect.gather(text, path, [tmp_path / "sub", tmp_path], defines)
+    assert gathered.count("int a()") == 3  # in each branch that includes it; the guard lets one through
+    plain = dialect.translate(gathered, file=str(path), defines=defines).text
+    assert plain.count("int a()") == 1
+    with pytest.raises(CompileError, match=r"user\.cl:16: ']'|user\.cl:16: unexpected '\]'"):
+        dialect.translate(gathered, file=str(path), defines={**defines, "LAST": "]"})
+    with pytest.raises(CompileError, match=r"b\.h:4: unexpected '\)'"):
+        dialect.translate(gathered, file=str(path), defines={**defines, "BROKEN": ")"})
+    with pytest.raises(CompileError, match=r"user\.cl:13: #include 'missing\.h'"):
+        dialect.translate(gathered, file=str(path), defines={**defines, "NEVER": "1"})
+    if cuda_compiler.available() is None:
+        with pytest.raises(CompileError) as caught:
+            ptx(gathered, BROKEN="nothing", LAST="int c = nowhere;", TABLE='"table.inc"')
+        found = re.findall(r'(\w+\.\w+)\((\d+)\): error: identifier "(\w+)"', caught.value.log)
+        assert found == [("b.h", "4", "nothing"), ("user.cl", "16", "nowhere")]
+
+
+@needs_nvrtc
+def test_images_of_every_shape_compile() -> None:
+    """Reads with and without a sampler, writes and queries; each reads its own kind of texture."""
+    text = ptx("""
+    __constant sampler_t s = CLK_ADDRESS_REPEAT | CLK_NORMALIZED_COORDS_TRUE | CLK_FILTER_LINEAR;
+    __kernel void k(read_only image1d_t a, read_only image1d_array_t b, read_only image1d_buffer_t c, read_only image2d_t d,
+                    read_only image2d_array_t e, read_only image3d_t f, sampler_t t, __global float4 *o, __global int4 *p)
+    {
+      int i = get_global_id(0);
+      o[0] = read_imagef(a, s, 0.5f) + read_imagef(b, s, (float2)(0.5f, 1)) + read_imagef(c, i) + read_imagef(d, s, (float2)(0.5f));
+      o[1] = read_imagef(e, t, (float4)(0.5f)) + read_imagef(f, s, (float4)(0.5f)) + read_imagef(a, i) + read_imagef(f, t, (int4)(i));
+      p[0] = read_imagei(b, t, (int2)(i)) + read_imagei(f, t, (int4)(i)) + get_image_dim(f) + get_image_depth(f) + get_image_width(a);
+      p[1] = (int)get_image_array_size(e) + (int)get_image_array_size(b) + get_image_height(e) + get_image_dim(e).x;
+    }
+    __kernel void w(write_only image1d_t a, write_only image1d_array_t b, write_only image1d_buffer_t c, write_only image2d_array_t e,
+                    write_only image3d_t f)
+    {
+      int i = get_global_id(0);
+      write_imagef(a, i, (float4)(1)); write_imagei(b, (int2)(i), (int4)(2)); write_imagef(c, i, (float4)(3));
+      write_imageui(e, (int4)(i), (uint4)(4)); write_imagef(f, (int4)(i), (float4)(5));
+    }""")
+    for shape in ("1d", "a1d", "2d", "a2d", "3d"):
+        assert re.search(rf"tex\.{shape}\.v4\.f32\.s32", text), shape

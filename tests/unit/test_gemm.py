@@ -68,7 +68,11 @@ def test_whatever_the_space_holds_has_a_plan(info: DeviceInfo, dtype: str) -> No
                 assert point.config() == dict(config)
 
 
-@pytest.mark.parametrize("info", [CPU, GPU, OPENCL_GPU, device("gpu", "sm_80")], ids=["cpu", "cuda", "opencl gpu", "sm_80"])
+@pytest.mark.parametrize(
+    "info",
+    [CPU, replace(CPU, architecture="x86_64-rocketlake"), GPU, OPENCL_GPU, device("gpu", "sm_80")],
+    ids=["cpu", "cpu with avx-512", "cuda", "opencl gpu", "sm_80"],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_default_is_legal_for_every_size(info: DeviceInfo, dtype: str) -> None:
     for options in ({"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")):
@@ -90,6 +94,7 @@ def test_the_default_is_legal_for_every_size(info: DeviceInfo, dtype: str) -> No
 def test_defaults_follow_the_device() -> None:
     case = problem(4096, 4096, 4096)
     assert WORKLOAD.default(case, CPU)["FORM"] == "cpu"
+    assert WORKLOAD.default(case, replace(CPU, architecture="x86_64-rocketlake"))["VL"] == 2 * int(WORKLOAD.default(case, CPU)["VL"])
     assert WORKLOAD.default(case, GPU)["FORM"] == "gpu"
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["MMA"] is True
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), device("gpu", "sm_80"))["MMA"] is False

@@ -19,17 +19,18 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("settings", "records"),
     ("space",),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
-    ("program", "store", "workloads", "formats", "analysis", "model", "verify"),
-    ("execute", "select"),
-    ("tuning", "routines"),
-    ("api", "doctor", "wavelets", "kernel", "fleet", "studies", "reports"),
+    ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
+    ("execute", "select", "ceilings"),
+    ("tuning", "routines", "measure"),
+    ("kernel",),
+    ("api", "doctor", "wavelets", "fleet", "studies", "reports", "shipping"),
     ("cli",),
 )
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
 
 # What a plain installation may lack, or what must not be loaded by accident, and the files that may name it.
 BINDINGS: dict[str, tuple[str, ...]] = {
-    "pyopencl": ("device/opencl",),
+    "pyopencl": ("device/opencl", "shipping/loader"),
     "cuda": ("device/cuda",),
     "pcpp": ("dialect/",),
     "torch": (),

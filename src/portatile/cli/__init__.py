@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import metadata
+from keyword import iskeyword
 from pathlib import Path
 
 import click
@@ -44,13 +45,13 @@ class Commands(Suggesting):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the command files, sorted."""
-        return sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+        return sorted(spelled(info.name) for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The ``command`` of the file called ``cmd_name``."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        module = importlib.import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"{__name__}.{stem(cmd_name)}")
         command: click.Command = module.command
         return command
 
@@ -62,9 +63,19 @@ class Commands(Suggesting):
                 formatter.write_dl(rows)
 
 
+def spelled(stem: str) -> str:
+    """The command of a file: ``compare-strategies`` of compare_strategies.py, ``import`` of import_.py."""
+    return stem.rstrip("_").replace("_", "-")
+
+
+def stem(name: str) -> str:
+    """The file of a command, without ``.py``; a command that is a word of Python has an underscore behind it there."""
+    return name.replace("-", "_") + ("_" if iskeyword(name) else "")
+
+
 def opening(name: str) -> str:
     """The first sentence of a command file, without its full stop."""
-    path = Path(__file__).with_name(f"{name.replace('-', '_')}.py")
+    path = Path(__file__).with_name(f"{stem(name)}.py")
     text = " ".join((ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split())
     return text.partition(". ")[0].removesuffix(".")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
@@ -32,6 +33,15 @@ def track(items: Sequence[T], what: str) -> Iterator[T]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
         yield from bar.track(items, description=what)
+
+
+@contextmanager
+def bar(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar of ``total`` steps, on a terminal only; gives a function that takes one."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda: shown.advance(task)
 
 
 def nbytes(count: float) -> str:

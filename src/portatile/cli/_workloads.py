@@ -10,7 +10,7 @@ import click
 from portatile import execute, workloads
 from portatile.cli import Suggesting
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
-from portatile.select import choose
+from portatile.select import resolver
 from portatile.store import known_results
 from portatile.workload import Workload
 
@@ -25,6 +25,13 @@ class WorkloadGroup(Suggesting):
     def __init__(self, name: str, action: Action, parameters: list[click.Parameter], text: str) -> None:
         super().__init__(name, help=text, subcommand_metavar="WORKLOAD ...")
         self.action, self.parameters = action, parameters
+        self.of_file: Callable[[str], click.Command | None] = lambda name: None
+        self.wrapped: Callable[[Workload, click.Command], click.Command] = lambda workload, command: command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """A file's name stands for what ``of_file`` makes of it; every other is a workload's."""
+        found = self.of_file(args[0])
+        return super().resolve_command(ctx, args) if found is None else (args[0], found, args[1:])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The workloads there are."""
@@ -41,7 +48,8 @@ class WorkloadGroup(Suggesting):
             return self.action(_problem(workload, chosen), **given)
 
         summary = " ".join((type(workload).__doc__ or "").partition("\n\n")[0].split())
-        return click.Command(cmd_name, params=[*_problem_options(workload), *self.parameters], callback=run, help=summary)
+        made = click.Command(cmd_name, params=[*_problem_options(workload), *self.parameters], callback=run, help=summary)
+        return self.wrapped(workload, made)
 
 
 def per_workload(name: str) -> Callable[[Action], WorkloadGroup]:
@@ -56,13 +64,8 @@ def per_workload(name: str) -> Callable[[Action], WorkloadGroup]:
 
 def flat_plan(problem: Problem, config: Config, chip: DeviceInfo) -> Plan:
     """The launches of a configuration; problems that it calls take the best configuration known for them."""
-    known = known_results()
-
-    def resolve(called: Problem) -> Plan:
-        workload = workloads.get(called.workload)
-        return workload.plan(called, choose(workload, called, chip, known(called.workload)).config, chip)
-
-    return execute.flatten(workloads.get(problem.workload).plan(problem, config, chip), resolve)
+    plan = workloads.get(problem.workload).plan(problem, config, chip)
+    return execute.flatten(plan, resolver(chip, known_results()))
 
 
 def _problem_options(workload: Workload) -> list[click.Parameter]:

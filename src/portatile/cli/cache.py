@@ -89,7 +89,8 @@ def _read(file: Path) -> list[Item]:
 def _winners(chip: Device) -> list[Item]:
     with store.ResultStore.default() as results:
         mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip.info)]
-    return [Item(trial.problem, trial.config) for trial in mine]
+    ours = set(workloads.names())  # a user's own kernel compiles where it is defined
+    return [Item(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]
 
 
 def _label(problem: Problem) -> str:

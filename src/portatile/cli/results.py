@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from portatile import workloads
-from portatile.cli import _console
+from portatile.cli import _console, _shapes
 from portatile.errors import UnknownNameError
-from portatile.records import Problem, Trial
+from portatile.records import Problem, Trial, canonical
 from portatile.store import Query, ResultStore
 
 
@@ -20,14 +20,18 @@ from portatile.store import Query, ResultStore
 @click.option("--device", help="Only devices whose id, name or platform contains this, in any case.")
 @click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
 @click.option("--store", "path", type=click.Path(dir_okay=False, path_type=Path), help="Another file than the user's result store.")
+@click.option("--regret", is_flag=True, help="How well shapes are served that were not tuned: each tuned one held out in turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print the trials themselves, a JSON list that other stores can take in.")
-def command(workload: str | None, device: str | None, best: bool, path: Path | None, as_json: bool) -> None:
+def command(workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, as_json: bool) -> None:
     """Show what the result store holds: the best of each problem on each device, or every trial with --json."""
-    if workload is not None and workload not in workloads.names():
-        raise UnknownNameError("workload", workload, workloads.names())
     with ResultStore(path) if path is not None else ResultStore.default() as store:
+        if regret:
+            _shapes.show_regrets(store, workload, device, as_json)
+            return
         trials = store.leaders(workload) if best else store.trials(Query(workload=workload))
         where = store.path
+    if workload is not None and not trials and workload not in workloads.names():
+        raise UnknownNameError("workload", workload, workloads.names())
     chosen = [trial for trial in trials if device is None or _is_on(trial, device)]
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(chosen), indent=1 if chosen else 0))
@@ -54,7 +58,8 @@ def _groups(trials: list[Trial]) -> list[list[Trial]]:
 
 def _lines(trials: list[Trial]) -> list[str]:
     """Problem and device; how fast, and out of how many; with which configuration."""
-    fastest = min(trials, key=lambda trial: trial.median)
+    newest = {canonical(trial.config): trial for trial in trials if trial.status != "skipped"}  # as the store ranks them
+    fastest = min(newest.values() or trials, key=lambda trial: (trial.cold, trial.rank))
     device = fastest.device
     counts = Counter(trial.status for trial in trials)
     tried = ", ".join(f"{count} {status}" for status, count in counts.most_common())
@@ -62,7 +67,20 @@ def _lines(trials: list[Trial]) -> list[str]:
     if fastest.status != "ok":
         return [*lines, f"  nothing valid: {tried}"]
     config = " ".join(f"{name}={value}" for name, value in fastest.config.items())
-    return [*lines, f"  {_console.seconds(fastest.median)}  {_speed(fastest)}  best of {tried}", f"  {config}"]
+    lines += [f"  {_console.seconds(fastest.median)}  {_speed(fastest)}  best of {tried}", f"  {config}"]
+    return [*lines, *_assurance(fastest)]
+
+
+def _assurance(trial: Trial) -> list[str]:
+    """The interval that a race gave, and what the certificate says, where there are any."""
+    said = []
+    if trial.standing is not None:
+        low, high = map(_console.seconds, trial.standing.interval)
+        said.append(f"raced: the median lies in [{low}, {high}]")
+    if trial.certificate is not None and trial.certificate.checks:
+        worst = max(check.error for check in trial.certificate.checks)
+        said.append(f"checked on {len(trial.certificate.checks)} shapes, largest error {worst:.2g} of the bound, {trial.certificate.time}")
+    return ["  " + "; ".join(said)] if said else []
 
 
 def _spell(problem: Problem) -> str:

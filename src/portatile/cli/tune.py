@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from types import TracebackType
 
 import click
@@ -13,11 +14,12 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID,
 from rich.text import Text
 
 from portatile import workloads
-from portatile.cli import _console
+from portatile.cli import _console, _finalists, _replay, _shapes, _t1
 from portatile.cli._workloads import per_workload
+from portatile.kernel import Kernel
 from portatile.records import Budget, Config, Problem, Trial, to_json
 from portatile.store import ResultStore
-from portatile.tuning import tuner
+from portatile.tuning import replay, tuner
 from portatile.workload import Workload
 
 _PREPARING = "opening the device, preparing operands and reference"
@@ -30,13 +32,35 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 @click.option("--strategy", default="auto", show_default=True, help="How to search; a wrong name lists them.")
 @click.option("--seed", default=0, show_default=True, help="Of the operands and of the strategy's choices.")
 @click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
+@click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file; needs no device.")
+@click.option("--cold", is_flag=True, help="Time every run with operands that no cache holds.")
+@click.option("--no-model", is_flag=True, help="Compile and run also what can only fail or be slow.")
+@click.option("--objective", default="time", show_default=True, help="time, or energy where the device tells its power.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
-def command(problem: Problem, device: str | None, budget: str, strategy: str, seed: int, fresh: bool, as_json: bool) -> None:
+def command(
+    problem: Problem,
+    device: str | None,
+    budget: str,
+    strategy: str,
+    seed: int,
+    fresh: bool,
+    recorded: Path | None,
+    as_json: bool,
+    cold: bool,
+    no_model: bool,
+    objective: str,
+) -> None:
     """Search for the fastest configuration of a workload.
 
     Progress goes to standard error, the table or the JSON document to standard output. Ctrl-C ends the search as the budget would.
+    With --replay alone, without a workload, the file's only recording is searched. A T1 file (kernel.json) in place of a
+    workload tunes the kernel of your own that it describes.
     """
+    if recorded is not None:
+        _replayed(replay.Request(_replay.chosen(recorded, problem, device), Budget.parse(budget), strategy, seed), as_json)
+        return
     request = tuner.Request(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    request = _finalists.measured(request, cold, no_model, objective)
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
     workload = workloads.get(problem.workload)
@@ -46,9 +70,36 @@ def command(problem: Problem, device: str | None, budget: str, strategy: str, se
         _print(result, workload)
 
 
-def document(result: tuner.Result, workload: Workload) -> str:
+def _replayed(request: replay.Request, as_json: bool) -> None:
+    """Search recorded trials, and print what a live search would."""
+    with _Watch("reading the recording") as watch:
+        result = replay.run(request, watch)
+    workload = _known(result.problem)
+    if as_json:
+        click.echo(document(result, workload))
+    else:
+        _print(result, workload)
+        _console.out.print("replayed: seconds are those of the recording", markup=False)
+
+
+def _kernel_tuned(kernel: Kernel, request: tuner.Request, as_json: bool) -> None:
+    """Search for a kernel that a file describes."""
+    with ResultStore.default() as store, _Watch() as watch:
+        result = kernel.tune_as(request, store, watch)
+    if as_json:
+        click.echo(document(result, kernel))
+        return
+    _print(result, kernel)
+    if not kernel.verified:
+        _console.out.print("UNVERIFIED: without ReferenceArguments the outputs were compared with nothing", markup=False)
+
+
+command = _shapes.with_shapes(_t1.with_files(_replay.without_workload(command, _replayed), _kernel_tuned))
+
+
+def document(result: tuner.Result, workload: Workload | None) -> str:
     """One JSON document: what the table says, and every trial. `portatile cache warm` reads it."""
-    flops = workload.flops(result.problem)
+    flops = None if workload is None else workload.flops(result.problem)
     found = {
         "problem": result.problem,
         "config": result.best.config,
@@ -60,6 +111,12 @@ def document(result: tuner.Result, workload: Workload) -> str:
         "stopped": result.stopped,
         "seconds": result.seconds,
         "failures": result.failures,
+        "saved": result.saved,
+        "warm_starts": result.warm_trials,
+        "found_at": result.found_at,
+        "found_by": result.found_by,
+        "certificate": result.best.certificate,
+        "finalists": _finalists.document(result),
         "trials": [asdict(trial) | {"problem": None, "device": None} for trial in result.trials],
     }
     return to_json(found).decode()
@@ -76,7 +133,8 @@ class _Left(ProgressColumn):
 class _Watch:
     """Listens to the tuner: a live line on a terminal, a line now and then elsewhere. A context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, preparing: str = _PREPARING) -> None:
+        self._preparing = preparing
         self._live = _console.err.is_terminal
         columns = (SpinnerColumn(), TextColumn("{task.description}"), _Left())
         self._bar = Progress(*columns, console=_console.err, disable=not self._live, transient=True)
@@ -86,9 +144,9 @@ class _Watch:
 
     def __enter__(self) -> _Watch:
         self._bar.start()
-        self._task = self._bar.add_task(_PREPARING, total=None, ends=None)
+        self._task = self._bar.add_task(self._preparing, total=None, ends=None)
         if not self._live:
-            _console.err.print(_PREPARING)
+            _console.err.print(self._preparing)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -111,37 +169,55 @@ class _Watch:
 
 
 def _standing(progress: tuner.Progress) -> str:
-    workload = workloads.get(progress.problem.workload)
+    workload = _known(progress.problem)
     parts = [f"{progress.evaluations} tried ({progress.rate:.1f}/s)"]
+    if progress.warm:
+        parts.append(f"{progress.warm} warm starts")
     if progress.known:
         parts.append(f"{progress.known} from the store")
     if progress.failures:
         parts.append("failed: " + ", ".join(f"{count} {kind}" for kind, count in sorted(progress.failures.items())))
-    best = "nothing valid yet" if progress.best is None else f"best {_speed(progress.best, workload)}"
+    if progress.racing:
+        parts.append(f"{progress.racing} finalists race")
+    best = "nothing valid yet"
+    if progress.best is not None:
+        best = f"best {_speed(progress.best, workload) or _console.seconds(progress.best.median)}"
     return f"{best}  {', '.join(parts)}"
 
 
-def _print(result: tuner.Result, workload: Workload) -> None:
+def _known(problem: Problem) -> Workload | None:
+    """The problem's workload; None for a recorded kernel of another tuner."""
+    return workloads.get(problem.workload) if problem.workload in workloads.names() else None
+
+
+def _print(result: tuner.Result, workload: Workload | None) -> None:
     problem, print_ = result.problem, _printer()
     sizes = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
     options = " ".join(f"{name}={value}" for name, value in problem.options.items())
     print_(f"{problem.workload} {sizes} {problem.dtype} {options}".rstrip())
-    print_(f"on {result.device.name} ({result.device.platform}, {result.device.id})\n")
-    summary = [[name, *_figures(trial, workload, result.default)] for name, trial in (("winner", result.best), ("default", result.default))]
+    print_(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")
+    both = [("winner", result.best), ("default", result.default)]
+    summary = [[name, *_figures(trial, workload, result.default)] for name, trial in both if trial.status != "skipped"]
     _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up"), summary))
     print_("")
-    valid = sorted((trial for trial in result.trials if trial.status == "ok"), key=lambda trial: trial.median)[:5]
+    valid = [result.best, *sorted((t for t in result.trials if t.status == "ok" and t is not result.best), key=lambda t: t.rank)][:5]
     names = varying(valid)
     rows = [[*_figures(trial, workload, result.default), _spell(trial.config, names)] for trial in valid]
     print_("best five" if len(valid) == 5 else f"best {len(valid)}")
-    for place, (_, _, speed, faster, changes) in enumerate(rows, 1):
-        print_(f"  {place}  {speed:>16}  {faster:>7}  {changes}")
+    for place, (took, _, speed, faster, changes) in enumerate(rows, 1):
+        known = f"  {_finalists.interval(valid[place - 1]):>24}" if result.finalists else ""
+        print_(f"  {place}  {speed or took:>16}{known}  {faster:>7}  {changes}")
+    for line in _finalists.lines(result):
+        print_(f"  {line}")
     shared = {name: value for name, value in result.best.config.items() if name not in names}
     if shared:
         print_(f"  all: {_spell(shared, tuple(shared))}")
     failed = ", ".join(f"{count} {kind}" for kind, count in sorted(result.failures.items())) or "none"
     why = {"budget": "the budget is spent", "exhausted": "nothing is left to try", "interrupted": "interrupted"}[result.stopped]
     print_(f"\n{len(result.trials)} configurations in {result.seconds:.1f} s, failed: {failed}; {why}")
+    if result.warm_trials:
+        where = {"default": "the default", "warm start": "a warm start", "search": "the search"}[result.found_by]
+        print_(f"winner found at trial {result.found_at} by {where}; {result.warm_trials} warm starts from similar problems and devices")
     for kind, message in first_messages(result.trials):
         print_(f"  {kind}: {message}")
 
@@ -171,7 +247,7 @@ def _printer() -> Callable[[str], None]:
     return lambda text: _console.out.print(text, markup=False)
 
 
-def _figures(trial: Trial, workload: Workload, default: Trial) -> list[str]:
+def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[str]:
     if trial.status != "ok":
         return [f"failed: {trial.status}", "", "", ""]
     ordered = sorted(trial.samples)
@@ -181,16 +257,20 @@ def _figures(trial: Trial, workload: Workload, default: Trial) -> list[str]:
     return [_console.seconds(trial.median), f"{spread:.1%}", _speed(trial, workload), faster]
 
 
-def _speed(trial: Trial, workload: Workload) -> str:
-    """Gflop/s; GB/s of the least traffic for a workload without floating-point operations."""
+def _speed(trial: Trial, workload: Workload | None) -> str:
+    """Gflop/s; GB/s of the least traffic for a workload without floating-point operations; nothing for a kernel of another tuner."""
+    if workload is None:
+        return ""
+    if isinstance(workload, Kernel):
+        return workload.speed(trial)
     flops = workload.flops(trial.problem)
     if flops > 0:
         return f"{flops / trial.median / 1e9:.1f} Gflop/s"
     return f"{workload.traffic(trial.problem) / trial.median / 1e9:.1f} GB/s"
 
 
-def _gflops(trial: Trial, flops: float) -> float | None:
-    return flops / trial.median / 1e9 if trial.status == "ok" else None
+def _gflops(trial: Trial, flops: float | None) -> float | None:
+    return flops / trial.median / 1e9 if trial.status == "ok" and flops is not None else None
 
 
 def _finite(trial: Trial) -> float | None:

@@ -161,6 +161,9 @@ class CudaKernel(Kernel):
 
     def _format(self, index: int, arg: Argument) -> str:
         if isinstance(arg, CudaImage):
+            declared = self.entry.parameters[index].type if index < len(self.entry.parameters) else "image2d_t"
+            if declared != "image2d_t":
+                raise LaunchError(f"argument {self._parameter(index)}: images are two-dimensional here; use a buffer")
             return "QQiiii"
         if isinstance(arg, CudaMemory):
             return "Q"

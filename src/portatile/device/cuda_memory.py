@@ -57,7 +57,9 @@ class CudaImage(CudaMemory, Image):
 
     def fields(self) -> tuple[int | None, ...]:
         """The members of the kernel's struct."""
-        return int(self.texture), self.pointer, self.width, self.height, self.pitch, self.channels | np.dtype(self.dtype).itemsize << 8
+        dtype = np.dtype(self.dtype)
+        channels = self.channels | dtype.itemsize << 8 | "fiu".index(dtype.kind) + 1 << 16
+        return int(self.texture), self.pointer, self.width, self.height, self.pitch, channels
 
     def release(self) -> None:
         if self.pointer is not None and self.generation == self.device.generation:

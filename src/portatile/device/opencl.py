@@ -66,6 +66,11 @@ def _is_pocl(platform: Any) -> bool:
     return "Portable Computing Language" in platform.name
 
 
+def payload(data: bytes) -> bytes:
+    """The driver's own binary inside the data of a Binary, for programs that load it without this back end."""
+    return data[len(_MAGIC) + _DIGEST_BYTES :]
+
+
 class ClTarget(Target):
     """The compiler inside an OpenCL device's driver."""
 

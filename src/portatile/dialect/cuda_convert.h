@@ -19,14 +19,14 @@ template <portatile_rounding R, class F> INLINE F round_to_integer(F v) {
   else return F(::trunc(v));
 }
 template <class T, portatile_rounding R, bool saturate, class F> INLINE T convert_scalar(F v) {
-  if constexpr (rank<T> == 2 && rank<F> == 2) {
+  if constexpr (kind<T>::rank == 2 && kind<F>::rank == 2) {
     if constexpr (sizeof(T) >= sizeof(F)) return T(v);
     else if constexpr (equal<T, half>) return half_from<R>(float(v));
     else if constexpr (R == round_rtz) return __double2float_rz(v);
     else if constexpr (R == round_rtp) return __double2float_ru(v);
     else if constexpr (R == round_rtn) return __double2float_rd(v);
     else return __double2float_rn(v);
-  } else if constexpr (rank<T> == 2) {
+  } else if constexpr (kind<T>::rank == 2) {
     if constexpr (equal<T, half>) return half_from<R>(float(v));
     else if constexpr (equal<T, float> && R != round_default && R != round_rte) {
       double d = double(v);  // exact up to 53 bits; longer integers have the double's own rounding first
@@ -38,7 +38,7 @@ template <class T, portatile_rounding R, bool saturate, class F> INLINE T conver
       if constexpr (equal<F, long>) return R == round_rtz ? __ll2double_rz(v) : R == round_rtp ? __ll2double_ru(v) : __ll2double_rd(v);
       else return R == round_rtz ? __ull2double_rz(v) : R == round_rtp ? __ull2double_ru(v) : __ull2double_rd(v);
     } else return T(v);
-  } else if constexpr (rank<F> == 2) {
+  } else if constexpr (kind<F>::rank == 2) {
     if constexpr (equal<F, half>) return convert_scalar<T, R, saturate>(float(v));
     else {
       F r = round_to_integer<R>(v);

@@ -18,7 +18,7 @@ constexpr INLINE ushort portatile_half_bits(float v) {  // to nearest even, for 
 struct half {
   ushort bits;
   half() = default;
-  template <class A> requires(rank<A> != 0 && !equal<A, half>)
+  template <class A> requires(kind<A>::rank != 0 && !equal<A, half>)
   INLINE constexpr half(A a) : bits(0) {
     if (__builtin_is_constant_evaluated()) bits = portatile_half_bits(float(a));
     else asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(float(a)));

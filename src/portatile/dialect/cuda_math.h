@@ -3,9 +3,12 @@
 namespace ocl {
 #define EACH_1(f) template <class T, int N> INLINE auto f(vec<T, N> a) { return lanes<N>::each([](T e) { return f(e); }, a); }
 #define EACH_2(f) template <class T, int N> INLINE auto f(vec<T, N> a, same_t<vec<T, N>> b) { \
-  return lanes<N>::each([](T e, T g) { return f(e, g); }, a, b); }
+  return lanes<N>::each([](T e, T g) { return f(e, g); }, a, b); } \
+  template <scalar S, class T, int N> INLINE auto f(S a, vec<T, N> b) { return f(vec<T, N>(a), b); }
 #define EACH_3(f) template <class T, int N> INLINE auto f(vec<T, N> a, same_t<vec<T, N>> b, same_t<vec<T, N>> c) { \
-  return lanes<N>::each([](T e, T g, T h) { return f(e, g, h); }, a, b, c); }
+  return lanes<N>::each([](T e, T g, T h) { return f(e, g, h); }, a, b, c); } \
+  template <scalar S, class T, int N> INLINE auto f(S a, vec<T, N> b, same_t<vec<T, N>> c) { return f(vec<T, N>(a), b, c); } \
+  template <scalar S, scalar U, class T, int N> INLINE auto f(S a, U b, vec<T, N> c) { return f(vec<T, N>(a), vec<T, N>(b), c); }
 // The second argument may be of another type, or a scalar for all components: ldexp, pown, rootn, rotate.
 #define EACH_INT(f) template <class T, int N> INLINE auto f(vec<T, N> a, vec<int, N> b) { \
   return lanes<N>::each([](T e, int g) { return f(e, g); }, a, b); } \
@@ -228,15 +231,11 @@ FLOAT_1(radians, a * 0.017453292519943295769f, a * 0.017453292519943295769)
 FLOAT_1(sign, a != a ? 0.0f : a > 0 ? 1.0f : a < 0 ? -1.0f : a, a != a ? 0.0 : a > 0 ? 1.0 : a < 0 ? -1.0 : a)
 FLOAT_3(mix, a + (b - a) * c, a + (b - a) * c)
 FLOAT_2(step, b < a ? 0.0f : 1.0f, b < a ? 0.0 : 1.0)
-template <class T, int N> INLINE vec<T, N> step(same_t<T> a, vec<T, N> b) { return step(vec<T, N>(a), b); }
 template <floating T> INLINE T smoothstep(T low, same_t<T> high, same_t<T> a) {
   T t = clamp((a - low) / (high - low), T(0), T(1));
   return t * t * (T(3) - T(2) * t);
 }
 EACH_3(smoothstep)
-template <class T, int N> INLINE vec<T, N> smoothstep(same_t<T> low, same_t<T> high, vec<T, N> a) {
-  return smoothstep(vec<T, N>(low), vec<T, N>(high), a);
-}
 
 // Geometric functions.
 INLINE float dot(float a, float b) { return a * b; }

@@ -40,28 +40,29 @@ template <class T> struct plain<T &> : plain<T> {};
 template <class T> using value_of = typename plain<T>::type;
 template <class T> struct same { typedef T type; };
 template <class T> using same_t = typename same<T>::type;  // not deduced: scalars convert and widen here as they do in OpenCL C
-template <class A, class B> inline constexpr bool equal = false;
-template <class A> inline constexpr bool equal<A, A> = true;
+template <class A, class B> struct pair { enum { equal = 0 }; };  // neither concepts nor enumerators make variables in the PTX
+template <class A> struct pair<A, A> { enum { equal = 1 }; };
+template <class A, class B> concept equal = pair<A, B>::equal == 1;
 
-template <class T> inline constexpr int rank = 0;  // 1 integer, 2 floating point
-template <> inline constexpr int rank<bool> = 1;
-template <> inline constexpr int rank<char> = 1;
-template <> inline constexpr int rank<signed char> = 1;
-template <> inline constexpr int rank<uchar> = 1;
-template <> inline constexpr int rank<short> = 1;
-template <> inline constexpr int rank<ushort> = 1;
-template <> inline constexpr int rank<int> = 1;
-template <> inline constexpr int rank<uint> = 1;
-template <> inline constexpr int rank<long> = 1;
-template <> inline constexpr int rank<ulong> = 1;
-template <> inline constexpr int rank<long long> = 1;
-template <> inline constexpr int rank<unsigned long long> = 1;
-template <> inline constexpr int rank<half> = 2;
-template <> inline constexpr int rank<float> = 2;
-template <> inline constexpr int rank<double> = 2;
-template <class T> concept scalar = rank<T> != 0 || __is_enum(T);
-template <class T> concept integer = rank<T> == 1 || __is_enum(T);
-template <class T> concept floating = rank<T> == 2;
+template <class T> struct kind { enum { rank = 0 }; };  // 1 integer, 2 floating point
+template <> struct kind<bool> { enum { rank = 1 }; };
+template <> struct kind<char> { enum { rank = 1 }; };
+template <> struct kind<signed char> { enum { rank = 1 }; };
+template <> struct kind<uchar> { enum { rank = 1 }; };
+template <> struct kind<short> { enum { rank = 1 }; };
+template <> struct kind<ushort> { enum { rank = 1 }; };
+template <> struct kind<int> { enum { rank = 1 }; };
+template <> struct kind<uint> { enum { rank = 1 }; };
+template <> struct kind<long> { enum { rank = 1 }; };
+template <> struct kind<ulong> { enum { rank = 1 }; };
+template <> struct kind<long long> { enum { rank = 1 }; };
+template <> struct kind<unsigned long long> { enum { rank = 1 }; };
+template <> struct kind<half> { enum { rank = 2 }; };
+template <> struct kind<float> { enum { rank = 2 }; };
+template <> struct kind<double> { enum { rank = 2 }; };
+template <class T> concept scalar = kind<T>::rank != 0 || __is_enum(T);
+template <class T> concept integer = kind<T>::rank == 1 || __is_enum(T);
+template <class T> concept floating = kind<T>::rank == 2;
 
 template <int bytes> struct sized;
 template <> struct sized<1> { typedef char type; typedef uchar utype; };

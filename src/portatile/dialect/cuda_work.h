@@ -43,7 +43,7 @@ template <class T> using atomic_bits = atomic_t<uint_of<T>>;
   template <class T> INLINE T atomic_##name(volatile T *p, same_t<T> v) { return T(function((kind<T> *)p, kind<T>(v))); } \
   template <class T> INLINE T atom_##name(volatile T *p, same_t<T> v) { return T(function((kind<T> *)p, kind<T>(v))); }
 template <class T> INLINE T atomic_add(volatile T *p, same_t<T> v) {
-  if constexpr (sizeof(T) == 8 && rank<T> == 1) return T(::atomicAdd((unsigned long long *)p, (unsigned long long)v));
+  if constexpr (sizeof(T) == 8 && kind<T>::rank == 1) return T(::atomicAdd((unsigned long long *)p, (unsigned long long)v));
   else return T(::atomicAdd((T *)p, v));
 }
 template <class T> INLINE T atomic_sub(volatile T *p, same_t<T> v) { return atomic_add(p, T(-v)); }

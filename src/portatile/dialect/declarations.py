@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from portatile.dialect.expressions import Names
-from portatile.dialect.names import ACCESS, CONSTANT, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, NARROW, SPACES, words
+from portatile.dialect.names import ACCESS, CONSTANT, CPP_ONLY, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, NARROW, SPACES, words
+from portatile.dialect.preprocess import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
 from portatile.records import ArgKind, Entry, Parameter, Size3
@@ -25,13 +26,17 @@ _TAKEN = words(
 _TAKEN = _TAKEN | {f"{name}f" for name in _TAKEN}
 _DROPPED = frozenset({"inline", "__inline", "__inline__", "static", "extern"})
 _POINTER_WORDS = frozenset({"const", "volatile", "restrict", "__restrict", "__restrict__"})
-_CONTROL = frozenset({"if", "for", "while", "switch", "return", "sizeof", "__attribute__", "asm", "__asm__"})
-_NO_TYPE = SPACES | ACCESS | {"const", "volatile", "restrict", "__restrict", "__restrict__", "__attribute__", "*", "[", "("}
+_CONTROL = frozenset({"if", "for", "while", "switch", "return", "case", "goto", "sizeof", "__attribute__", "asm", "__asm__"})
+_NO_TYPE = (
+    SPACES
+    | ACCESS
+    | {"const", "__const", "volatile", "__volatile", "restrict", "__restrict", "__restrict__", "__attribute__", "*", "[", "("}
+)
 _CONSTANT_EXPRESSION = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
 
 
 @dataclass
-class _Attributes:
+class Attributes:
     """The attributes of a function that mean something here."""
 
     work_group: Size3 | None = None
@@ -47,15 +52,15 @@ class _Function:
     name: int
     opening: int
     end: int
-    attributes: _Attributes = field(default_factory=_Attributes)
+    attributes: Attributes = field(default_factory=Attributes)
     kernel: bool = False
 
 
 class Declarations:
     """One walk over the external declarations; ``entries`` holds the kernels found."""
 
-    def __init__(self, tokens: Tokens, names: Names, file: str) -> None:
-        self._tokens, self._names, self._file = tokens, names, file
+    def __init__(self, tokens: Tokens, names: Names, places: Places) -> None:
+        self._tokens, self._names, self._places = tokens, names, places
         self._pointers: set[str] = set()
         self.entries: list[Entry] = []
         bodies = (i for i, token in enumerate(tokens) if token.text == "{" and tokens.text_at(i - 1) == ")")
@@ -83,7 +88,7 @@ class Declarations:
             i += 1
 
     def _error(self, index: int, message: str) -> CompileError:
-        return CompileError(f"{self._file}:{self._tokens[index].line}: {message}")
+        return CompileError(f"{self._places.at(self._tokens[index].line)}: {message}")
 
     # Functions
 
@@ -110,7 +115,7 @@ class Declarations:
         closing = tokens.partner[function.opening]
         for i in [*range(function.start, function.name), *range(closing + 1, function.end)]:
             if tokens[i].text == "__attribute__":
-                self._attribute(function.attributes, i)
+                self.attribute(function.attributes, i)
                 tokens.erase(i, tokens.partner[i + 1])
             elif tokens[i].text in KERNEL:
                 function.kernel = True
@@ -122,7 +127,7 @@ class Declarations:
         first = tokens[function.start]
         first.out = ("__noinline__ " if function.attributes.noinline else "__forceinline__ ") + first.out
 
-    def _attribute(self, found: _Attributes, i: int) -> None:
+    def attribute(self, found: Attributes, i: int) -> None:
         tokens = self._tokens
         for j in range(i + 1, tokens.partner[i + 1]):
             word = tokens[j].text.strip("_")
@@ -144,7 +149,7 @@ class Declarations:
         try:
             tree = ast.parse(text.replace("/", "//"), mode="eval")
             if all(isinstance(node, _CONSTANT_EXPRESSION) for node in ast.walk(tree)):
-                return int(eval(compile(tree, self._file, "eval"), {"__builtins__": {}}))
+                return int(eval(compile(tree, "attribute", "eval"), {"__builtins__": {}}))
         except (SyntaxError, ValueError, TypeError, ArithmeticError):
             pass
         raise self._error(part.start, f"{text!r} is not a constant number")
@@ -158,6 +163,8 @@ class Declarations:
         for i in part:
             if tokens[i].text in SPACES:
                 tokens[i].out = "const" if tokens[i].text in CONSTANT and not has_const else ""
+            elif tokens[i].text == "static" or (tokens[i].text in _POINTER_WORDS and tokens.text_at(i - 1) == "["):
+                tokens[i].out = ""  # void f(int n[static 4], int m[const])
         if constant and star is not None and not any(tokens[i].out == "__restrict__" for i in range(star, part.stop)):
             tokens[star].out = "* __restrict__ "
 
@@ -190,13 +197,13 @@ class Declarations:
         """Put the exported kernel on the line of the closing brace of the function that it calls."""
         tokens = self._tokens
         name = tokens[function.name]
-        symbol = f"portatile_{name.text}" if name.text in _TAKEN else name.text
+        symbol = f"portatile_{name.text}" if name.text in _TAKEN or name.text in CPP_ONLY else name.text
         parameters, declared, passed = [], [], []
         for part in tokens.split(function.opening + 1, tokens.partner[function.opening]):
             if [tokens[i].text for i in part] == ["void"]:
                 continue
-            at = self._declarator(part)
-            parameter = self._describe(part, at)
+            at = self.declarator(part)
+            parameter = self.describe(part, at)
             parameters.append(parameter)
             if parameter.kind == "local":
                 declared.append(f"unsigned {tokens[at].out}")
@@ -216,7 +223,7 @@ class Declarations:
         )
         self.entries.append(Entry(name.text, symbol, tuple(parameters), function.attributes.work_group))
 
-    def _declarator(self, part: range) -> int:
+    def declarator(self, part: range) -> int:
         """Where the parameter's name stands: the last name before array brackets, inside ``(*name)`` too."""
         tokens = self._tokens
         for i in self._tokens.at_depth(part.start, part.stop):
@@ -230,7 +237,7 @@ class Declarations:
             raise self._error(part.start, "a parameter of a kernel needs a name")
         return at
 
-    def _describe(self, part: range, at: int) -> Parameter:
+    def describe(self, part: range, at: int) -> Parameter:
         """The record of a kernel's parameter."""
         tokens = self._tokens
         words = self._resolved([tokens[i].text for i in tokens.at_depth(part.start, part.stop) if i != at])
@@ -241,8 +248,6 @@ class Declarations:
         if spaces & LOCAL:
             kind = "local"
         elif base in IMAGES:
-            if base != "image2d_t":
-                raise self._error(at, f"{base} is not supported on CUDA: two-dimensional images are")
             kind = "image"
         elif pointer and not spaces - {"__private", "private"}:
             raise self._error(at, f"the pointer {tokens[at].text!r} of a kernel must be __global, __constant or __local")
@@ -273,13 +278,16 @@ class Declarations:
         while i < end:
             text = tokens[i].text
             label = text == ":" and (i == start + 1 or tokens.text_at(start) in ("case", "default"))
-            if tokens[i].kind == "directive" or text in ("{", "}") or label:
+            if text == "{" and self._is_aggregate(i):
+                self._nested(i, tokens.partner[i])
+                i = tokens.partner[i]
+            elif tokens[i].kind == "directive" or text in ("{", "}") or label:
                 start = i + 1
             elif text == ";":
                 self._variable(start, i, program_scope=False)
                 self._pointer(start, i)
                 start = i + 1
-            elif text in ("(", "["):
+            elif text in ("(", "[") and tokens.text_at(i + 1) != "{":
                 self._nested(i, tokens.partner[i])
                 if tokens.text_at(i - 1) in ("if", "for", "while", "switch"):
                     start = tokens.partner[i] + 1
@@ -288,6 +296,15 @@ class Declarations:
                 self._nested(i + 1, tokens.partner[i + 1])
                 i = tokens.partner[i + 1]
             i += 1
+
+    def _is_aggregate(self, i: int) -> bool:
+        """Whether the brace at ``i`` opens the members of a structure or union."""
+        tokens, at = self._tokens, i - 1
+        while tokens.text_at(at) == ")" and tokens.text_at(tokens.partner[at] - 1) == "__attribute__":
+            at = tokens.partner[at] - 2
+        if tokens[at].kind == "name" and tokens[at].text not in ("struct", "union"):
+            at -= 1
+        return tokens.text_at(at) in ("struct", "union")
 
     def _pointer(self, start: int, end: int) -> None:
         """Initialisers and assignments of pointers convert as in C: ``int *p = q`` becomes ``int *p = (int *)(q)``."""
@@ -300,7 +317,7 @@ class Declarations:
         star = start
         while star < end and tokens[star].kind == "name":
             star += 1
-        if star == start or tokens.text_at(star) != "*":
+        if star == start or tokens[start].text in _CONTROL or tokens.text_at(star) != "*":
             return
         specifiers = tokens.emitted(i for i in range(start, star) if tokens[i].text not in ("static", "typedef"))
         for part in tokens.split(star, end):
@@ -335,6 +352,9 @@ class Declarations:
             if program_scope and tokens[i].text in ("(", "[", "{"):
                 self._nested(i, tokens.partner[i])
         if not places:
+            own = not program_scope and not any(tokens[i].text == "*" for i in range(start, min(start + 4, end)))
+            if own and tokens.text_at(start) == "volatile" and tokens.text_at(start + 1) in self._names.aggregates | {"struct", "union"}:
+                tokens[start].out = ""  # C++ copies no volatile structures, and nobody else sees a work-item's own
             return
         head = next((i for i in tokens.at_depth(start, end) if tokens[i].text in ("=", "[", ",")), end)
         pointer = any("*" in (tokens[i].text, tokens[i].text == "(" and tokens.text_at(i + 1)) for i in tokens.at_depth(start, head))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ _HALF_LITERAL = re.compile(r"((?:\d|\.\d)[\w.+-]*?)[hH]")
 _POINTER_WORDS = frozenset({"const", "volatile", "restrict", "__restrict", "__restrict__"})
 _QUALIFIERS = SPACES | {"const", "volatile", "struct", "union"}
 _BEFORE_CONDITION = ASSIGNMENTS | {",", ";", "(", "[", "{", "}", "?", ":", "return", "case"}
+_MOST_LABELS = 4096
+_STATEMENTS = frozenset({"if", "for", "while", "do", "switch", "return", "goto"})
 # Names before an opening bracket that is not a call.
 _NOT_A_CALL = frozenset({"return", "sizeof", "else", "do", "case"})
 
@@ -96,18 +99,20 @@ def rewrite(tokens: Tokens, names: Names) -> None:
             if (match := _HALF_LITERAL.fullmatch(token.text)) and not token.text.lower().startswith("0x"):
                 token.out = f"half({match[1]}f)" if re.search(r"[.eE]", match[1]) else f"half({match[1]}.0f)"
         elif token.kind == "directive":
-            if not token.text.startswith("#pragma unroll"):
+            if not token.text.startswith(("#pragma unroll", "#line")):
                 token.out = ""
         elif token.kind == "name":
             _word(tokens, i, names)
+        elif token.text == "(" and tokens.text_at(i + 1) == "{":
+            _statement_expression(tokens, i)
         elif token.text == "(":
             _literal(tokens, i, names)
         elif token.text in (".", "->"):
             _swizzle(tokens, i, names)
         elif token.text == "?":
             _choice(tokens, i, names)
-        elif token.text == "{" and tokens.text_at(i - 1) == "=":
-            _designators(tokens, i)
+        elif token.text == "..." and tokens.text_at(i - 2) == "case":
+            _case_range(tokens, i)
 
 
 def _word(tokens: Tokens, i: int, names: Names) -> None:
@@ -146,6 +151,7 @@ def _enumeration(tokens: Tokens, i: int) -> None:
         tokens[i].out = ""
         tokens[i + 1].out = "int"
         return
+    tokens.erase(i + 1, at - 1)  # a tag may be the name of the typedef too
     closing = tokens.partner[at]
     typedef = tokens.text_at(i - 1) == "typedef"
     if typedef:
@@ -183,6 +189,17 @@ def _unroll_hint(tokens: Tokens, i: int) -> None:
         tokens[i - 3].out = f'_Pragma("unroll {count}")'
 
 
+def _case_range(tokens: Tokens, i: int) -> None:
+    """GNU C's ``case 1 ... 3:`` is a label for each value."""
+    try:
+        first, last = (ast.literal_eval(tokens.text_at(j).rstrip("uUlL")) for j in (i - 1, i + 1))
+    except (SyntaxError, ValueError):
+        return
+    low, high = (ord(value) if isinstance(value, str) else value for value in (first, last))
+    tokens.erase(i, i + 1)
+    tokens[i].out = "".join(f": case {value}" for value in range(low + 1, min(high, low + _MOST_LABELS) + 1))
+
+
 def _choice(tokens: Tokens, i: int, names: Names) -> None:
     """``c ? a : b`` chooses per component where ``c`` is a vector; C++ knows no such operator.
 
@@ -218,6 +235,22 @@ def _maybe_vector(tokens: Tokens, j: int, names: Names) -> bool:
     return not (tokens.text_at(after) in (".", "->") and _SINGLE.fullmatch(tokens.text_at(after + 1)))
 
 
+def _statement_expression(tokens: Tokens, i: int) -> None:
+    """GNU C's ``({ statements; value; })`` is a block, or a function that is called where its value is used."""
+    end = tokens.partner[i]
+    if tokens.text_at(i - 1) in ("", ";", "{", "}") and tokens.text_at(end + 1) == ";":
+        tokens.erase(i)
+        tokens.erase(end)
+        return
+    tokens[i].out, tokens[end].out = "[&] ", "()"
+    statements = [part for part in tokens.split(i + 2, end - 1, ";") if part]
+    last = statements[-1].start if statements else end
+    while tokens.text_at(last) == "{":
+        last = tokens.partner[last] + 1
+    if last < end - 1 and tokens[last].text not in _STATEMENTS:
+        tokens[last - 1].out += " return"
+
+
 def _literal(tokens: Tokens, i: int, names: Names) -> None:
     """``(float4)(a, b, c, d)`` becomes ``float4(a, b, c, d)``, and ``(struct s){a}`` becomes ``s{a}``.
 
@@ -242,13 +275,6 @@ def _literal(tokens: Tokens, i: int, names: Names) -> None:
     elif name in names.aggregates and after == "{" and not called:
         tokens.erase(i, end)
         tokens[inside[0]].out = f" {name}"
-
-
-def _designators(tokens: Tokens, i: int) -> None:
-    """``{[0] = a, [1] = b}`` loses its numbers where they are those of the places, as C++ knows none."""
-    for place, part in enumerate(tokens.split(i + 1, tokens.partner[i])):
-        if tokens.text_at(part.start) == "[" and tokens.text_at(part.start + 1) == str(place) and tokens.text_at(part.start + 3) == "=":
-            tokens.erase(part.start, part.start + 3)
 
 
 def _indices(name: str) -> list[int] | None:

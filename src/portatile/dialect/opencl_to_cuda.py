@@ -11,7 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from portatile.dialect import declarations, expressions
-from portatile.dialect.preprocess import preprocess
+from portatile.dialect.initialisers import Initialisers
+from portatile.dialect.preprocess import Places, preprocess, quoted
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError
 from portatile.records import Entry, digest
@@ -21,7 +22,8 @@ _HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_math.h")
 # Headers that only texts with such a name in them pay for.
 _ON_DEMAND = {
     "cuda_half.h": re.compile(r"half(?:2|3|4|8|16)?|v(?:load|store)a?_half\w*|(?:convert|as)_half\w*"),
-    "cuda_image.h": re.compile(r"image2d_t|sampler_t"),
+    "cuda_image.h": re.compile(r"image[123]d_(?:array_|buffer_)?t|sampler_t"),
+    "cuda_groups.h": re.compile(r"(?:sub|work)_group_(?:barrier|all|any|broadcast|shuffle|reduce|scan)\w*|\w+_sub_groups?_\w+|intel_sub_group_\w+"),
     "cuda_printf.h": re.compile(r"printf"),
 }
 
@@ -59,16 +61,18 @@ def translate(text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] 
     dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for what is not
     supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """
+    plain = preprocess(text, file, defines)
+    places = Places(plain, file)
     try:
-        tokens = Tokens(preprocess(text, file, defines))
+        tokens = Tokens(plain)
     except UnbalancedError as error:
-        raise CompileError(f"{file}:{error.line}: {error}") from None
+        raise CompileError(f"{places.at(error.line)}: {error}") from None
     names = expressions.declared(tokens)
     expressions.rewrite(tokens, names)
-    walk = declarations.Declarations(tokens, names, file)
+    Initialisers(tokens, names).rewrite()
+    walk = declarations.Declarations(tokens, names, places)
     walk.rewrite()
-    shown = file.replace("\\", "\\\\").replace('"', '\\"')
-    opening = f'namespace ocl {{ namespace prog {{ namespace {{\n#line 1 "{shown}"\n'
+    opening = f"namespace ocl {{ namespace prog {{ namespace {{\n#line 1 {quoted(file)}\n"
     words = {token.text for token in tokens if token.kind == "name"}
     headers = (*_HEADERS, *(name for name, wanted in _ON_DEMAND.items() if any(map(wanted.fullmatch, words))))
     return Translation(f"{_prelude(headers)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries))

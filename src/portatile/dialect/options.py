@@ -11,7 +11,7 @@ NVRTC_OPTIONS: tuple[str, ...] = (
     "-std=c++20",
     "-prec-div=false",
     "-prec-sqrt=false",
-    "-diag-suppress=83,177,546,550,2189,2361",
+    "-diag-suppress=83,177,191,546,550,2189,2361",
 )
 
 _SAME: dict[str, tuple[str, ...]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,62 @@ _SEEDS: Mapping[Backend, tuple[Path, Mapping[str, str]]] = {
     "cuda": (Path(__file__).with_name("cuda.h"), {}),
     "opencl": (Path(__file__).with_name("opencl.h"), {"__OPENCL_VERSION__": "120", "cl_khr_fp64": "1"}),
 }
-_COMMENT_OR_STRING = re.compile(r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
+_LINE = re.compile(r'^[ \t]*#[ \t]*line[ \t]+(\d+)(?:[ \t]+"((?:\\.|[^"\\\n])*)")?', re.MULTILINE)
+_COMMENT_OR_STRING = re.compile(r"""//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
+
+
+def quoted(name: str) -> str:
+    """A file's name as a string of C."""
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def comments_and_strings(text: str) -> Iterator[re.Match[str]]:
+    """Where ``text`` is no code."""
+    return _COMMENT_OR_STRING.finditer(text)
+
+
+class Places:
+    """From the lines of a text to files and their lines, as its ``#line`` directives have it."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self._starts, self._shown = [0], [(file, 0)]
+        physical, position = 0, 0
+        for match in _LINE.finditer(text):
+            physical += text.count("\n", position, match.start())
+            position = match.start()
+            if match[2] is not None:
+                file = re.sub(r"\\(.)", r"\1", match[2])
+            self._starts.append(physical + 2)
+            self._shown.append((file, int(match[1]) - physical - 2))
+
+    def at(self, line: int) -> str:
+        """``file:line`` of the line with that number, from 1."""
+        file, offset = self._shown[bisect_right(self._starts, line) - 1]
+        return f"{file}:{line + offset}"
 
 
 class _Pass(Preprocessor):  # type: ignore[misc]
-    """pcpp with errors raised, includes refused and macros expanded in ``#pragma unroll``."""
+    """pcpp with errors raised, files left alone and macros expanded in ``#pragma unroll``."""
+
+    def __init__(self, places: Places) -> None:
+        super().__init__()
+        self._places = places
 
     def on_error(self, file: str, line: int, msg: str) -> None:
-        raise CompileError(f"{file}:{line}: {msg}")
+        raise CompileError(f"{self._places.at(line)}: {msg}")
+
+    def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
+        raise OSError(includepath)
 
     def on_include_not_found(self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str) -> str:
-        raise CompileError(f"{self.lastdirective.source}:{self.lastdirective.lineno}: #include {includepath!r} is not supported")
+        where = self._places.at(self.lastdirective.lineno)
+        raise CompileError(f"{where}: #include {includepath!r}: there is no such file beside the text or in a folder given with -I")
 
     def on_directive_unknown(self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any) -> bool | None:
+        if directive.value == "line":
+            return None
         if directive.value == "error":
-            raise CompileError(f"{directive.source}:{directive.lineno}: #error {''.join(t.value for t in toks).strip()}")
+            raise CompileError(f"{self._places.at(directive.lineno)}: #error {''.join(t.value for t in toks).strip()}")
         if directive.value == "pragma":
             if not toks or toks[0].value != "unroll":
                 return True
@@ -51,8 +93,10 @@ def _without_comments(text: str) -> str:
         found = match.group()
         if not found.startswith("/"):
             return found
-        line_start = text.rfind("\n", 0, match.start()) + 1
-        newline = "\\\n" if text[line_start : match.start()].lstrip().startswith("#") else "\n"  # a directive goes on
+        start = text.rfind("\n", 0, match.start()) + 1
+        while start > 1 and text[start - 2] == "\\":
+            start = text.rfind("\n", 0, start - 1) + 1
+        newline = "\\\n" if text[start : match.start()].lstrip().startswith("#") else "\n"  # a directive goes on
         return " " + newline * found.count("\n")
 
     return _COMMENT_OR_STRING.sub(blank, text)
@@ -61,7 +105,7 @@ def _without_comments(text: str) -> str:
 @cache
 def _seed(backend: Backend) -> Mapping[str, Any]:
     """The macros of the back end's header; OpenCL's as a device of version 1.2 with doubles sees them."""
-    reader = _Pass()
+    reader = _Pass(Places("", ""))
     path, defines = _SEEDS[backend]
     for name, value in defines.items():
         reader.define(f"{name} {value}")
@@ -75,7 +119,7 @@ def _seed(backend: Backend) -> Mapping[str, Any]:
 
 def preprocess(text: str, file: str, defines: Mapping[str, str], backend: Backend = "cuda") -> str:
     """``text`` without macros and comments, line for line. Raises CompileError with file and line."""
-    reader = _Pass()
+    reader = _Pass(Places(text, file))
     reader.macros.update(_seed(backend))
     reader.macros.pop("__PCPP__", None)
     for name, value in defines.items():

@@ -24,6 +24,8 @@ Array = TypeVar("Array")
 class Matrix(NamedTuple):  # a tuple, because one is made for every argument of every call
     """A matrix one of whose dimensions is contiguous, stored row by row: ``transposed`` if it is its columns that are.
 
+    Or a stack of ``number`` such matrices, ``step`` elements apart (0: one for all), and ``array`` has three dimensions.
+
     ``array`` is the NumPy array or the Buffer, ``rows`` x ``columns`` its shape as stored, ``stride`` the elements from one row
     to the next, ``offset`` those before the first one in a Buffer's memory, ``alignment`` that of the memory in bytes.
     """
@@ -35,6 +37,8 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
     stride: int
     offset: int
     alignment: int
+    number: int = 1
+    step: int = 0
 
     @property
     def on_device(self) -> bool:
@@ -43,8 +47,21 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
 
     @property
     def layout(self) -> Layout:
-        """The layout of the stored matrix."""
-        return Layout((self.stride, 1), self.offset, self.alignment)
+        """The layout of the stored matrix, or of the stack."""
+        strides = (self.stride, 1) if self.number == 1 else (self.step, self.stride, 1)
+        return Layout(strides, self.offset, self.alignment)
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first one to one past the last."""
+        if not (self.rows and self.columns):
+            return 0
+        return (self.number - 1) * self.step + (self.rows - 1) * self.stride + self.columns
+
+    @property
+    def packed(self) -> bool:
+        """Whether there is nothing between its elements."""
+        return self.stride == self.columns and (self.number == 1 or self.step == self.rows * self.columns)
 
     def flipped(self) -> Matrix:
         """The same memory read as the transpose."""
@@ -53,10 +70,9 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
     def span(self) -> NDArray[Any]:
         """The memory of a NumPy matrix from the first element to the last, as a contiguous array."""
         array: NDArray[Any] = self.array
-        if self.stride == self.columns:
+        if self.packed:
             return array
-        count = (self.rows - 1) * self.stride + self.columns if self.rows and self.columns else 0
-        return as_strided(array, (count,), (array.itemsize,), writeable=array.flags.writeable)
+        return as_strided(array, (self.extent,), (array.itemsize,), writeable=array.flags.writeable)
 
 
 def matrix(array: Any, name: str) -> Matrix:
@@ -86,9 +102,12 @@ def _host_matrix(array: NDArray[Any], name: str) -> Matrix:
     if not array.flags.aligned:
         raise ArgumentError(f"{name} is an unaligned view; copy it, for example with numpy.ascontiguousarray({name})")
     transposed, rows, columns, stride = _stored(array.shape, array.strides, array.itemsize, name)
-    pointer = array.__array_interface__["data"][0]
-    alignment = min(pointer & -pointer, MAX_ALIGNMENT)
-    return Matrix(array.T if transposed else array, transposed, rows, columns, stride, 0, alignment)
+    return Matrix(array.T if transposed else array, transposed, rows, columns, stride, 0, _alignment(array))
+
+
+def _alignment(array: NDArray[Any]) -> int:
+    pointer: int = array.__array_interface__["data"][0]
+    return min(pointer & -pointer, MAX_ALIGNMENT)
 
 
 def _device_matrix(buffer: Buffer, name: str) -> Matrix:
@@ -100,6 +119,20 @@ def _device_matrix(buffer: Buffer, name: str) -> Matrix:
     handle = buffer.memory.handle
     alignment = min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
     return Matrix(buffer, transposed, rows, columns, stride, buffer.offset // size, alignment)
+
+
+def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
+    """An array of three dimensions as a stack of matrices; raises ArgumentError where they are not as ``matrix`` wants them."""
+    size = array.dtype.itemsize
+    count, step = array.shape[0], array.strides[0]
+    transposed, rows, columns, stride = _stored(array.shape[1:], array.strides[1:], size, name)
+    if isinstance(array, Buffer):
+        first = _device_matrix(Buffer(array.memory, array.shape[1:], array.dtype, array.strides[1:], array.offset), name)
+        return first._replace(array=array, number=count, step=step // size)
+    if not array.flags.aligned:
+        raise ArgumentError(f"{name} is an unaligned view; copy it, for example with numpy.ascontiguousarray({name})")
+    stored = array.swapaxes(1, 2) if transposed else array
+    return Matrix(stored, transposed, rows, columns, stride, 0, _alignment(array), count, step // size)
 
 
 def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None:
@@ -127,8 +160,8 @@ def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: s
     )
 
 
-def new(model: Array, shape: tuple[int, int]) -> Array:
-    """An uninitialised row-major matrix of the library, dtype and device of ``model``."""
+def new(model: Array, shape: tuple[int, ...]) -> Array:
+    """An uninitialised row-major array of the library, dtype and device of ``model``."""
     if isinstance(model, np.ndarray):
         return np.empty(shape, model.dtype)  # type: ignore[return-value]
     if isinstance(model, Buffer):
@@ -177,7 +210,7 @@ def _extent(stored: Matrix) -> tuple[object, int, int]:
     size = stored.array.dtype.itemsize
     base = memory.handle if isinstance(memory.handle, int) else 0
     first = base + stored.offset * size
-    return None if base else id(memory), first, first + ((stored.rows - 1) * stored.stride + stored.columns) * size
+    return None if base else id(memory), first, first + stored.extent * size
 
 
 @dataclass(frozen=True)
@@ -194,12 +227,14 @@ class Placed:
             queue.finish()
             return
         stored, span = self.stored, self.stored.span()
-        if stored.stride == stored.columns:
+        if stored.packed:
             queue.download(span, self.memory)
         else:
             copy = np.empty_like(span)
             queue.download(copy, self.memory)
-            stored.array[...] = as_strided(copy, (stored.rows, stored.columns), (stored.stride * span.itemsize, span.itemsize))
+            shape = (stored.rows, stored.columns) if stored.number == 1 else (stored.number, stored.rows, stored.columns)
+            strides = tuple(stride * span.itemsize for stride in stored.layout.strides)
+            stored.array[...] = as_strided(copy, shape, strides)
 
     def release(self) -> None:
         """Give back what ``place`` made; a Buffer's memory stays its owner's."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
+from portatile.routines import arrays, batched, runtime
 from portatile.routines.arrays import Array
 
 Trans = Literal["N", "T", "C"]
@@ -21,8 +21,10 @@ Diag = Literal["N", "U"]
 def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None = None) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), both float32 or both float64.
 
-    ``out`` (m x n) receives the result if given and must not overlap the inputs. ``device`` selects a device by id, name
-    or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
+    With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
+    that lie evenly in memory are one launch. ``out`` (m x n) receives the result if given and must not overlap the inputs.
+    ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an
+    unknown device.
 
     >>> import numpy as np, portatile
     >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
@@ -46,9 +48,13 @@ def gemm(
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N) or the transpose (T, C).
 
+    Arrays of more than two dimensions are stacks of matrices, as for ``matmul``; op transposes each.
+
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
     and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array.
     """
+    if batched.stacked(a) or batched.stacked(b):
+        return batched.gemm(a, b, c, (alpha, beta), (trans_a, trans_b), out, device)
     stored_a, stored_b = _op(arrays.matrix(a, "a"), trans_a, "trans_a"), _op(arrays.matrix(b, "b"), trans_b, "trans_b")
     (m, k), (k_b, n) = _shape(stored_a), _shape(stored_b)
     if k != k_b:

@@ -13,7 +13,7 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
+from portatile.routines import arrays, runtime, slabs
 from portatile.routines.arrays import Array
 
 Boundary = Literal["periodic", "zero", "grow", "shrink"]
@@ -99,6 +99,9 @@ def passes3d(
         raise ArgumentError(f"{len(boundaries)} boundaries for {_AXES} axes; give one for all or one for each")
     current: Any = array
     moved = isinstance(array, np.ndarray) and array.size > 0 and not devices.get(device).info.unified_memory
+    if moved:
+        largest = array.nbytes // array.size * prod(n + filters.shape[1] for n in array.shape)
+        moved = not slabs.too_large(devices.get(device), (largest, largest))
     if moved:
         _check_type(current)
         current = Buffer.from_numpy(current, devices.get(device))

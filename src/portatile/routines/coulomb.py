@@ -55,7 +55,7 @@ def coulomb_potential(
         raise ArgumentError("out is column-major; it must be row-major")
     arrays.writable(rows, "out")
     arrays.apart(target, stored, "atoms")
-    scalars = dict(zip(("x0", "y0", "z0", "dx", "dy", "dz"), (*start, *steps), strict=True))
+    scalars = dict(zip(("x0", "y0", "z0", "dx", "dy", "dz"), (*start, *steps), strict=True)) | {"y_first": 0.0, "z_first": 0.0}
     runtime.run(device, "coulomb", (stored.rows, nx, ny, nz), (), (stored, target), scalars, (True, False), rows)
     return _reshaped(rows, points) if out is None else out
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from portatile import cache, execute, program, select, store, workloads
 from portatile.device.base import Device, Memory, Queue
-from portatile.records import Binary, Plan, Problem, Source
+from portatile.records import Binary, Plan, Problem, Source, canonical
+from portatile.routines.certify import Certifier
 from portatile.select import Choice
 
 
@@ -34,18 +35,20 @@ class Engine:
         self._prepared: dict[str, Prepared] = {}
         self._cache = cache.default()
         self._results = store.known_results()
+        self._certifier = Certifier(device, self._cache, self._build, self._plan)
+        self._called: dict[str, Plan] = {}
 
-    def prepare(self, problem: Problem) -> Prepared:
-        """The problem with the best configuration known for it; compiled at the first call, memoised after it."""
-        prepared = self._prepared.get(problem.key)
+    def prepare(self, problem: Problem, choice: Choice | None = None) -> Prepared:
+        """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it."""
+        key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)}"
+        prepared = self._prepared.get(key)
         if prepared is None:
             with self.lock:
-                prepared = self._prepared.get(problem.key)
+                prepared = self._prepared.get(key)
                 if prepared is None:
-                    choice = self.choose(problem)
-                    plan = workloads.get(problem.workload).plan(problem, choice.config, self.device.info)
-                    executable = execute.Executable(self.device, execute.flatten(plan, self._resolve), self._build)
-                    prepared = self._prepared[problem.key] = Prepared(problem, choice, executable)
+                    settled, plan = self._settled(problem, choice)
+                    executable = execute.Executable(self.device, plan, self._build)
+                    prepared = self._prepared[key] = Prepared(problem, settled, executable)
         return prepared
 
     def choose(self, problem: Problem) -> Choice:
@@ -56,10 +59,26 @@ class Engine:
         """Drop what is memoised, so that results tuned since are used."""
         with self.lock:
             self._prepared.clear()
+            self._called.clear()
             self._results = store.known_results()
 
+    def _settled(self, problem: Problem, choice: Choice | None = None) -> tuple[Choice, Plan]:
+        """``choice``, else the best known, where it may be used here, and its flat plan; the default where it may not."""
+        wanted = choice or self.choose(problem)
+        plan = self._plan(problem, wanted)
+        settled = self._certifier.settle(workloads.get(problem.workload), problem, wanted, plan)
+        return settled, plan if settled is wanted else self._plan(problem, settled)
+
+    def _plan(self, problem: Problem, choice: Choice) -> Plan:
+        """The flat plan of a problem; what it calls is settled too."""
+        return execute.flatten(workloads.get(problem.workload).plan(problem, choice.config, self.device.info), self._resolve)
+
     def _resolve(self, problem: Problem) -> Plan:
-        return workloads.get(problem.workload).plan(problem, self.choose(problem).config, self.device.info)
+        plan = self._called.get(problem.key)
+        if plan is None:
+            _, plan = self._settled(problem)
+            self._called[problem.key] = plan
+        return plan
 
     def _build(self, source: Source) -> Binary:
         return program.build(source, self.device.target, self._cache)

@@ -9,10 +9,11 @@ import numpy as np
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.device.base import Device, Queue
+from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError
 from portatile.records import Value
+from portatile.routines import slabs
 from portatile.routines.arrays import Matrix, overlap, place, same
 from portatile.routines.engine import Engine, Prepared, engine
 
@@ -39,27 +40,64 @@ def run(
     them the computation reads.
     """
     chip = _chip(selector, matrices)
-    layouts = [size for stored in matrices for size in (stored.stride, stored.offset, stored.alignment)]
+    layouts = [size for stored in matrices for size in (stored.stride, stored.offset, stored.alignment, stored.step)]
     key = (chip, workload, sizes, options, matrices[-1].array.dtype, *layouts)
     found = _remembered.get(key)
     if found is None:
+        if not matrices[-1].on_device and slabs.too_large(chip, tuple(stored.extent * stored.array.itemsize for stored in matrices)):
+            names = (workload, sizes, options)
+            if _in_slabs(chip, names, matrices, scalars, read):
+                return
         found = _prepare(chip, workload, sizes, options, matrices)
         if len(_remembered) >= _MAX_REMEMBERED:
             _remembered.clear()
         _remembered[key] = found
-    home, prepared, names = found
+    start(found[0], found[1], dict(zip(found[2], matrices, strict=True)), scalars, read, out)
+
+
+def _in_slabs(
+    chip: Device,
+    names: tuple[str, tuple[int, ...], tuple[Value, ...]],
+    matrices: tuple[Matrix, ...],
+    scalars: Mapping[str, float],
+    read: tuple[bool, ...],
+) -> bool:
+    """Compute what is larger than the device's memory part by part; False for a workload that cannot be cut."""
+    description = workloads.get(names[0])
+    sizes, options = dict(zip(description.sizes, names[1], strict=True)), dict(zip(description.options, names[2], strict=True))
+    if not slabs.axes(description.name, sizes, options) or any(stored.number > 1 for stored in matrices):
+        return False
+    operands = dict(zip((operand.name for operand in description.operands), matrices, strict=True))
+    needed = frozenset(name for name, wanted in zip(operands, read, strict=True) if wanted)
+    dtype = matrices[-1].array.dtype.name
+    slabs.run(engine(chip), slabs.Task(description.name, sizes, options, dtype, operands, scalars, needed, list(operands)[-1]))
+    return True
+
+
+def start(
+    home: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float], read: tuple[bool, ...], out: Any
+) -> None:
+    """As ``run`` for what is prepared; ``operands`` by name, the output last."""
     if not prepared.executable.plan.steps:
         return
+    chip, matrices = home.device, tuple(operands.values())
     with home.lock:
         queue = _queue(chip, out)
         placed = [place(chip, queue, stored, needed) for stored, needed in zip(matrices, read, strict=True)]
         try:
-            prepared.run(queue, {name: operand.memory for name, operand in zip(names, placed, strict=True)}, scalars)
+            prepared.run(queue, {name: operand.memory for name, operand in zip(operands, placed, strict=True)}, scalars)
             if not matrices[-1].on_device:
                 placed[-1].collect(queue)
         finally:
             for operand in placed:
                 operand.release()
+
+
+def launch(home: Engine, prepared: Prepared, operands: Mapping[str, Memory], scalars: Mapping[str, float], out: Any) -> None:
+    """As ``start`` for operands that all lie in the device's memory."""
+    if prepared.executable.plan.steps:
+        with home.lock:
+            prepared.run(_queue(home.device, out), operands, scalars)
 
 
 def copy(source: Matrix, target: Matrix, name: str) -> None:

@@ -1,8 +1,8 @@
 """What the parent and its workers say to each other: data only, as length-prefixed MessagePack frames over pipes.
 
-The parent sends Open once, then to a timing worker Cases (once) and Evaluate, to a compile worker Build. A worker answers Opened,
-Ready (for Cases) or Refused, Entered whenever it begins a phase (the watchdog's clock), and Evaluated or Built. A closed pipe
-ends the worker.
+The parent sends Open once, then to a timing worker Cases (once), Evaluate and Race, to a compile worker Build. A worker answers
+Opened, Ready (for Cases) or Refused, Entered whenever it begins a phase (the watchdog's clock), and Evaluated, Raced or Built. A
+closed pipe ends the worker.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import replace
 import msgspec
 
 from portatile.errors import ArgumentError
+from portatile.model import Screen
 from portatile.records import DeviceInfo, Launch, Plan, Resources, Source, Status
 
 Phase = str  # "open", "compile", "launch" (first runs and their check) or "run" (timed)
@@ -22,13 +23,18 @@ Phase = str  # "open", "compile", "launch" (first runs and their check) or "run"
 class Timing(msgspec.Struct, frozen=True):
     """How a variant is timed: ``samples`` bursts of back-to-back runs, each at least ``burst`` seconds long, in at most ``most`` seconds.
 
-    A variant that takes ``give_up`` times as long as the best is hopeless and not sampled further.
+    A variant that takes ``give_up`` times as long as the best is hopeless and not sampled further. The race of the finalists
+    takes at most ``race`` seconds; 0 is no race. With ``cold`` every run is timed alone, with operands that no cache holds. ``power``:
+    seconds of running during which the power is taken, 0 for what the sensor says right after the timing.
     """
 
     samples: int = 7
     burst: float = 0.005
     most: float = 0.5
     give_up: float = 3.0
+    race: float = 3.0
+    cold: bool = False
+    power: float = 0.0
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -82,13 +88,24 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Evaluate(msgspec.Struct, frozen=True, tag=True):
-    """Check one variant on every part and time it on the last one. ``best`` is the fastest so far, in seconds."""
+    """Check one variant on every part and time it on the last one.
+
+    ``best`` is the fastest so far, in seconds; in a race, what this variant took before. With ``screen`` the model may turn it away.
+    """
 
     number: int
     sources: tuple[Source, ...]
     parts: tuple[Part, ...]
     timing: Timing
     best: float | None
+    screen: Screen | None = None
+
+
+class Race(msgspec.Struct, frozen=True, tag=True):
+    """Check some variants again and time them in turn, round by round, until they are told apart, for at most ``seconds``."""
+
+    entries: tuple[Evaluate, ...]
+    seconds: float
 
 
 class Build(msgspec.Struct, frozen=True, tag=True):
@@ -123,7 +140,11 @@ class Entered(msgspec.Struct, frozen=True, tag=True):
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True):
-    """What came of a variant, in the terms of a Trial. ``broken``: the device cannot be trusted any more and the worker ends."""
+    """What came of a variant, in the terms of a Trial.
+
+    ``errors``: of each part in turn, in units of its bound. ``conditions``: see Trial. ``broken``: the device cannot be
+    trusted any more and the worker ends.
+    """
 
     number: int
     status: Status
@@ -133,6 +154,16 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
     error: float | None = None
     message: str = ""
     resources: Mapping[str, Resources] = {}
+    broken: bool = False
+    errors: tuple[float, ...] = ()
+    conditions: Mapping[str, float] = {}
+
+
+class Raced(msgspec.Struct, frozen=True, tag=True):
+    """What came of each entry of a race; nothing where it could not be held, and ``message`` says why."""
+
+    outcomes: tuple[Evaluated, ...] = ()
+    message: str = ""
     broken: bool = False
 
 
@@ -145,8 +176,8 @@ class Built(msgspec.Struct, frozen=True, tag=True):
     message: str = ""
 
 
-Request = Open | Cases | Evaluate | Build
-Reply = Opened | Ready | Refused | Entered | Evaluated | Built
+Request = Open | Cases | Evaluate | Race | Build
+Reply = Opened | Ready | Refused | Entered | Evaluated | Raced | Built
 
 _HEAD = struct.Struct("<Q")
 _LONGEST = 1 << 31  # a longer frame is a worker that writes nonsense

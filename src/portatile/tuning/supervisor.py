@@ -14,13 +14,31 @@ import msgspec
 
 from portatile import errors
 from portatile.errors import DeviceError, PortatileError
+from portatile.model import Screen
 from portatile.records import DeviceInfo, Status
 from portatile.tuning import protocol
 from portatile.tuning.child import Child, Dead, Variant
-from portatile.tuning.protocol import Build, Built, Case, Cases, Entered, Evaluate, Evaluated, Open, Opened, Phase, Ready, Refused, Reply
+from portatile.tuning.protocol import (
+    Build,
+    Built,
+    Case,
+    Cases,
+    Entered,
+    Evaluate,
+    Evaluated,
+    Open,
+    Opened,
+    Phase,
+    Race,
+    Raced,
+    Ready,
+    Refused,
+    Reply,
+)
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
 _MOST_COMPILERS = 14
+_RACE = -1  # the number of what a worker is at while it holds a race
 
 
 @dataclass(frozen=True)
@@ -87,7 +105,9 @@ class Supervisor:
         self._stillborn = 0
         self._compiling = False
         self._info: DeviceInfo | None = None
+        self._raced: Raced | None = None
         self.best: float | None = None
+        self.screen: Screen | None = None
 
     def __enter__(self) -> Supervisor:
         return self
@@ -151,14 +171,47 @@ class Supervisor:
         done, self._done = self._done, []
         return done
 
+    def calm(self, timeout: float) -> bool:
+        """Begin nothing more, end the compile workers, and wait up to ``timeout`` seconds for the timing worker; whether it is free then.
+
+        What it was at can be collected.
+        """
+        self._to_compile.clear()
+        self._to_time.clear()
+        for child in self._compilers:
+            self._end(child)
+        self._compilers, self._compiling = [], False
+        until = time.monotonic() + timeout
+        while self._timer is not None and self._timer.variant is not None and time.monotonic() < until:
+            self._turn(until)
+        return self._timer is None or self._timer.variant is None
+
+    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float) -> Raced:
+        """Have variants timed in turn, ``best`` being what each took so far; the timing worker is free."""
+        timing = self.setup.timing
+        contenders = tuple(Evaluate(v.number, v.sources, v.parts, timing, b) for v, b in zip(entries, best, strict=True))
+        self._raced, message = None, Race(contenders, seconds)
+        while self._raced is None:
+            if self._timer is None:
+                self.begin()
+            timer = self._timer
+            assert timer is not None
+            if timer.ready and timer.variant is None:
+                timer.give(Variant(_RACE, (), ()), message, self._patience.limit("compile"))
+            self._turn(math.inf)
+        return self._raced
+
     def close(self) -> None:
         """End every worker; a second call does nothing."""
         for child in (self._timer, *self._compilers):
             if child is not None:
-                self._selector.unregister(child.replies)
-                child.end(grace=0.5 if child.variant is None else 0)
+                self._end(child)
         self._timer, self._compilers = None, []
         self._selector.close()
+
+    def _end(self, child: Child) -> None:
+        self._selector.unregister(child.replies)
+        child.end(grace=0.5 if child.variant is None else 0)
 
     def _start(self, compiles: DeviceInfo | None) -> Child:
         setup = self.setup
@@ -190,7 +243,7 @@ class Supervisor:
         assert timer is not None
         if timer.ready and timer.variant is None:
             variant = self._to_time.popleft()
-            message = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best)
+            message = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best, self.screen)
             timer.give(variant, message, self._patience.limit("compile"))
 
     def _turn(self, until: float) -> None:
@@ -250,6 +303,12 @@ class Supervisor:
                 self._finish(reply)
                 if reply.broken:
                     self._bury(child, "crash", "")
+            case Raced():
+                self._patience.learn(child)
+                child.rest()
+                self._raced = reply
+                if reply.broken:
+                    self._bury(child, "crash", "")
 
     def _finish(self, outcome: Evaluated) -> None:
         """Hand an outcome to the caller; what was compiled ahead counts too."""
@@ -263,7 +322,9 @@ class Supervisor:
         hung, variant, spent = status == "timeout", child.variant, time.monotonic() - child.since
         fate = child.end(grace=0 if hung else 1)
         child.deadline = math.inf
-        if variant is not None and (child.begun or hung):
+        if variant is not None and variant.number == _RACE:
+            self._raced = Raced((), reason if hung else f"the worker ended during {child.phase} ({fate})")
+        elif variant is not None and (child.begun or hung):
             message = reason if hung else f"the worker ended during {child.phase} ({fate})"
             self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message))
         elif variant is not None:

@@ -3,183 +3,63 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Literal
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 
-from portatile import cache, execute, program, select, strategies, workloads
-from portatile.errors import CompileError, LaunchError, NoValidVariantError, SpaceError
-from portatile.records import Budget, Config, DeviceInfo, Plan, Problem, Source, Status, Trial, canonical
-from portatile.space import ParameterSpace
-from portatile.store import Query, ResultStore, known_results
+from portatile import execute, model, program, select, strategies, workloads
+from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, SpaceError
+from portatile.model import Screen
+from portatile.records import Config, Status, Trial, canonical
+from portatile.store import Query, ResultStore
+from portatile.tuning import finals, objective, planner
 from portatile.tuning.arena import Arena
 from portatile.tuning.child import Variant
-from portatile.tuning.protocol import Case, Evaluated, Part, Timing, thin
-from portatile.tuning.supervisor import Limits, Setup, Supervisor
-from portatile.workload import Workload
+from portatile.tuning.finalists import Finals
+from portatile.tuning.objective import Goal
+from portatile.tuning.planner import Planner
+from portatile.tuning.protocol import Evaluated
+from portatile.tuning.request import Listener, Progress, Request, Result, Stopped
+from portatile.tuning.supervisor import Setup, Supervisor
 
-Stopped = Literal["budget", "exhausted", "interrupted"]
+__all__ = ["Listener", "Progress", "Request", "Result", "Stopped", "tune"]
 
-
-@dataclass(frozen=True)
-class Request:
-    """What to tune, where, and for how long.
-
-    ``device`` is a selector as in ``portatile.device.get``. ``space`` replaces the workload's own space (to sweep one
-    parameter, say). ``start`` are configurations to try right after the default. With ``resume`` what the store knows of this
-    problem, device, driver and kernel text is not evaluated again; it counts as evaluated. ``jobs``: compile workers,
-    ``None`` for as many as the machine can spare, 0 to compile in the timing worker. ``workload`` is for computations that
-    have no folder of their own.
-    """
-
-    problem: Problem
-    device: str | None = None
-    budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
-    strategy: str = "auto"
-    seed: int = 0
-    workload: Workload | None = None
-    space: ParameterSpace | None = None
-    start: tuple[Config, ...] = ()
-    resume: bool = True
-    jobs: int | None = None
-    limits: Limits = field(default_factory=Limits)
-    timing: Timing = field(default_factory=Timing)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How a tuning run is getting on. ``known`` of the ``evaluations`` came from the store; ``rate`` is trials per second."""
-
-    problem: Problem
-    device: DeviceInfo
-    best: Trial | None
-    last: Trial
-    evaluations: int
-    known: int
-    seconds: float
-    seconds_left: float | None
-    failures: Mapping[Status, int]
-    rate: float
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a tuning run found; ``trials`` in the order in which they finished, the default's first."""
-
-    problem: Problem
-    device: DeviceInfo
-    trials: tuple[Trial, ...]
-    best: Trial
-    default: Trial
-    stopped: Stopped
-    seconds: float
-
-    @property
-    def failures(self) -> dict[Status, int]:
-        """How many trials failed, by kind."""
-        return dict(Counter(trial.status for trial in self.trials if trial.status != "ok"))
-
-
-Listener = Callable[[Progress], None]
+_RACE_SHARE = 0.08  # of a budget of seconds, kept back for the race
+_SHORTEST_RACE = 0.5  # seconds, where the budget counts evaluations
+_PAPER = 100  # configurations turned away on paper count as one evaluation: endless ones must end too
 
 
 def tune(request: Request, store: ResultStore, listen: Listener | None = None) -> Result:
     """Search for the fastest configuration until the budget is spent or there is nothing left to try.
 
-    The default is evaluated first, whatever the budget. Every trial is in ``store`` before the next one is looked at. Ctrl-C ends the run
-    as the budget would, if a valid variant was found by then. Raises SpaceError for a space without a legal configuration
-    and NoValidVariantError when every variant failed.
+    The default is evaluated first, whatever the budget. Every trial is in ``store`` before the next one is looked at. At the end the
+    fastest few race: checked again and timed in turn, they give the winner, of equals the one of the fewest registers, then the least
+    workspace, then the smallest canonical text. Ctrl-C ends the run without a race, if a valid variant was found by then. Raises
+    SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
+    objective.check_name(request.objective)
+    if request.objective == "energy" and not request.timing.power:
+        request = replace(request, timing=msgspec.structs.replace(request.timing, power=objective.LOAD))
     strategy = strategies.get(request.strategy)
     with ExitStack() as stack:
         arena = Arena()
         stack.callback(arena.close)
-        binaries = stack.enter_context(_cache())
-        setup = Setup(request.device, binaries.root, binaries.limit, arena.descriptor, request.limits, request.timing, request.jobs)
+        kept = stack.enter_context(planner.binaries())
+        setup = Setup(request.device, kept.root, kept.limit, arena.descriptor, request.limits, request.timing, request.jobs)
         supervisor = stack.enter_context(Supervisor(setup))
         supervisor.begin()
         workload = request.workload or workloads.get(request.problem.workload)
-        problems, cases = _cases(workload, request, arena)
-        run = _Run(request, strategy, store, listen, supervisor, _Planner(workload, problems, supervisor.info()), started)
+        problems, cases = planner.cases(workload, request.problem, request.seed, arena)
+        run = _Run(request, strategy, store, listen, supervisor, Planner(workload, problems, supervisor.info()), started)
         run.check_space()
         supervisor.prepare(cases)
-        return run.result(run.search())
-
-
-def _cases(workload: Workload, request: Request, arena: Arena) -> tuple[list[Problem], tuple[Case, ...]]:
-    """The problems that variants are checked on, the timed one last, with operands and reference in the arena."""
-    rng = np.random.default_rng([request.seed, 1])
-    problems = [*workload.awkward(request.problem), request.problem]
-    roles = {operand.name: operand.role for operand in workload.operands}
-    cases = []
-    for problem in problems:
-        inputs = workload.inputs(problem, rng)
-        sample = rng if problem is request.problem else None
-        expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
-        operands = {name: arena.put(array) for name, array in inputs.operands.items()}
-        label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-        cases.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, inputs.scalars, expected))
-    return problems, tuple(cases)
-
-
-@contextmanager
-def _cache() -> Iterator[cache.Cache]:
-    """The user's binary cache; where it cannot be written, one that lasts as long as the run: workers pass binaries through it."""
-    chosen = cache.default()
-    probe = "00" * 16
-    chosen.put(probe, b"")
-    if chosen.get(probe) is not None:
-        yield chosen
-        return
-    with tempfile.TemporaryDirectory(prefix="portatile-binaries-") as folder:
-        yield cache.Cache(Path(folder), chosen.limit)
-
-
-class _Planner:
-    """Runs the workload's own code: plans, bounds and legality."""
-
-    def __init__(self, workload: Workload, problems: Sequence[Problem], info: DeviceInfo) -> None:
-        self.workload, self.problems, self.info = workload, problems, info
-        self.results = known_results()
-        self._spaces: dict[str, ParameterSpace] = {}
-        self._called: dict[str, Plan] = {}
-
-    def plan(self, problem: Problem, config: Config) -> Plan:
-        """The flat plan of one problem."""
-        return execute.flatten(self.workload.plan(problem, config, self.info), self._resolve)
-
-    def variant(self, number: int, config: Config, timed: Plan) -> Variant:
-        """A configuration's plans for every case that it is legal for; ``timed`` is the last one's."""
-        sources: list[Source] = []
-        parts = []
-        for case, problem in enumerate(self.problems[:-1]):
-            if config in self._space(problem):
-                parts.append(Part(case, thin(self.plan(problem, config), sources), self.workload.bound(problem, config)))
-        last = len(self.problems) - 1
-        parts.append(Part(last, thin(timed, sources), self.workload.bound(self.problems[last], config)))
-        return Variant(number, tuple(sources), tuple(parts))
-
-    def _space(self, problem: Problem) -> ParameterSpace:
-        if problem.key not in self._spaces:
-            self._spaces[problem.key] = self.workload.space(problem, self.info)
-        return self._spaces[problem.key]
-
-    def _resolve(self, problem: Problem) -> Plan:
-        """The plan of a problem that a plan calls, with the best configuration known for it."""
-        if problem.key not in self._called:
-            workload = workloads.get(problem.workload)
-            config = select.choose(workload, problem, self.info, self.results(problem.workload)).config
-            self._called[problem.key] = workload.plan(problem, config, self.info)
-        return self._called[problem.key]
+        return run.result(run.race(run.search()))
 
 
 @dataclass
@@ -191,22 +71,30 @@ class _Run:
     store: ResultStore
     listen: Listener | None
     supervisor: Supervisor
-    planner: _Planner
+    planner: Planner
     started: float
     trials: dict[str, Trial] = field(default_factory=dict)
     known: int = 0
     best: Trial | None = None
-    waiting: dict[int, tuple[Config, str]] = field(default_factory=dict)
+    waiting: dict[int, tuple[Config, str, Variant]] = field(default_factory=dict)
     failures: Counter[Status] = field(default_factory=Counter)
+    finalists: tuple[Trial, ...] = ()
     number: int = 0
+    on_paper: int = 0
+    spill_free: bool = False
+    medians: list[float] = field(default_factory=list)
+    rivals: bool = False
+    warm: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         request, planner = self.request, self.planner
         self.space = request.space or planner.workload.space(request.problem, planner.info)
         self.default = planner.workload.default(request.problem, planner.info)
+        self.goal = Goal(request.objective, planner.info)
 
     def check_space(self) -> None:
-        """Raise SpaceError for a space in which there is nothing to search."""
+        """Raise SpaceError for a space in which there is nothing to search, UsageError for an objective that the device cannot serve."""
+        self.goal.check()
         if self.default not in self.space and next(iter(self.space), None) is None:
             raise SpaceError(
                 f"no configuration of {self.request.problem.workload} is legal on {self.planner.info.name}: the space is empty"
@@ -231,10 +119,49 @@ class _Run:
     def result(self, stopped: Stopped) -> Result:
         """The trials so far; raises NoValidVariantError if all of them failed."""
         trials = tuple(self.trials.values())
-        if self.best is None:
+        valid = [trial for trial in trials if trial.status == "ok"]
+        if not valid:
             raise NoValidVariantError(_despair(trials))
+        best = min(valid, key=lambda trial: trial.rank if self.goal.is_time else self.goal.score(trial))
         default = self.trials[canonical(self.default)]
-        return Result(self.request.problem, self.planner.info, trials, self.best, default, stopped, time.monotonic() - self.started)
+        seconds = time.monotonic() - self.started
+        return Result(self.request.problem, self.planner.info, trials, best, default, stopped, seconds, self.finalists, self.warm)
+
+    def race(self, stopped: Stopped) -> Stopped:
+        """Let the fastest few run against each other, if time is what counts and there is some left."""
+        if stopped == "interrupted" or not self.goal.is_time or self.best is None:
+            return stopped
+        problem, default = self.request.problem, canonical(self.default)
+        tell, seconds, collect = self._announce, self._race_seconds, self._clear
+        race = Finals(problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect)
+        try:
+            self.finalists = race.decide()
+        except KeyboardInterrupt:
+            return "interrupted"
+        except DeviceError:  # the worker ends before it begins: what the search found stands
+            return stopped
+        return stopped
+
+    def _announce(self, field: Sequence[Trial]) -> None:
+        if self.listen is not None:
+            self.listen(replace(self._progress(field[0]), racing=len(field)))
+
+    def _race_seconds(self) -> float:
+        """What a race may take: what the budget keeps back, or a tenth of what the search took."""
+        most = self.request.timing.race
+        if self.request.budget.seconds is not None:
+            return min(most, self._seconds_left(race=True))
+        return min(most, max(_SHORTEST_RACE, 0.1 * (time.monotonic() - self.started)))
+
+    def _clear(self) -> None:
+        """Take in what was finished; what was not is forgotten."""
+        self._collect(0)
+        self.waiting.clear()
+
+    def _replace(self, trial: Trial) -> None:
+        """Store what came of a race in place of the earlier trial; not an evaluation of its own."""
+        self.store.add(trial)
+        self.trials[canonical(trial.config)] = trial
 
     def _explore(self) -> Stopped:
         """Answer the strategy: begin its wishes, tell it what finished."""
@@ -254,7 +181,7 @@ class _Run:
                 if not news and not self.waiting:
                     return "exhausted"
                 told.update(news)
-                wishes = search.send([trial for trial in news.values() if trial.config in self.space])
+                wishes = search.send([self.goal.told(trial) for trial in news.values() if trial.config in self.space])
             return "budget"
         except StopIteration:
             while self.waiting and not self._spent():
@@ -266,14 +193,17 @@ class _Run:
     def _start(self) -> list[Config]:
         """The default, what the request says, and what is known of similar problems and devices; where it is legal."""
         request, planner = self.request, self.planner
-        near = select.choose(planner.workload, request.problem, planner.info, planner.results(request.problem.workload))
-        wanted = {canonical(config): config for config in (self.default, *request.start, near.config)}
-        return [config for config in wanted.values() if config in self.space]
+        own = {canonical(config): config for config in (self.default, *request.start)}
+        known = planner.results(request.problem.workload) if request.warm else ()
+        choices = select.candidates(planner.workload, request.problem, planner.info, known, request.warm)
+        near = {canonical(choice.config): choice.config for choice in choices if choice.config in self.space}
+        self.warm = frozenset(near.keys() - own.keys())
+        return [config for config in {**own, **near}.values() if config in self.space]
 
     def _begin(self, config: Config) -> None:
         """Have a configuration evaluated, unless it is known or under way."""
         key = canonical(config)
-        if key in self.trials or any(canonical(other) == key for other, _ in self.waiting.values()):
+        if key in self.trials or any(canonical(other) == key for other, _, _ in self.waiting.values()):
             return
         try:
             timed = self.planner.plan(self.request.problem, config)
@@ -282,28 +212,40 @@ class _Run:
                 self.known += 1
                 self._keep(known)
                 return
+            screened = self.request.model and key != canonical(self.default)
+            if screened and (reason := self.planner.rejects(timed, self._hopeless())) is not None:
+                self.on_paper += 1
+                self._add(self._trial(config, source, Evaluated(self.number, "skipped", message=f"{model.ON_PAPER}: {reason}")))
+                return
             self.number += 1
             variant = self.planner.variant(self.number, config, timed)
         except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
             status: Status = "compile" if isinstance(error, CompileError) else "launch"
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
             return
-        self.waiting[variant.number] = config, source
-        self.supervisor.best = None if self.best is None else self.best.median
+        self.waiting[variant.number] = config, source, variant
+        self.supervisor.best = self.best.median if self.best is not None and self.goal.grows_with_time else None
+        self.supervisor.screen = Screen(self.spill_free) if screened else None
         self.supervisor.submit(variant)
 
     def _remembered(self, config: Config, source: str) -> Trial | None:
         info = self.planner.info
         found = self.store.trials(Query(problem=self.request.problem, device=info, driver=info.driver, source=source, config=config))
-        return found[-1] if found else None
+        return next((trial for trial in reversed(found) if self._answers(trial)), None)
+
+    def _answers(self, trial: Trial) -> bool:
+        """Whether a trial says what this run would find out: measured, in the same way, and with power where that is asked for."""
+        return trial.status not in ("skipped", *self.request.again) and trial.cold == self.request.timing.cold and self.goal.answers(trial)
 
     def _collect(self, timeout: float) -> None:
         for outcome in self.supervisor.collect(timeout):
-            config, source = self.waiting.pop(outcome.number)
-            self._add(self._trial(config, source, outcome))
+            if outcome.number not in self.waiting:
+                continue  # the search had ended before it
+            config, source, variant = self.waiting.pop(outcome.number)
+            self._add(self._trial(config, source, outcome, variant))
 
-    def _trial(self, config: Config, source: str, outcome: Evaluated) -> Trial:
-        return Trial(
+    def _trial(self, config: Config, source: str, outcome: Evaluated, variant: Variant | None = None) -> Trial:
+        trial = Trial(
             problem=self.request.problem,
             config=dict(config),
             device=self.planner.info,
@@ -315,8 +257,20 @@ class _Run:
             error=outcome.error,
             message=outcome.message,
             resources=outcome.resources,
-            time=datetime.now(UTC).isoformat(timespec="seconds"),
+            time=planner.now(),
+            conditions=outcome.conditions,
+            cold=self.request.timing.cold,
         )
+        if trial.status != "ok" or variant is None:
+            return trial
+        if (reason := self.planner.unbelievable(trial.median)) is not None:
+            return replace(trial, status="wrong", message=reason)
+        return replace(trial, certificate=self.planner.certificate(variant, outcome.errors, source))
+
+    def _hopeless(self) -> float:
+        """Seconds from which a variant is not worth anything."""
+        give_up = self.request.timing.give_up
+        return give_up * self.best.median if self.best is not None and self.goal.grows_with_time else math.inf
 
     def _add(self, trial: Trial) -> None:
         self.store.add(trial)
@@ -324,10 +278,14 @@ class _Run:
 
     def _keep(self, trial: Trial) -> None:
         self.trials[canonical(trial.config)] = trial
-        if trial.status != "ok":
+        if trial.status == "ok":
+            self.spill_free = self.spill_free or model.spills(trial.resources) is False
+            if self.best is None or self.goal.score(trial) < self.goal.score(self.best):
+                self.best = trial
+            self.medians.append(trial.median)
+            self.rivals = sum(seconds <= finals.NEAR * self.best.median for seconds in self.medians) > 1
+        elif trial.status != "skipped":
             self.failures[trial.status] += 1
-        elif self.best is None or trial.median < self.best.median:
-            self.best = trial
         if self.listen is not None:
             self.listen(self._progress(trial))
 
@@ -336,20 +294,30 @@ class _Run:
         left = None if self.request.budget.seconds is None else max(self._seconds_left(), 0.0)
         rate = (count - self.known) / seconds if seconds > 0 else 0.0
         info = self.planner.info
-        return Progress(self.request.problem, info, self.best, last, count, self.known, seconds, left, dict(self.failures), rate)
+        warm, failures = len(self.warm & self.trials.keys()), dict(self.failures)
+        return Progress(self.request.problem, info, self.best, last, count, self.known, seconds, left, failures, rate, warm=warm)
 
-    def _seconds_left(self) -> float:
+    def _seconds_left(self, race: bool = False) -> float:
+        """What is left of the budget; for the search less what is kept back for the race."""
         seconds = self.request.budget.seconds
-        return math.inf if seconds is None else self.started + seconds - time.monotonic()
+        if seconds is None:
+            return math.inf
+        wanted = self.rivals and self.goal.is_time and not race
+        kept = min(self.request.timing.race, _RACE_SHARE * seconds) if wanted else 0.0
+        return self.started + seconds - kept - time.monotonic()
+
+    def _evaluated(self) -> int:
+        """What counts against a budget of evaluations."""
+        return len(self.trials) - self.on_paper + self.on_paper // _PAPER
 
     def _spent(self) -> bool:
         evaluations = self.request.budget.evaluations
-        return self._seconds_left() <= 0 or (evaluations is not None and len(self.trials) >= evaluations)
+        return self._seconds_left() <= 0 or (evaluations is not None and self._evaluated() >= evaluations)
 
     def _busy(self) -> bool:
         """Whether no further variant should be begun now."""
         evaluations = self.request.budget.evaluations
-        enough = evaluations is not None and len(self.trials) + len(self.waiting) >= evaluations
+        enough = evaluations is not None and self._evaluated() + len(self.waiting) >= evaluations
         return enough or len(self.waiting) >= self.supervisor.ahead or self._seconds_left() <= 0
 
 

@@ -22,7 +22,7 @@ from portatile.cache import Cache
 from portatile.device.base import Device, Target
 from portatile.errors import CompileError, DeviceError, PortatileError
 from portatile.records import Binary, DeviceInfo, Source
-from portatile.tuning import protocol
+from portatile.tuning import protocol, race
 from portatile.tuning.arena import ArenaView
 from portatile.tuning.bench import Bench
 from portatile.tuning.protocol import (
@@ -36,6 +36,8 @@ from portatile.tuning.protocol import (
     Open,
     Opened,
     Phase,
+    Race,
+    Raced,
     Ready,
     Refused,
     Reply,
@@ -64,7 +66,7 @@ def main(reply_descriptor: int) -> None:
         while True:
             answer = session.answer(inbox.get())
             send(answer)
-            if isinstance(answer, Evaluated) and answer.broken:
+            if isinstance(answer, Evaluated | Raced) and answer.broken:
                 return
     except PortatileError as error:
         send(Refused(type(error).__name__, str(error)))
@@ -89,6 +91,9 @@ class _Timing:
             case Evaluate():
                 assert self.bench is not None
                 return self.bench.evaluate(message)
+            case Race():
+                assert self.bench is not None
+                return race.hold(self.bench, message)
         raise AssertionError(message)
 
     def _announce(self, phase: Phase, expected: float) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 
 from portatile.errors import UnknownNameError
+from portatile.records import Problem, Value
 from portatile.workload import Workload
 
-__all__ = ["get", "names"]
+__all__ = ["get", "names", "problem"]
 
 
 def names() -> tuple[str, ...]:
@@ -24,3 +26,16 @@ def get(name: str) -> Workload:
         raise UnknownNameError("workload", name, names())
     workload: Workload = importlib.import_module(f"{__name__}.{name}").workload
     return workload
+
+
+def problem(name: str, dtype: str, given: Mapping[str, Value]) -> Problem:
+    """The problem of the workload called ``name`` whose sizes and options are ``given`` together, by name.
+
+    Raises UnknownNameError for a name that is neither, ArgumentError for a value that does not fit.
+    """
+    workload = get(name)
+    for key in given:
+        if key not in workload.sizes and key not in workload.options:
+            raise UnknownNameError(f"size or option of {name}", key, [*workload.sizes, *workload.options])
+    sizes = {key: value for key, value in given.items() if key in workload.sizes}
+    return workload.problem(sizes, dtype, {key: value for key, value in given.items() if key in workload.options})  # type: ignore[arg-type]

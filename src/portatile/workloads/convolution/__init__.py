@@ -85,7 +85,7 @@ class Convolution(Workload):
                 "(WINDOW == 1) == (FORM == 'direct') and TI % WINDOW == 0",
                 "FORM == 'direct' or WINDOW % phases == 0",
                 "VECTOR * itemsize <= (widest if FORM == 'block' else 16)",
-                "FORM != 'block' or (VECTOR > 1 and WINDOW % VECTOR == 0)",
+                "FORM != 'block' or (VECTOR > 1 and WINDOW % VECTOR == 0 and TJ % VECTOR == 0)",
                 "FORM != 'staged' or (WINDOW % VECTOR == 0 and PADDING % VECTOR == 0)",
                 "FORM != 'block' or PADDING == 0",
                 "FORM != 'block' or LANES == 1",

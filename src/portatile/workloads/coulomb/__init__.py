@@ -25,7 +25,8 @@ class Coulomb(Workload):
     """E[z, y, x] = the sum over n of q_n / |r - r_n| at r = (x0 + x dx, y0 + y dy, z0 + z dz), nx x ny x nz points.
 
     ``atoms`` is a matrix with a row (x, y, z, q) for each, ``potential`` one with nz ny rows of nx points. A grid
-    coordinate is the float32 nearest to its exact value. A point on an atom has the potential that IEEE arithmetic gives:
+    coordinate is the float32 nearest to its exact value. For a part of a larger grid ``y_first`` and ``z_first``, whole numbers,
+    are added to y and z. A point on an atom has the potential that IEEE arithmetic gives:
     an infinity of the sign of its charge, NaN without a charge or where infinities meet.
 
     Parameters: a work-group is WGX x WGY x SPLIT, SPLIT slices that share the atoms; a work-item computes PX vectors of VL
@@ -44,7 +45,7 @@ class Coulomb(Workload):
     }
     dtypes = ("float32",)
     operands = (Operand("atoms"), Operand("potential", "out"))
-    scalars: Mapping[str, float] = {"x0": 0.0, "y0": 0.0, "z0": 0.0, "dx": 0.1, "dy": 0.1, "dz": 0.1}
+    scalars: Mapping[str, float] = {"x0": 0.0, "y0": 0.0, "z0": 0.0, "dx": 0.1, "dy": 0.1, "dz": 0.1, "y_first": 0.0, "z_first": 0.0}
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """Atoms x 4 and (nz ny) x nx."""
@@ -127,13 +128,15 @@ class Coulomb(Workload):
         spacing = rng.uniform(0.05, 0.2, 3).astype(np.float32).astype(np.float64)
         origin = rng.uniform(-10, 10, 3).astype(np.float32).astype(np.float64)
         extent = np.array([s["nx"], s["ny"], s["nz"]]) * spacing
+        first = rng.integers(0, 100, 3) * (0, 1, 1)
         memory = operands.storage(problem.layout["atoms"], shapes["atoms"], problem.dtype)
         if s["atoms"]:
-            low, high = origin - 0.1 * extent - 0.05, origin + 1.1 * extent + 0.05
+            corner = origin + first * spacing
+            low, high = corner - 0.1 * extent - 0.05, corner + 1.1 * extent + 0.05
             atoms = operands.view(memory, problem.layout["atoms"], shapes["atoms"])
             atoms[:, :3] = rng.uniform(low, high, (s["atoms"], 3))
             atoms[:, 3] = rng.uniform(-1, 1, s["atoms"])
-        scalars = dict(zip(self.scalars, [*map(float, origin), *map(float, spacing)], strict=True))
+        scalars = dict(zip(self.scalars, [*map(float, origin), *map(float, spacing), *map(float, first[1:])], strict=True))
         return Inputs(
             {"atoms": memory, "potential": operands.storage(problem.layout["potential"], shapes["potential"], problem.dtype)}, scalars
         )
@@ -145,8 +148,9 @@ class Coulomb(Workload):
         rows, columns = (np.arange(n, dtype=np.int64) for n in shapes["potential"])
         if sample is not None:
             rows, columns = (operands.lines(sample, n, _SAMPLES) for n in shapes["potential"])
-        points: list[NDArray[np.int64]] = [columns, rows % max(s["ny"], 1), rows // max(s["ny"], 1)]
-        values, scale = potential(atoms, points, [inputs.scalars[name] for name in self.scalars])
+        y_first, z_first = (int(inputs.scalars[name]) for name in ("y_first", "z_first"))
+        points: list[NDArray[np.int64]] = [columns, rows % max(s["ny"], 1) + y_first, rows // max(s["ny"], 1) + z_first]
+        values, scale = potential(atoms, points, [inputs.scalars[name] for name in ("x0", "y0", "z0", "dx", "dy", "dz")])
         if sample is None:
             return {"potential": operands.whole(inputs.operands["potential"], layout, values, scale)}
         places = operands.places(layout, rows[:, None], columns[None, :])

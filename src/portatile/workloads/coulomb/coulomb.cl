@@ -34,7 +34,8 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) void coulomb(
     const int n, const int nx, const int ny, const int nz,
     __global const float* restrict atoms, const INDEX atoms_offset, const INDEX atoms_ld,
     __global float* restrict potential, const INDEX potential_offset, const INDEX potential_ld,
-    const float x0, const float y0, const float z0, const float dx, const float dy, const float dz)
+    const float x0, const float y0, const float z0, const float dx, const float dy, const float dz,
+    const float y_first, const float z_first)
 {
     const int lx = (int)get_local_id(0), ly = (int)get_local_id(1), slice = (int)get_local_id(2);
 {% if chunk %}
@@ -48,7 +49,7 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) void coulomb(
     const int across = (nx + WGX * PX * VL - 1) / (WGX * PX * VL), down = (ny + WGY * PY - 1) / (WGY * PY);
     const int group = (int)get_group_id(0), plane = group / across / down;
     const int left = (group % across * WGX * PX + lx) * VL, top = group / across % down * WGY * PY + ly;
-    const float z = fma((float)plane, dz, z0);
+    const float z = fma((float)plane + z_first, dz, z0);
 {% for p in range(px) %}
 {% if vl > 1 %}
     const {{ real }} xs{{ p }} = ({{ real }})({% for v in range(vl) %}fma((float)(left + {{ p }} * WGX * VL + {{ v }}), dx, x0){{ ", " if not loop.last }}{% endfor %});
@@ -58,7 +59,7 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) void coulomb(
 {% endfor %}
 
 {% for r in range(py) %}
-    const float ys{{ r }} = fma((float)(top + {{ r }} * WGY), dy, y0);
+    const float ys{{ r }} = fma((float)(top + {{ r }} * WGY) + y_first, dy, y0);
 {% for p in range(px) %}
     {{ real }} sum{{ r }}_{{ p }} = 0.0f;
 {% endfor %}

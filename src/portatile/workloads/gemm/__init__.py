@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from portatile.records import Config, DeviceInfo, Plan, Problem
@@ -67,6 +69,14 @@ class Gemm(Workload):
         """A and B read once, C written once."""
         m, n, k = (problem.sizes[s] for s in "mnk")
         return float(problem.itemsize) * (m * k + k * n + m * n)
+
+    def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
+        """Tiles past the edges of C, steps past k, and multiprocessors that wait for the last group."""
+        return choice.waste(problem, config, device)
+
+    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
+        """A and B unless alpha is 0, C unless beta is 0."""
+        return frozenset(("a", "b") if scalars["alpha"] != 0 else ()) | frozenset(("c",) if scalars["beta"] != 0 else ())
 
     def distance(self, one: Problem, other: Problem) -> float:
         """As for any workload, and infinite where one allows vector copies of an operand that the other does not: tiles for aligned

@@ -1,4 +1,4 @@
-"""The default configuration: what was fastest by hand on devices of a kind, for problems of a size."""
+"""Configurations for a shape: the default, fastest by hand on devices of a kind, and what any configuration wastes on a problem."""
 
 from __future__ import annotations
 
@@ -11,28 +11,41 @@ from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline, 
 from portatile.workloads.gemm.space import local_limit, matrix_units
 
 _LONG = {4: 1800, 8: 1200}  # the size, by bytes of an element, from which a processor's caches want the problem in blocks
+_LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger
 _WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
+_FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
 
 
-def default(problem: Problem, device: DeviceInfo) -> Config:
-    """Legal and correct for every problem on every device."""
+def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Config:
+    """Legal and correct for every problem on every device; ``batch`` of them share a launch."""
     if device.kind == "cpu":
         return _cpu(problem, device).config()
     if device.kind == "gpu" and "nvidia" in device.vendor.lower():
-        point = _nvidia(problem, device)
+        point = _nvidia(problem, device, batch)
         if point.items <= device.max_work_group_size and point.local_bytes(problem.itemsize) <= local_limit(device):
             return point.config()
     return _anything(problem, device).config()
 
 
+def waste(problem: Problem, config: Config, device: DeviceInfo, batch: int = 1) -> float:
+    """How many times the work of m n k the tiles of a configuration do, times how unevenly their groups share the compute units."""
+    m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
+    point = Point(**config)  # type: ignore[arg-type]
+    tiles = ceil_div(m, point.rows) * ceil_div(n, point.columns)
+    block = point.KB if point.FORM != "cpu" else 1
+    padded = tiles * point.rows * point.columns / (m * n) * (ceil_div(k, block) * block / k)
+    groups, units = max(batch, 1) * tiles * point.SPLIT_K, max(device.compute_units, 1)
+    return padded * ceil_div(groups, units) * units / groups
+
+
 def _cpu(problem: Problem, device: DeviceInfo) -> Point:
-    """Register tiles for AVX2, which PoCL 3.0 targets whatever the processor has, or for 512-bit registers."""
-    wide = "intel" in device.platform.lower()
-    block, band = (1024, 43 if problem.itemsize == 4 else 32) if min(problem.sizes.values()) > _LONG[problem.itemsize] else (0, 0)
-    if problem.dtype == "float32":
-        point = register(16, 8, 3, 4, block, band) if wide else register(8, 6, 2, 4, block, band)
-    else:
-        point = register(8, 8, 3, 4, block, band) if wide else register(4, 4, 3, 1, block, band)
+    """Register tiles for AVX-512 or AVX2, whichever the compiler targets; Intel's does not say and is taken to have the first."""
+    single, size = problem.itemsize == 4, min(problem.sizes.values())
+    if device.wide_vectors or "intel" in device.platform.lower():
+        block, band = (2048 if single else 1024, 43) if size > _LONG_WIDE else (0, 0 if single else 32)
+        return replace(register(16 if single else 8, 6, 4, 4, block, band), PACK_A=problem.options["trans_a"] == "T")
+    block, band = (1024, 43 if single else 32) if size > _LONG[problem.itemsize] else (0, 0)
+    point = register(8, 6, 2, 4, block, band) if single else register(4, 4, 3, 1, block, band)
     return replace(point, PACK_A=block > 0 or problem.options["trans_a"] == "T")
 
 
@@ -42,7 +55,7 @@ def _anything(problem: Problem, device: DeviceInfo) -> Point:
     return MEDIUM
 
 
-def _nvidia(problem: Problem, device: DeviceInfo) -> Point:
+def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
     """The largest tile that fills the device, the smaller ones also with k split; operands that cannot be copied in vectors
     are packed where that pays.
     """
@@ -57,7 +70,14 @@ def _nvidia(problem: Problem, device: DeviceInfo) -> Point:
     else:
         ladder = (1.2, pipeline(2, (16, 16), (4, 2), 8, 3, 4)), (0.0, pipeline(2, (8, 8), (2, 2), 8, 3, 4))
     for fill, point in ladder:
-        groups = ceil_div(max(m, 1), point.rows) * ceil_div(max(n, 1), point.columns)
+        tiles = ceil_div(max(m, 1), point.rows) * ceil_div(max(n, 1), point.columns)
+        if batch > 1 and point.KB == 32:  # problems of a batch are short, and the place of each takes registers too
+            point = replace(point, KB=16, UNROLL=16, STAGES=3)
+        if batch > 1 and fill > 0 and m * n < _FILLED * tiles * point.rows * point.columns:
+            continue
+        groups = batch * tiles
+        if batch > 1 and ceil_div(m, 128) * ceil_div(n, 128) * batch > 2 * device.compute_units:
+            point = replace(point, KG=1)  # there is enough to do without sharing the k of a group
         split = _split(groups, k, device) if fill <= 1 else 1
         if groups * split >= fill * device.compute_units:
             turn = _turns(problem, pack_a, pack_b) and point.VL == 4 and groups >= device.compute_units / 2

@@ -6,6 +6,7 @@
 // it is read in place: rows past m repeat row m - 1, and a tile of columns past n moves back over its neighbour and stores
 // only its own part. Group (x, y): tile x, counted down the columns of bands of RASTER rows of tiles (0: one band), and k from
 // start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`. KB is the host's: the steps of one launch.
+{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
 {% set vectors = TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
 {% if real == "double" %}
@@ -58,8 +59,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
           __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
           __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc)
+          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }})
 {
+{% if BATCH %}
+    a_base += (long)get_group_id(2) * a_batch;
+    b_base += (long)get_group_id(2) * b_batch;
+    c_base += (long)get_group_id(2) * c_batch;
+{% endif %}
     const int down = (m - 1) / TR + 1, across = (n - 1) / TC + 1, group = (int)get_group_id(0);
 {% if RASTER == 0 %}
     const int tile_row = group % down, tile_col = group / down;

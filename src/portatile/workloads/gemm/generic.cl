@@ -4,6 +4,7 @@
 // A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B. Group (x, y) owns tile x, counted along
 // rows of tiles, and k from start + y chunk on, `chunk` steps. With SPLIT it stores its bare sums to plane y of `c`, for reduce.cl.
 // With TXC the operands are images that stage.cl wrote; what lies outside an image reads as 0.
+{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on; not with TXC #}
 {% set rows = TRR * TR %}
 {% set vectors = TCR * TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
@@ -72,8 +73,13 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
           __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
           __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
 {% endif %}
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc)
+          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }})
 {
+{% if BATCH %}
+    a_base += (long)get_group_id(2) * a_batch;
+    b_base += (long)get_group_id(2) * b_batch;
+    c_base += (long)get_group_id(2) * c_batch;
+{% endif %}
     const int tc = (int)get_local_id(0), tr = (int)get_local_id(1);
     const int across = (n - 1) / BN + 1;
     const int col0 = (int)get_group_id(0) % across * BN, row0 = (int)get_group_id(0) / across * BM;

@@ -13,6 +13,7 @@
 // `c`. The KG parts of a group share the k of each stage and add their sums in the end, in order. A warp has LANES
 // work-items along columns. With MMA (float64 on NVIDIA) a warp multiplies 16 x 8 x 8 blocks: a work-item owns rows 2g, 2g + 1
 // and columns 4t .. 4t + 3 of every 16 x 16 block (g = lane / 4, t = lane % 4), so every operand load is 16 bytes.
+{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
 {% set rows = TRR * TR %}
 {% set cols = TCR * TC %}
 {% set bm = TBR * rows %}
@@ -169,10 +170,15 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
           __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
           __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", __local %s* tiles" % real if LOCAL_ARGUMENT }})
+          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __local %s* tiles" % real if LOCAL_ARGUMENT }})
 {
 {% if not LOCAL_ARGUMENT %}
     __local {{ real }} tiles[{{ space }}] __attribute__((aligned(128)));
+{% endif %}
+{% if BATCH %}
+    a_base += (long)get_group_id(2) * a_batch;
+    b_base += (long)get_group_id(2) * b_batch;
+    c_base += (long)get_group_id(2) * c_batch;
 {% endif %}
     const int item = (int)get_local_id(0), part = item / {{ team }};
     const int warp = item % {{ team }} / 32, lane = item % 32;

@@ -2,61 +2,69 @@
 //
 // The operand is `across` x k in storage with K_FAST (k contiguous), else k x `across`. panels[p][kk][w] is the element at
 // p WIDTH + w across and kk along k; a panel is `depth` >= k deep. alpha = 0 must not read the operand: nothing is written then.
+{# with BATCH, groups of the third dimension are problems of the batch #}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 
 {% if SERIAL %}
-// One work-item packs a slice of SLICE steps of k of one panel: groups count slices, then panels.
+// One work-item packs a slice of SLICE steps of k of SPAN neighbouring panels, so that it reads whole cache lines: groups count
+// slices, then spans.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void gemm_pack(const int across, const int k, const int depth, const {{ real }} alpha,
-               __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels)
+               __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }})
 {
+{% if BATCH %}
+    base += (long)get_group_id(2) * base_batch;
+    panels += (long)get_group_id(2) * panels_batch;
+{% endif %}
     if (alpha == 0)
         return;
-    const int slices = (depth - 1) / SLICE + 1, panel = (int)get_group_id(0) / slices;
-    const int first = panel * WIDTH, start = (int)get_group_id(0) % slices * SLICE;
-    const int end = min(start + SLICE, k), wide = min(WIDTH, across - first);
+    const int slices = (depth - 1) / SLICE + 1, first = (int)get_group_id(0) / slices * SPAN;
+    const int start = (int)get_group_id(0) % slices * SLICE, end = min(start + SLICE, k);
+    const int whole = min(first + SPAN, across / WIDTH), last = min(first + SPAN, (across - 1) / WIDTH + 1);
+    const long panel_size = (long)depth * WIDTH;
     __global const {{ real }}* from = base + offset;
-    __global {{ real }}* to = panels + ((long)panel * depth + start) * WIDTH;
+    panels += first * panel_size;
 {% if K_FAST %}
-    if (wide == WIDTH) {
-        from += (long)first * ld;
-        for (int kk = start; kk < end; ++kk, to += WIDTH)
+    for (int panel = first; panel < whole; ++panel, panels += panel_size)
+        for (int kk = start; kk < end; ++kk)
 #pragma unroll
             for (int w = 0; w < WIDTH; ++w)
-                to[w] = from[(long)w * ld + kk];
-    } else {
-        for (int kk = start; kk < end; ++kk, to += WIDTH)
-            for (int w = 0; w < WIDTH; ++w)
-                to[w] = w < wide ? from[(long)(first + w) * ld + kk] : 0;
-    }
+                panels[(long)kk * WIDTH + w] = from[(long)(panel * WIDTH + w) * ld + kk];
 {% else %}
-    if (wide == WIDTH) {
-        for (int kk = start; kk < end; ++kk, to += WIDTH) {
-            __global const {{ real }}* line = from + (long)kk * ld + first;
+    for (int kk = start; kk < end; ++kk) {
+        __global const {{ real }}* line = from + (long)kk * ld + first * WIDTH;
+        __global {{ real }}* to = panels + (long)kk * WIDTH;
+        for (int panel = first; panel < whole; ++panel, to += panel_size, line += WIDTH)
 #pragma unroll
             for (int w = 0; w < WIDTH; ++w)
                 to[w] = line[w];
-        }
-    } else {
-        for (int kk = start; kk < end; ++kk, to += WIDTH) {
-            __global const {{ real }}* line = from + (long)kk * ld + first;
-            for (int w = 0; w < WIDTH; ++w)
-                to[w] = w < wide ? line[w] : 0;
-        }
     }
+    panels += max(whole - first, 0) * panel_size;
 {% endif %}
-    for (int kk = max(end, start); kk < min(start + SLICE, depth); ++kk)
-        for (int w = 0; w < WIDTH; ++w)
-            panels[((long)panel * depth + kk) * WIDTH + w] = 0;
+    for (int panel = max(whole, first); panel < last; ++panel, panels += panel_size)  // the one that goes past the operand's end
+        for (int kk = start; kk < end; ++kk)
+            for (int w = 0; w < WIDTH; ++w) {
+                const int i = panel * WIDTH + w;
+                panels[(long)kk * WIDTH + w] = i < across ? from[{{ "(long)i * ld + kk" if K_FAST else "(long)kk * ld + i" }}] : 0;
+            }
+    panels -= (last - first) * panel_size;
+    for (int panel = first; panel < last; ++panel, panels += panel_size)  // what is deeper than k
+        for (int kk = max(end, start); kk < min(start + SLICE, depth); ++kk)
+            for (int w = 0; w < WIDTH; ++w)
+                panels[(long)kk * WIDTH + w] = 0;
 }
 {% else %}
 // A work-group of 32 x 8 moves a square of 32 x 32: groups count squares across, then along k.
 __kernel __attribute__((reqd_work_group_size(32, 8, 1)))
 void gemm_pack(const int across, const int k, const int depth, const {{ real }} alpha,
-               __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels)
+               __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }})
 {
+{% if BATCH %}
+    base += (long)get_group_id(2) * base_batch;
+    panels += (long)get_group_id(2) * panels_batch;
+{% endif %}
     if (alpha == 0)
         return;
     const int x = (int)get_local_id(0), y = (int)get_local_id(1);

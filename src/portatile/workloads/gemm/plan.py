@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
@@ -10,6 +12,7 @@ from portatile.workloads.gemm.point import Point
 
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
+_LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
 # The parameters that a text takes from the preprocessor; the others only steer its template or the host, and two
 # configurations that differ in a parameter of the host alone share one binary.
 _DEFINES: dict[str, tuple[str, ...]] = {
@@ -20,6 +23,16 @@ _DEFINES: dict[str, tuple[str, ...]] = {
 _STATIC_LOCAL = 48 * 1024
 _REDUCE_ITEMS = 64
 _REDUCE_ROWS = 32768
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``count`` problems of one shape in one launch; from one to the next, A, B and C lie ``a``, ``b``, ``c`` elements on (0: shared)."""
+
+    count: int
+    a: int
+    b: int
+    c: int
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -51,15 +64,18 @@ def check(problem: Problem) -> None:
             )
 
 
-def build(problem: Problem, point: Point, device: DeviceInfo) -> Plan:
-    """The plan of ``point``; raises ArgumentError where the configuration contradicts itself or the problem."""
+def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None = None) -> Plan:
+    """The plan of ``point``; raises ArgumentError where the configuration contradicts itself or the problem.
+
+    With ``batch``, ``problem`` is its first one, and every step works on all of them.
+    """
     check(problem)
     m, n, k = (problem.sizes[s] for s in "mnk")
     if m == 0 or n == 0:
         return Plan(())
     if k == 0:
-        return Plan((_reduce(problem, 0),), (Temporary("planes", problem.itemsize),))
-    return _Steps(problem, point, device).plan()
+        return Plan((_reduce(problem, 0, batch),), (Temporary("planes", problem.itemsize),))
+    return _Steps(problem, point, device, batch).plan()
 
 
 def k_fast(problem: Problem, name: str) -> bool:
@@ -102,24 +118,38 @@ def _factors(problem: Problem) -> tuple[Arg, ...]:
     return tuple(Arg(name, "scalar", dtype=problem.dtype) for name in ("alpha", "beta"))
 
 
-def _reduce(problem: Problem, parts: int) -> Launch:
+def _long(name: str, value: int) -> Arg:
+    return Arg(name, "scalar", dtype="int64", value=value)
+
+
+def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
+    """(panels, steps of k) that one work-item of a processor packs."""
+    span = 1 if fast else ceil_div(_LINES, width * problem.itemsize)
+    return span, max(_SLICE // span, 16)
+
+
+def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
     m, n = problem.sizes["m"], problem.sizes["n"]
-    source = load(__file__, "reduce.cl", {"ITEMS": _REDUCE_ITEMS}, real=real(problem))
+    source = load(__file__, "reduce.cl", {"ITEMS": _REDUCE_ITEMS}, real=real(problem), BATCH=batch is not None)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *_factors(problem),
         Arg("planes", role="temporary"),
         *_matrix("c", "inout", problem.layout["c"]),
+        *(() if batch is None else (_long("c_batch", batch.c),)),
     )
-    size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS), 1)
+    size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS), 1 if batch is None else batch.count)
     return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, 1, 1), args)
 
 
 class _Steps:
     """What the steps of one plan share."""
 
-    def __init__(self, problem: Problem, point: Point, device: DeviceInfo) -> None:
-        self.problem, self.point, self.device = problem, point, device
+    def __init__(self, problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None) -> None:
+        self.problem, self.point, self.device, self.batch = problem, point, device, batch
+        self.count = 1 if batch is None else batch.count
+        if batch is not None and point.TXC:
+            raise ArgumentError("gemm: images hold one problem: set TXC = False for a batch")
         if point.FORM == "cpu" and not point.PACK_B and (problem.options["trans_b"] == "T" or problem.sizes["n"] < point.TC):
             raise ArgumentError("gemm: the cpu form reads B in place only if it is k x n and at least TC wide: set PACK_B")
         if point.MMA and problem.dtype != "float64":
@@ -150,12 +180,9 @@ class _Steps:
         steps = []
         layouts = dict(self.problem.layout)
         names = {"a": "a", "b": "b"}
-        for name, packed, across, width in (
-            ("a", self.point.PACK_A, self.m, self.point.rows),
-            ("b", self.point.PACK_B, self.n, self.point.columns),
-        ):
+        for name, packed, across in (("a", self.point.PACK_A, self.m), ("b", self.point.PACK_B, self.n)):
             if packed:
-                steps.append(self._pack(name, across, width))
+                steps.append(self._pack(name, across))
                 names[name] = f"{name}_panels"
                 layouts[name] = Layout((0, 1))
             elif self.point.TXC:
@@ -163,18 +190,21 @@ class _Steps:
                 names[name] = f"{name}_image"
         target = self.problem.layout["c"]
         if self.split:
-            self.temporaries.append(Temporary("planes", self.parts * self.m * self.n * self.problem.itemsize))
+            self.temporaries.append(Temporary("planes", self.count * self.parts * self.m * self.n * self.problem.itemsize))
             target = packed_layout((self.m, self.n))
         operands = (
             *self._factor(names["a"], layouts["a"]),
             *self._factor(names["b"], layouts["b"]),
             *_matrix("planes" if self.split else "c", "temporary" if self.split else "inout", target),
         )
+        if self.batch is not None:
+            steps_c = self.parts * self.m * self.n if self.split else self.batch.c
+            operands = (*operands, _long("a_batch", self._step("a")), _long("b_batch", self._step("b")), _long("c_batch", steps_c))
         if self.local_argument:
             operands = (*operands, Arg("tiles", "local", value=self.point.local_bytes(self.problem.itemsize)))
         groups = ceil_div(self.m, self.point.rows) * ceil_div(self.n, self.point.columns)
         local = (self.point.items, 1, 1) if self.point.FORM == "gpu" else (self.point.TBC, self.point.TBR, 1)
-        size = (groups * local[0], self.parts * local[1], 1)
+        size = (groups * local[0], self.parts * local[1], self.count)
         source = self._source()
         for start in self.starts:
             sizes = (("m", self.m), ("n", self.n), ("k", self.k), ("start", start), ("chunk", self.chunk))
@@ -184,7 +214,7 @@ class _Steps:
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
         if self.split:
-            steps.append(_reduce(self.problem, self.parts))
+            steps.append(_reduce(self.problem, self.parts, self.batch))
         return Plan(tuple(steps), tuple(self.temporaries))
 
     def _factor(self, name: str, layout: Layout) -> tuple[Arg, ...]:
@@ -192,6 +222,20 @@ class _Steps:
         if self.point.TXC:
             return (Arg(name, "image", "temporary"),)
         return _matrix(name, "in" if name in ("a", "b") else "temporary", layout)
+
+    def _panels(self, name: str) -> tuple[int, int]:
+        """(number, width) of the panels that A or B is packed into."""
+        across, width = (self.m, self.point.rows) if name == "a" else (self.n, self.point.columns)
+        return ceil_div(across, width), width
+
+    def _step(self, name: str) -> int:
+        """From A or B of one problem of the batch, or its panels, to the next one's; 0 where all problems share it."""
+        assert self.batch is not None
+        step = self.batch.a if name == "a" else self.batch.b
+        if step and (self.point.PACK_A if name == "a" else self.point.PACK_B):
+            panels, width = self._panels(name)
+            return panels * width * self.depth
+        return step
 
     def _stage(self, name: str, across: int) -> Launch:
         pixel = 16 // self.problem.itemsize
@@ -217,30 +261,38 @@ class _Steps:
         x, y = (self.k, height) if fast else (height, self.k)
         return Launch(source, "gemm_stage", (ceil_div(x, 16) * 16, ceil_div(y, 16) * 16, 1), (16, 16, 1), args)
 
-    def _pack(self, name: str, across: int, width: int) -> Launch:
+    def _pack(self, name: str, across: int) -> Launch:
         depth = self.depth
         layout = self.problem.layout[name]
-        panels = ceil_div(across, width)
-        self.temporaries.append(Temporary(f"{name}_panels", panels * width * depth * self.problem.itemsize))
+        panels, width = self._panels(name)
+        count, batched = 1, self.batch is not None
+        if self.batch is not None and self._step(name):  # what all problems share is packed once
+            count = self.count
+        self.temporaries.append(Temporary(f"{name}_panels", count * panels * width * depth * self.problem.itemsize))
         serial = self.point.FORM == "cpu"
-        defines = {"WIDTH": width} | ({"SLICE": _SLICE} if serial else {})
-        source = load(__file__, "pack.cl", defines, real=real(self.problem), SERIAL=serial, K_FAST=k_fast(self.problem, name))
+        span, steps = _spans(self.problem, width, k_fast(self.problem, name))
+        defines = {"WIDTH": width} | ({"SLICE": steps, "SPAN": span} if serial else {})
+        source = load(
+            __file__, "pack.cl", defines, real=real(self.problem), SERIAL=serial, K_FAST=k_fast(self.problem, name), BATCH=batched
+        )
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
             Arg("alpha", "scalar", dtype=self.problem.dtype),
             *_matrix(name, "in", layout),
             Arg(f"{name}_panels", role="temporary"),
         )
+        if self.batch is not None:
+            args = (*args, _long("base_batch", self.batch.a if name == "a" else self.batch.b), _long("panels_batch", self._step(name)))
         if serial:
-            return Launch(source, "gemm_pack", (panels * ceil_div(depth, _SLICE), 1, 1), (1, 1, 1), args)
+            return Launch(source, "gemm_pack", (ceil_div(panels, span) * ceil_div(depth, steps), 1, count), (1, 1, 1), args)
         squares = ceil_div(panels * width, 32) * ceil_div(depth, 32)
-        return Launch(source, "gemm_pack", (squares * 32, 8, 1), (32, 8, 1), args)
+        return Launch(source, "gemm_pack", (squares * 32, 8, count), (32, 8, 1), args)
 
     def _source(self) -> Source:
         point = self.point
-        facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split}
+        facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
         if point.FORM == "gpu":
-            facts = {"SPLIT": self.split, "LOCAL_ARGUMENT": self.local_argument, **self._staging()}
+            facts = {"SPLIT": self.split, "BATCH": self.batch is not None, "LOCAL_ARGUMENT": self.local_argument, **self._staging()}
         config = point.config()
         values = {**config, **facts, "real": real(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         return load(__file__, f"{point.FORM}.cl", {name: config[name] for name in _DEFINES[point.FORM]}, **values)

@@ -12,7 +12,7 @@ from portatile.workloads.gemm.plan import operand_shapes
 
 _FACTORS = ((1.0, 0.0), (1.0, 1.0), (-0.75, 0.5), (0.5, -1.25), (1.25, 0.0), (0.0, 0.75))
 _SMALL = 2**24  # below so many multiply-adds alpha and beta are drawn; above, problems are timed and take the defaults
-_SAMPLE = 64  # rows and columns of a sampled reference
+SAMPLE = 64  # rows and columns of a sampled reference
 
 
 def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -20,8 +20,7 @@ def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
 
     Small problems draw alpha and beta from some pairs of the BLAS's cases; large ones have alpha = 1, beta = 0.
     """
-    small = problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] <= _SMALL
-    alpha, beta = _FACTORS[int(rng.integers(len(_FACTORS)))] if small else _FACTORS[0]
+    alpha, beta = factors(rng, problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"])
     memory = {
         name: operands.storage(problem.layout[name], shape, problem.dtype)
         if name == "c" and beta == 0
@@ -29,6 +28,11 @@ def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
         for name, shape in operand_shapes(problem).items()
     }
     return Inputs(memory, {"alpha": alpha, "beta": beta})
+
+
+def factors(rng: np.random.Generator, size: int) -> tuple[float, float]:
+    """alpha and beta for a product of ``size`` multiply-adds."""
+    return _FACTORS[int(rng.integers(len(_FACTORS)))] if size <= _SMALL else _FACTORS[0]
 
 
 def reference(problem: Problem, given: Inputs, sample: np.random.Generator | None) -> Expected:
@@ -40,16 +44,17 @@ def reference(problem: Problem, given: Inputs, sample: np.random.Generator | Non
     b = stored["b"] if problem.options["trans_b"] == "N" else stored["b"].T
     c = stored["c"]
     if sample is None:
-        return operands.whole(given.operands["c"], problem.layout["c"], *_product(alpha, a, b, beta, c))
-    rows, columns = (operands.lines(sample, problem.sizes[s], _SAMPLE) for s in "mn")
-    values, scale = _product(alpha, a[rows], b[:, columns], beta, c[np.ix_(rows, columns)])
+        return operands.whole(given.operands["c"], problem.layout["c"], *product(alpha, a, b, beta, c))
+    rows, columns = (operands.lines(sample, problem.sizes[s], SAMPLE) for s in "mn")
+    values, scale = product(alpha, a[rows], b[:, columns], beta, c[np.ix_(rows, columns)])
     places = operands.places(problem.layout["c"], rows[:, None], columns[None, :])
     return Expected(values.ravel(), scale.ravel(), places.ravel())
 
 
-def _product(
+def product(
     alpha: float, a: NDArray[np.generic], b: NDArray[np.generic], beta: float, c: NDArray[np.generic]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(value, scale) of alpha a b + beta c in float64, for matrices or stacks of them; a factor of 0 reads nothing."""
     values, scale = np.zeros(c.shape), np.zeros(c.shape)
     if alpha != 0:
         left, right = a.astype(np.float64), b.astype(np.float64)

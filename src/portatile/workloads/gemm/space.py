@@ -7,14 +7,14 @@ from portatile.space import ParameterSpace
 from portatile.workloads.gemm.plan import ceil_div, takes_vectors, takes_vectors_along_k
 
 
-def build(problem: Problem, device: DeviceInfo) -> ParameterSpace:
-    """The space for a problem on a device.
+def build(problem: Problem, device: DeviceInfo, batch: int | None = None) -> ParameterSpace:
+    """The space for a problem on a device, or for a ``batch`` of so many of them, which takes no images.
 
     Facts beside those of problem and device: ``tiles``, how many tiles of 128 x 128 there are; ``plain_a``, ``plain_b``, whether gpu.cl
     copies the operand in vectors as it lies, so that packing cannot help; ``turnable_a``, ``turnable_b``, whether TURN
     applies to it; ``matrix_units`` for float64; ``local_limit``, see there.
     """
-    tiles = ceil_div(problem.sizes["m"], 128) * ceil_div(problem.sizes["n"], 128)
+    tiles = ceil_div(problem.sizes["m"], 128) * ceil_div(problem.sizes["n"], 128) * (1 if batch is None else batch)
     facts: dict[str, Value] = {
         **problem.facts(),
         **device.facts(),
@@ -28,7 +28,10 @@ def build(problem: Problem, device: DeviceInfo) -> ParameterSpace:
         "image_width": device.image_2d_max[0],
         "image_height": device.image_2d_max[1],
     }
-    return ParameterSpace(_PARAMETERS, _CONSTRAINTS, facts)
+    if batch is None:
+        return ParameterSpace(_PARAMETERS, _CONSTRAINTS, facts)
+    parameters = {name: values for name, values in _PARAMETERS.items() if name != "TXC"}
+    return ParameterSpace(parameters, (*_CONSTRAINTS, *_BATCH), {**facts, "TXC": False, "batch": batch})
 
 
 def matrix_units(device: DeviceInfo) -> bool:
@@ -57,13 +60,13 @@ _PARAMETERS: dict[str, tuple[Value, ...]] = {
     "SCALARS": (False, True),
     "VL": (1, 2, 4, 8, 16),
     "TR": (1, 2, 3, 4, 5, 6, 8, 12),
-    "TC": (1, 2, 4, 8, 12, 16, 24, 32, 48),
+    "TC": (1, 2, 4, 8, 12, 16, 24, 32, 48, 64),
     "TRR": (1, 2, 3, 4),
     "TCR": (1, 2, 3, 4),
     "TBR": (1, 4, 8, 16, 32),
     "TBC": (1, 4, 8, 16, 32),
     "LANES": (0, 2, 4, 8, 16),
-    "KB": (0, 6, 8, 16, 32, 256, 512, 1024),
+    "KB": (0, 6, 8, 16, 32, 256, 512, 1024, 2048),
     "UNROLL": (1, 2, 4, 6, 8, 16, 32),
     "KG": (1, 2, 4),
     "PAD": (0, 1, 4),
@@ -121,7 +124,7 @@ _CPU = (
     "TBR == 1",
     "TBC == 1",
     "LANES == 0",
-    "KB in (0, 256, 512, 1024) and (KB == 0 or KB < k)",
+    "KB in (0, 256, 512, 1024, 2048) and (KB == 0 or KB < k)",
     "UNROLL in (1, 2, 4)",
     "KG == 1",
     "PAD == 0",
@@ -130,7 +133,7 @@ _CPU = (
     "PACK_B or (trans_b == 'N' and n >= TC)",
     "not TURN",
     "SPLIT_K == 1 or KB == 0",
-    "RASTER == 0 if KB == 0 else RASTER in (0, 32, 43)",
+    "RASTER in (0, 32, 43)",
     "MAD != 'mad'",
     "MAD == 'a*b+c' or VL * itemsize <= 32",  # compilers have died of fma() of 512 bits
     "device_kind == 'cpu' or VL <= 4",
@@ -176,6 +179,8 @@ _GPU = (
     "device_kind != 'cpu' or DOUBLE == 0",
     "device_kind != 'cpu' or RASTER == 1",
 )
+
+_BATCH = ("FORM == 'cpu' or device_kind != 'cpu' or m * n * k * batch <= 1 << 22",)
 
 _CONSTRAINTS = (
     "not MMA or (FORM == 'gpu' and matrix_units and itemsize == 8)",

@@ -1,0 +1,201 @@
+"""Ceilings: the fastest that a device was seen to copy, stream, transfer and calculate, kept as a JSON file for each device."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from portatile import settings
+from portatile.errors import StoreError
+from portatile.records import DeviceInfo, Value, from_json, to_json
+from portatile.store import device_key
+
+Unit = Literal["B/s", "flop/s", "op/s"]
+
+STREAMS = ("copy", "mul", "add", "triad", "dot")
+DIRECTIONS = ("htod", "dtoh", "dtod")
+MATRIX_UNITS = 16.0
+"""How many times as fast as its plain instructions a device's matrix units may calculate, at most: a generous factor."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One quantity, measured on one device.
+
+    ``name``: one of ``STREAMS``, ``fp32``, ``fp64``, ``special``, ``local``, or one of ``DIRECTIONS``. ``work``: bytes, floating-point
+    operations or function values of one run; ``samples``: seconds per run, every one; ``details`` say how it was measured.
+    """
+
+    name: str
+    unit: Unit
+    work: float
+    samples: tuple[float, ...]
+    details: Mapping[str, Value] = field(default_factory=dict)
+    time: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Of the fastest run, in ``unit``."""
+        return self.work / min(self.samples)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the next measurement of the same quantity replaces: transfers of each size and kind of memory are kept apart."""
+        apart = ("memory", "bytes") if self.name in DIRECTIONS else ("dtype", "quantity")
+        return (self.name, *(self.details.get(name) for name in apart))
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Everything measured on one device with one driver; a quantity that was not measured is None.
+
+    Figures for arithmetic are of multiply-add chains on plain instructions; matrix units may be faster (``MATRIX_UNITS``).
+    """
+
+    device: DeviceInfo
+    measured: tuple[Measured, ...] = ()
+    time: str = ""
+
+    @property
+    def driver(self) -> str:
+        """The driver that they were measured with."""
+        return self.device.driver
+
+    @property
+    def samples(self) -> dict[str, tuple[float, ...]]:
+        """Seconds per run of each quantity but the transfers, by name, element type and what was calculated."""
+        return {" ".join(str(part) for part in m.key if part is not None): m.samples for m in self.measured if m.name not in DIRECTIONS}
+
+    @property
+    def copy(self) -> float | None:
+        """Reading and writing device memory, c[i] = a[i], in GB/s (10^9 bytes) of both together."""
+        return _giga(self.best("copy"))
+
+    @property
+    def triad(self) -> float | None:
+        """a[i] = b[i] + scalar c[i], in GB/s of three arrays."""
+        return _giga(self.best("triad"))
+
+    @property
+    def bandwidth(self) -> float | None:
+        """The best of all stream kernels, in GB/s."""
+        return _giga(max((rate for name in STREAMS if (rate := self.best(name)) is not None), default=None))
+
+    @property
+    def fp32(self) -> float | None:
+        """float32 multiply-adds, in flop/s (two to each)."""
+        return self.best("fp32")
+
+    @property
+    def fp64(self) -> float | None:
+        """float64 multiply-adds, in flop/s (two to each)."""
+        return self.best("fp64")
+
+    @property
+    def special(self) -> float | None:
+        """float32 inverse roots, sines or exponentials, the fastest of them, per second."""
+        return self.best("special")
+
+    @property
+    def local_memory(self) -> float | None:
+        """Reading local memory, in GB/s."""
+        return _giga(self.best("local"))
+
+    @property
+    def transfers(self) -> tuple[Measured, ...]:
+        """Every transfer measured: ``details`` hold ``memory`` (pinned, pageable, device) and ``bytes``."""
+        return tuple(m for m in self.measured if m.name in DIRECTIONS)
+
+    def best(self, name: str) -> float | None:
+        """The highest rate measured under a name, in its own unit (B/s, flop/s, op/s)."""
+        return max((m.rate for m in self.measured if m.name == name), default=None)
+
+    def flops(self, dtype: str) -> float | None:
+        """flop/s of plain instructions on elements of ``dtype``."""
+        return {"float32": self.fp32, "float64": self.fp64}.get(dtype)
+
+    def transfer(self, direction: str, memory: str = "pinned") -> float | None:
+        """The best rate of a direction (``htod``, ``dtoh``, ``dtod``) in GB/s; ``memory`` is of no account for ``dtod``."""
+        rates = [m.rate for m in self.transfers if m.name == direction and (direction == "dtod" or m.details.get("memory") == memory)]
+        return _giga(max(rates, default=None))
+
+    def shares(self, flops: float, traffic: float, seconds: float, dtype: str) -> dict[str, float]:
+        """What a run of ``seconds`` used of the ceilings known: shares of ``arithmetic`` and ``memory``, 1 for all of it.
+
+        A share above 1 is possible: ``memory`` where the data stays in a cache, ``arithmetic`` with matrix units.
+        """
+        peaks = {"arithmetic": (flops, self.flops(dtype)), "memory": (traffic, None if self.bandwidth is None else 1e9 * self.bandwidth)}
+        return {name: work / seconds / peak for name, (work, peak) in peaks.items() if peak}
+
+    def least_seconds(self, flops: float, dtype: str, margin: float = MATRIX_UNITS) -> float:
+        """Seconds below which ``flops`` operations cannot have been calculated, 0 where the peak was not measured.
+
+        ``margin`` is how far above the peak of plain instructions a device may get.
+        """
+        peak = self.flops(dtype)
+        return flops / (margin * peak) if peak else 0.0
+
+
+def load(device: DeviceInfo) -> Ceilings | None:
+    """What was measured on the device with its present driver; None where nothing was, with a warning where it cannot be read.
+
+    >>> from portatile import ceilings, device
+    >>> ceilings.load(device.get().info)  # doctest: +SKIP
+    """
+    path = path_of(device)
+    try:
+        found = from_json(path.read_bytes(), Ceilings)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        warnings.warn(f"the ceilings in {path} cannot be read ({error}); measure again with `portatile bench peak`", stacklevel=2)
+        return None
+    return found if (found.device.driver, found.device.compiler) == (device.driver, device.compiler) else None
+
+
+def add(device: DeviceInfo, measured: Iterable[Measured]) -> Ceilings:
+    """Keep measurements beside what is known of the device, in place of earlier ones of the same quantities; returns all of them.
+
+    The file is replaced as a whole, so that a reader never sees half of it. Raises StoreError where it cannot be written.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    known = load(device)
+    merged = {m.key: m for m in (known.measured if known else ())}
+    merged |= {m.key: replace(m, time=m.time or now) for m in measured}
+    ceilings = Ceilings(device, tuple(merged.values()), now)
+    _replace(path_of(device), to_json(ceilings))
+    return ceilings
+
+
+def path_of(device: DeviceInfo) -> Path:
+    """The file of a device: one for each chip and way to it, as in the result store."""
+    return settings.load().data_dir / "ceilings" / f"{device_key(device)}.json"
+
+
+def _giga(rate: float | None) -> float | None:
+    return None if rate is None else rate / 1e9
+
+
+def _replace(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            Path(name).replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise StoreError(f"the ceilings cannot be written to {path}: {error}; set PORTATILE_DATA_DIR to a folder that can") from error

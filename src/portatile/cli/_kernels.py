@@ -1,0 +1,74 @@
+"""A user's own OpenCL C file on the command line: its options, its text with the headers in it, its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from portatile.dialect import gather, translate
+from portatile.errors import ArgumentError, CompileError, UnknownNameError
+from portatile.records import Entry, Source
+
+
+@dataclass(frozen=True)
+class KernelFile:
+    """An OpenCL C file, as the compiler gets it."""
+
+    source: Source
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The kernels in it, without a compiler; raises CompileError with file and line."""
+        return translate(self.source.text, file=self.source.file, defines=dict(self.source.defines)).entries
+
+
+def kernel_file(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the argument FILE and the options -D, -I and --option, as one ``KernelFile`` called ``file``."""
+
+    def call(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags: tuple[str, ...], **rest: Any) -> Any:
+        return command(file=read(path, defines, folders, flags), **rest)
+
+    call.__doc__ = command.__doc__
+    call.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for add in (
+        click.option("--option", "flags", multiple=True, metavar="OPTION", help="A build option, such as -cl-fast-relaxed-math; repeat."),
+        click.option(
+            "-I", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="Look for headers here."
+        ),
+        click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro; repeat."),
+        click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+    ):
+        call = add(call)
+    return call
+
+
+def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags: tuple[str, ...]) -> KernelFile:
+    """The file with its headers in place. Raises ArgumentError for a definition without a name or a file that is no text."""
+    pairs = {}
+    for define in defines:
+        name, equals, value = define.partition("=")
+        if not name.isidentifier():
+            raise ArgumentError(f"-D {define!r} defines no name; write -D NAME or -D NAME=VALUE")
+        pairs[name] = value if equals else "1"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{path} is not text in UTF-8") from None
+    gathered = gather(text, path, folders, pairs)
+    return KernelFile(Source(str(path), gathered, tuple(pairs.items()), flags))
+
+
+def entry_called(entries: tuple[Entry, ...], name: str) -> Entry:
+    """The kernel of that name; raises UnknownNameError with those there are."""
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    raise UnknownNameError("kernel", name, [entry.name for entry in entries])
+
+
+def without_kernels(source: Source) -> CompileError:
+    """What to raise where a file builds but has no kernel."""
+    return CompileError(f"{source.file} has no kernel: a function with __kernel before it")

@@ -1,0 +1,64 @@
+"""`tune` without a device: which recording of a file is meant, and `portatile tune --replay FILE` without a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from portatile.cli._workloads import WorkloadGroup
+from portatile.errors import UsageError
+from portatile.records import Budget, Problem
+from portatile.tuning import replay
+
+Replayed = Callable[[replay.Request, bool], int | None]
+
+
+def chosen(path: Path, problem: Problem | None, device: str | None) -> replay.Recording:
+    """The one recording in a file that fits; raises UsageError with what there is where none or several do."""
+    found = replay.recordings(path)
+    fitting = [recording for recording in found if _fits(recording, problem, device)]
+    if len(fitting) == 1:
+        return fitting[0]
+    there = "".join(f"\n  {recording.name}: {len(recording.trials)} configurations" for recording in (fitting or found)[:20])
+    if not fitting:
+        raise UsageError(f"{path} holds no trials of that problem and device; it holds:{there or ' none'}")
+    advice = "name the problem (portatile tune WORKLOAD SIZES --replay FILE) or the device (--device)"
+    raise UsageError(f"{path} holds {len(fitting)} recordings; {advice}:{there}")
+
+
+def _fits(recording: replay.Recording, problem: Problem | None, device: str | None) -> bool:
+    names = (recording.device.id, recording.device.name, recording.device.platform)
+    same = problem is None or _essence(recording.problem) == _essence(problem)
+    return same and (device is None or any(device.lower() in name.lower() for name in names))
+
+
+def _essence(problem: Problem) -> tuple[object, ...]:
+    """What the command line can say of a problem: not where its operands lie."""
+    return problem.workload, dict(problem.sizes), problem.dtype, dict(problem.options)
+
+
+def without_workload(group: WorkloadGroup, replayed: Replayed) -> WorkloadGroup:
+    """Let ``group`` do with ``--replay`` and no sub-command, for recordings of kernels that no workload here computes."""
+    taken = ("device", "budget", "strategy", "seed", "as_json", "recorded")
+    group.params += [parameter for parameter in group.parameters if parameter.name in taken]
+    group.invoke_without_command = True
+    own = group.callback
+
+    def alone(**given: Any) -> int | None:
+        context = click.get_current_context()
+        recorded = given["recorded"]
+        if context.invoked_subcommand is not None:
+            said = next((name for name in given if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT), None)
+            if said is not None:
+                raise UsageError(f"options stand behind the workload: portatile tune {context.invoked_subcommand} ...")
+            return own() if own is not None else None
+        if recorded is None:
+            raise UsageError("name a workload, or a file of recorded trials with --replay; `portatile tune --help` lists the workloads")
+        request = replay.Request(chosen(recorded, None, given["device"]), Budget.parse(given["budget"]), given["strategy"], given["seed"])
+        return replayed(request, given["as_json"])
+
+    group.callback = alone
+    return group

@@ -1,0 +1,206 @@
+"""`tune WORKLOAD --shapes FILE`: many shapes within one budget, what was found for each, and how well unknown ones would be served."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import click
+from rich.status import Status
+
+from portatile import workloads
+from portatile.cli import _console
+from portatile.cli._workloads import WorkloadGroup
+from portatile.records import Budget, DeviceInfo, Problem, Value, to_json
+from portatile.store import ResultStore, device_key
+from portatile.tuning import dispatch, shapes, tuner
+from portatile.tuning.dispatch import Regret
+from portatile.workload import Workload
+
+_SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # what means the same for many shapes as for one
+_PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
+
+
+def with_shapes(group: WorkloadGroup) -> WorkloadGroup:
+    """Give every workload's sub-command the option ``--shapes``, in place of its sizes."""
+    group.wrapped = _Shaped
+    return group
+
+
+class _Shaped(click.Command):
+    """A workload's sub-command, and another one where ``--shapes`` is among its words."""
+
+    def __init__(self, workload: Workload, plain: click.Command) -> None:
+        shown = click.Option(["--shapes"], metavar="FILE", expose_value=False, help="Tune every shape in the file; see `docs/shapes.md`.")
+        super().__init__(plain.name, params=[*plain.params, shown], callback=plain.callback, help=plain.help)
+        self.workload, self.plain = workload, plain
+
+    def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
+        """Of the command that the words mean."""
+        if any(word.partition("=")[0] == "--shapes" for word in args):
+            return self._many().make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def _many(self) -> click.Command:
+        file = click.Option(["--shapes", "path"], required=True, type=click.Path(dir_okay=False, path_type=Path))
+        own = [p for p in self.plain.params if p.name in (*_SHARED, "element_type") or (p.name or "").startswith("option_")]
+
+        def run(path: Path, element_type: str, **given: Any) -> None:
+            spelled = {key.removeprefix("option_"): given.pop(key) for key in list(given) if key.startswith("option_")}
+            options = {name: _value(self.workload, name, text) for name, text in spelled.items()}
+            _tune(self.workload, shapes.read(path, self.workload, element_type, options), **given)
+
+        return click.Command(self.name, params=[file, *own], callback=run, help=self.help)
+
+
+def _value(workload: Workload, name: str, text: str) -> Value:
+    return next(value for value in workload.options[name] if str(value).lower() == text.lower())
+
+
+def _tune(
+    workload: Workload, problems: tuple[Problem, ...], device: str | None, budget: str, strategy: str, seed: int, fresh: bool, as_json: bool
+) -> None:
+    request = shapes.Request(problems, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    with ResultStore.default() as store, _Watch() as watch:
+        found = shapes.tune(request, store, watch)
+    if as_json:
+        click.echo(_document(found, workload))
+    else:
+        _print(found, workload)
+
+
+class _Watch:
+    """Listens to the run: a live line on a terminal, a line for each shape and now and then elsewhere. A context manager."""
+
+    def __init__(self) -> None:
+        self._live = Status("opening the device", console=_console.err) if _console.err.is_terminal else None
+        self._printed: tuple[shapes.Step | None, float] = (None, 0.0)
+
+    def __enter__(self) -> _Watch:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, step: shapes.Step, progress: tuner.Progress) -> None:
+        """Show which shape is worked on, and how far."""
+        what = "searching" if step.phase == "search" else "winners on"
+        best = "nothing valid yet" if progress.best is None else f"best {_console.seconds(progress.best.median)}"
+        warm = f", {progress.warm} warm starts" if progress.warm else ""
+        line = f"{what} {step.number}/{step.total}  {_spell(progress.problem)}: {best}, {progress.evaluations} tried{warm}"
+        if self._live is not None:
+            self._live.update(line)
+        elif step != self._printed[0] or time.monotonic() - self._printed[1] >= _PLAIN_SECONDS:
+            _console.err.print(line, markup=False, soft_wrap=True)
+            self._printed = step, time.monotonic()
+
+
+def _print(found: shapes.Result, workload: Workload) -> None:
+    rows = []
+    for result in found.results:
+        faster = f"{result.default.median / result.best.median:.2f} x" if result.default.status == "ok" else ""
+        rows.append([_spell(result.problem), _console.seconds(result.best.median), _speed(result, workload), faster, _found(result)])
+    if rows:
+        device = found.results[0].device
+        _console.out.print(f"{workload.name} on {device.name} ({device.platform}, {device.id})\n", markup=False)
+        _console.out.print(_console.table("", ("shape", "time", "speed", "speed-up", "winner found"), rows))
+    for problem in found.unreached:
+        _console.out.print(f"not reached: {_spell(problem)}", markup=False)
+    _console.out.print(f"\nwinners measured on the other shapes: {found.crossed} of {found.wanted}; {found.seconds:.1f} s", markup=False)
+    print_regrets(found.regrets)
+
+
+def print_regrets(found: Mapping[str, Sequence[Regret]]) -> None:
+    """A row for each rule, and the shapes that the dispatcher serves worst."""
+    if not any(found.values()):
+        _console.out.print("no regret to tell: it takes two shapes or more with several configurations each", markup=False)
+        return
+    rows = []
+    for name, regrets in found.items():
+        told = dispatch.summary(regrets)
+        rows.append([name, f"{told.mean:.1%}", f"{told.worst:.1%}", str(len(regrets) - told.unknown), str(told.unknown)])
+    _console.out.print("\neach shape held out: how much longer than its best what was chosen for it takes")
+    _console.out.print(_console.table("", ("rule", "mean", "worst", "shapes", "not measured"), rows))
+    worst = sorted((r for r in found["dispatcher"] if r.value is not None), key=lambda regret: -(regret.value or 0.0))[:3]
+    for regret in worst:
+        _console.out.print(f"  {_spell(regret.problem)}: {regret.value:.1%}", markup=False)
+
+
+def show_regrets(store: ResultStore, workload: str | None, device: str | None, as_json: bool) -> None:
+    """The regrets of what a store knows, for each workload of this package and each device."""
+    pairs: dict[tuple[str, str], DeviceInfo] = {}
+    for trial in store.leaders(workload):
+        names = (trial.device.id, trial.device.name, trial.device.platform)
+        if trial.problem.workload in workloads.names() and (device is None or any(device.lower() in name.lower() for name in names)):
+            pairs.setdefault((trial.problem.workload, device_key(trial.device)), trial.device)
+    documents = []
+    for (name, _), info in sorted(pairs.items()):
+        found = shapes.regrets(workloads.get(name), store, info)
+        if as_json:
+            documents.append({"workload": name, "device": info, "regrets": regrets_document(found)})
+        else:
+            _console.out.print(f"{name} on {info.name} ({info.platform})", markup=False)
+            print_regrets(found)
+    if as_json:
+        click.echo(to_json(documents).decode())
+    elif not pairs:
+        _console.out.print("nothing is tuned; begin with: portatile tune gemm --shapes FILE", markup=False)
+
+
+def _document(found: shapes.Result, workload: Workload) -> str:
+    table = [
+        {
+            "problem": result.problem,
+            "config": result.best.config,
+            "seconds_per_run": result.best.median,
+            "default_seconds": result.default.median if result.default.status == "ok" else None,
+            "gflops": workload.flops(result.problem) / result.best.median / 1e9,
+            "trials": len(result.trials),
+            "warm_starts": result.warm_trials,
+            "found_at": result.found_at,
+            "found_by": result.found_by,
+        }
+        for result in found.results
+    ]
+    device = found.results[0].device if found.results else None
+    rest = {"unreached": found.unreached, "crossed": found.crossed, "wanted": found.wanted, "seconds": found.seconds}
+    return to_json({"device": device, "shapes": table, **rest, "regrets": regrets_document(found.regrets)}).decode()
+
+
+def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]:
+    """Every rule's summary and its regrets, for JSON."""
+    document: dict[str, object] = {}
+    for name, regrets in found.items():
+        each = [{"problem": r.problem, "config": r.config, "seconds": r.seconds, "best": r.best, "regret": r.value} for r in regrets]
+        known = dispatch.summary(regrets)
+        measured = known.unknown < len(regrets)
+        document[name] = {
+            "mean": known.mean if measured else None,
+            "worst": known.worst if measured else None,
+            "unknown": known.unknown,
+            "shapes": each,
+        }
+    return document
+
+
+def _spell(problem: Problem) -> str:
+    sizes = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
+    options = " ".join(f"{name}={value}" for name, value in problem.options.items())
+    return f"{sizes} {problem.dtype} {options}".rstrip()
+
+
+def _found(result: tuner.Result) -> str:
+    return f"at {result.found_at} of {len(result.trials)} ({result.found_by})"
+
+
+def _speed(result: tuner.Result, workload: Workload) -> str:
+    flops = workload.flops(result.problem)
+    if flops > 0:
+        return f"{flops / result.best.median / 1e9:.1f} Gflop/s"
+    return f"{workload.traffic(result.problem) / result.best.median / 1e9:.1f} GB/s"

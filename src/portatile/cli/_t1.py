@@ -1,0 +1,49 @@
+"""`portatile tune FILE.json`: a kernel of one's own, described in a T1 file, where else the name of a workload stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from portatile.cli import _finalists
+from portatile.cli._workloads import WorkloadGroup
+from portatile.formats import t1
+from portatile.kernel import Kernel
+from portatile.records import Budget
+from portatile.tuning import tuner
+
+Tuned = Callable[[Kernel, tuner.Request, bool], int | None]
+
+
+def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
+    """Let a file's name stand for a workload in ``group``; ``tuned(kernel, request, as_json)`` does the work."""
+
+    def of_file(name: str) -> click.Command | None:
+        if not name.endswith(".json"):
+            return None
+
+        def run(
+            device: str | None,
+            budget: str,
+            strategy: str,
+            seed: int,
+            fresh: bool,
+            cold: bool,
+            no_model: bool,
+            objective: str,
+            as_json: bool,
+        ) -> int | None:
+            found = t1.read(Path(name))
+            kernel = Kernel.from_t1(found)
+            said = click.get_current_context().get_parameter_source("budget") is not click.core.ParameterSource.DEFAULT
+            limit = Budget.parse(budget) if said or found.budget is None else found.budget
+            request = kernel.request(limit, device, strategy, seed, not fresh)
+            return tuned(kernel, _finalists.measured(request, cold, no_model, objective), as_json)
+
+        parameters = [parameter for parameter in group.parameters if parameter.name != "recorded"]
+        return click.Command(name, params=parameters, callback=run, help=f"The kernel that {name} describes (T1).")
+
+    group.of_file = of_file
+    return group

@@ -1,0 +1,163 @@
+"""Measure a device: the bandwidth of its memory and its link, the peak of its arithmetic, matrix products by every algorithm."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import click
+
+from portatile import ceilings
+from portatile import device as devices
+from portatile.ceilings import DIRECTIONS, Measured
+from portatile.cli import Suggesting, _console
+from portatile.cli._bench_matmul import matmul
+from portatile.device.base import Device
+from portatile.measure import peaks, transfers
+from portatile.measure.peaks import Question
+from portatile.measure.transfers import Copy, Direction, HostMemory, Mode
+from portatile.records import Budget, DeviceInfo, to_json
+
+_ARROWS = {"htod": "host to device", "dtoh": "device to host", "dtod": "device to device"}
+
+
+class Benchmarks(Suggesting):
+    """The group of benchmarks."""
+
+    noun = "benchmark"
+
+
+@click.group("bench", cls=Benchmarks, commands={"matmul": matmul})
+def command() -> None:
+    """Measure a device; `bandwidth` and `peak` keep what they find as the device's ceilings, which reports compare with."""
+
+
+@command.command("bandwidth")
+@click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
+@click.option("--mode", type=click.Choice(["quick", "range", "shmoo"]), default="quick", show_default=True, help="Which sizes to copy.")
+@click.option("--memory", type=click.Choice(["pinned", "pageable"]), default="pinned", show_default=True, help="Of the host.")
+@click.option("--start", type=int, help="Bytes of the first copy of --mode range.")
+@click.option("--end", type=int, help="Bytes of the last one at most.")
+@click.option("--increment", type=int, help="Bytes from one to the next.")
+@click.option("--htod", is_flag=True, help="Copies from host to device; without one of these three flags all are measured.")
+@click.option("--dtoh", is_flag=True, help="Copies from device to host.")
+@click.option("--dtod", is_flag=True, help="Copies within the device, which count twice: read and written.")
+@click.option("--stream/--no-stream", default=True, show_default=True, help="BabelStream's kernels as well: copy, mul, add, triad, dot.")
+@click.option("--size", type=click.IntRange(min=64), help="Bytes of one array of the kernels; default 256 MiB, on CPUs 64 MiB.")
+@click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
+def bandwidth(
+    device: str | None,
+    mode: str,
+    memory: str,
+    start: int | None,
+    end: int | None,
+    increment: int | None,
+    htod: bool,
+    dtoh: bool,
+    dtod: bool,
+    stream: bool,
+    size: int | None,
+    budget: str | None,
+    as_json: bool,
+    as_csv: bool,
+) -> None:
+    """Rates of transfers and of kernels that stream through memory, in GB/s (10^9 bytes).
+
+    Every copy and every kernel is checked before it is timed. A rate is that of the fastest round.
+    """
+    wanted = [name for name, given in zip(DIRECTIONS, (htod, dtoh, dtod), strict=True) if given] or list(DIRECTIONS)
+    sizes = transfers.sizes(cast(Mode, mode), start, end, increment)
+    copies = [Copy(cast(Direction, direction), cast(HostMemory, memory), nbytes) for direction in wanted for nbytes in sizes]
+    chip = devices.get(device)
+    questions = peaks.memory_questions(chip.info) if stream else ()
+    if budget:
+        _tune(chip.info, questions, budget, size)
+    measured = [transfers.measure(chip, copy) for copy in _console.track(copies, "copying")]
+    measured += [
+        peaks.answer(chip, question, peaks.problem(question, chip.info, size)) for question in _console.track(questions, "streaming")
+    ]
+    _finish(chip, measured, f"Bandwidth of {chip.info.name} ({chip.info.id})", as_json, as_csv)
+
+
+@command.command("peak")
+@click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
+@click.option("--rounds", type=click.IntRange(min=8), default=2048, show_default=True, help="Steps of a chain; more where readings waver.")
+@click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
+def peak(device: str | None, rounds: int, budget: str | None, as_json: bool, as_csv: bool) -> None:
+    """Rates of multiply-adds, native functions and local memory.
+
+    Every kernel is checked before it is timed, and timed again with twice the rounds, which must take twice as long.
+    """
+    chip = devices.get(device)
+    questions = peaks.arithmetic_questions(chip.info)
+    if budget:
+        _tune(chip.info, questions, budget, None)
+    asked = [(question, peaks.problem(question, chip.info, rounds=rounds)) for question in questions]
+    measured = [peaks.answer(chip, question, problem) for question, problem in _console.track(asked, "calculating")]
+    _finish(chip, measured, f"Peaks of {chip.info.name} ({chip.info.id})", as_json, as_csv)
+
+
+def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: int | None) -> None:
+    from portatile.store import ResultStore
+    from portatile.tuning import tuner
+
+    spend = Budget.parse(budget)
+    with ResultStore.default() as store:
+        for question in _console.track(questions, "tuning"):
+            tuner.tune(tuner.Request(peaks.problem(question, info, size), info.id, spend), store)
+
+
+def _finish(chip: Device, measured: list[Measured], title: str, as_json: bool, as_csv: bool) -> None:
+    """Keep what was found, and print it."""
+    ceilings.add(chip.info, measured)
+    if as_json:
+        print(to_json({"device": chip.info, "measured": [{**_row(m), "record": m} for m in measured]}).decode())
+    elif as_csv:
+        _write_csv(measured)
+    else:
+        rows = [
+            (label, kind, size, f"{m.rate / 1e9:.4g}", _UNITS[m.unit], f"{m.work / _median(m.samples) / 1e9:.4g}")
+            for m in measured
+            for label, kind, size in [_labels(m)]
+        ]
+        columns = ["", "of", "bytes", "best", "", "median"]
+        _console.out.print(_console.table(title, columns, rows, left=2))
+        _console.out.print(f"kept in {ceilings.path_of(chip.info)}", style="dim")
+
+
+_UNITS = {"B/s": "GB/s", "flop/s": "Gflop/s", "op/s": "G/s"}
+
+
+def _median(samples: Sequence[float]) -> float:
+    ordered = sorted(samples)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def _labels(m: Measured) -> tuple[str, str, str]:
+    """What was measured, of what, and how large."""
+    if m.name in DIRECTIONS:
+        return _ARROWS[m.name], str(m.details["memory"]), str(m.details["bytes"])
+    if m.name == "special":
+        return f"native {m.details['quantity']}", str(m.details["dtype"]), ""
+    names = {"fp32": "multiply-add", "fp64": "multiply-add", "local": "local memory"}
+    return names.get(m.name, m.name), str(m.details["dtype"]), ""
+
+
+def _row(m: Measured) -> dict[str, object]:
+    label, kind, _ = _labels(m)
+    size = m.details.get("bytes", "")
+    return {"name": m.name, "what": label, "of": kind, "bytes": size, "rate": m.rate, "unit": m.unit, "seconds": min(m.samples)}
+
+
+def _write_csv(measured: Iterable[Measured]) -> None:
+    rows = [_row(m) for m in measured]
+    writer = csv.DictWriter(sys.stdout, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)

@@ -1,0 +1,82 @@
+"""Compare search strategies on recorded trials: convergence curves, evaluations to the optimum, a score; needs no device."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from portatile.cli import _console
+from portatile.errors import UsageError
+from portatile.records import Budget, to_json
+from portatile.studies import picture
+from portatile.studies.strategies import FRACTIONS, Comparison, Curve, Request, compare
+from portatile.tuning import replay
+
+_USUAL = "auto,genetic,annealing,local,random"
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--strategies", "names", default=_USUAL, show_default=True, help="Which, separated by commas.")
+@click.option("--repeats", default=10, show_default=True, type=click.IntRange(min=1), help="Runs of each strategy, each with its own seed.")
+@click.option("--budget", help="200 (evaluations) or 60s (simulated). Default: until chance is 95 % of the way from median to optimum.")
+@click.option("--seed", default=0, show_default=True, help="Of the first run.")
+@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write the curves there as an SVG picture.")
+@click.option("--json", "as_json", is_flag=True, help="Print figures and curves as one JSON list instead of the tables.")
+def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | None, seed: int, path: Path | None, as_json: bool) -> None:
+    """Compare strategies on FILES of recorded trials.
+
+    A file is a result store, a list as `portatile results --json` prints it, T4, or a cache of Kernel Tuner, packed by gzip or not.
+    Every problem on every device in it is a recording of its own. What was not recorded counts as not legal, so record widely.
+    """
+    chosen = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not chosen:
+        raise UsageError(f"--strategies names none; write for example {_USUAL}")
+    limit = None if budget is None else Budget.parse(budget)
+    found = [recording for file in files for recording in replay.recordings(file)]
+    if not found:
+        raise UsageError(f"there are no trials in {', '.join(map(str, files))}")
+    made = []
+    with _console.bar("replaying", len(found) * len(chosen) * repeats) as advance:
+        for recording in found:
+            made.append(compare(Request(recording, chosen, repeats, limit, seed), advance))
+    if path is not None:
+        path.write_text(picture.svg(made), encoding="utf-8")
+    if as_json:
+        click.echo(to_json([asdict(comparison) for comparison in made]).decode())
+        return
+    for comparison in made:
+        _print(comparison)
+    if len(made) > 1:
+        _print_all(made)
+    if path is not None:
+        _console.err.print(f"curves: {path}", markup=False)
+
+
+def _print(comparison: Comparison) -> None:
+    budget = f"{comparison.budget:.0f} evaluations" if comparison.unit == "evaluations" else f"{comparison.budget:.4g} simulated seconds"
+    print_ = _console.out.print
+    print_(f"{comparison.name}: {comparison.configurations} configurations, {comparison.failing} failing", markup=False)
+    print_(f"optimum {_console.seconds(comparison.optimum)}; {comparison.repeats} runs of {budget}\n", markup=False)
+    columns = ("strategy", *(f"at {fraction:.0%}" for fraction in FRACTIONS), "to 95 %", "to 98 %", "P", "per proposal")
+    print_(_console.table("", columns, [_row(curve) for curve in comparison.curves]))
+    print_("at: share of the optimum after so much of the budget; to: evaluations until then; medians\n", markup=False)
+
+
+def _row(curve: Curve) -> list[str]:
+    counts = ["never" if count is None else f"{count:.0f}" for count in (curve.to_95, curve.to_98)]
+    score = "" if curve.score is None else f"{curve.score:.3f}"
+    return [curve.strategy, *(f"{share:.1%}" for share in curve.shares), *counts, score, _console.seconds(curve.thinking)]
+
+
+def _print_all(made: list[Comparison]) -> None:
+    """Each strategy over all recordings: mean and least score."""
+    rows = []
+    for place, curve in enumerate(made[0].curves):
+        scores = [score for comparison in made if (score := comparison.curves[place].score) is not None]
+        if scores:
+            rows.append([curve.strategy, f"{sum(scores) / len(scores):.3f}", f"{min(scores):.3f}", str(len(scores))])
+    if rows:
+        _console.out.print(_console.table("P over all recordings", ("strategy", "mean", "least", "recordings"), rows))

@@ -1,0 +1,135 @@
+"""Write tuned kernels, or results, to a folder that other programs use without portatile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from portatile import device as devices
+from portatile import workloads
+from portatile.cli import _console
+from portatile.errors import UnknownNameError, UsageError
+from portatile.formats import t4
+from portatile.records import DeviceInfo, Problem, Trial, Value
+from portatile.shipping import folder as folders
+from portatile.store import Query, ResultStore, device_key, shipped
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--format", "kind", type=click.Choice(["kernels", "t4"]), default="kernels", show_default=True, help="What to write.")
+@click.option("--workload", help="Only this workload.")
+@click.option("--device", help="Only this device, by its id here, or those whose name or platform contains this, in any case.")
+@click.option("--problem", "wanted", multiple=True, metavar="SIZES", help="Only this problem of --workload, tuned or not; repeat.")
+@click.option("--dtype", default=None, help="Only this element type.")
+@click.option("--store", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another file than the user's store.")
+def command(
+    folder: Path, kind: str, workload: str | None, device: str | None, wanted: tuple[str, ...], dtype: str | None, path: Path | None
+) -> int:
+    """Write what was tuned to FOLDER.
+
+    \b
+    kernels  texts, binaries, a table of launches and loader.py, which runs them without portatile
+    t4       every trial, one file for each problem on each device, in the auto-tuning community's JSON
+
+    SIZES are sizes and options of a problem, such as "m=512 n=512 k=512 trans_a=T". A problem that is not tuned is exported in the
+    configuration that would run on --device, or on the default device.
+    """
+    if workload is not None and workload not in workloads.names():
+        raise UnknownNameError("workload", workload, workloads.names())
+    if wanted and workload is None:
+        raise UsageError("--problem needs --workload, whose sizes and options it names")
+    problems = [_problem(str(workload), text, dtype) for text in wanted]
+    with ResultStore(path) if path is not None else ResultStore.default() as store:
+        trials = store.trials(Query(workload=workload)) if kind == "t4" else store.leaders(workload)
+    if device is not None and kind == "kernels":
+        trials = [*trials, *shipped(workload)]  # what comes with the package counts where its device is asked for
+    wanted_device = _chooser(device)
+    kept = [trial for trial in trials if wanted_device(trial.device) and dtype in (None, trial.problem.dtype)]
+    if wanted:
+        kept = [trial for trial in kept if any(_same(trial.problem, problem) for problem in problems)]
+    return _write_t4(folder, kept) if kind == "t4" else _write_kernels(folder, kept, problems, device)
+
+
+def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], device: str | None) -> int:
+    items = folders.tuned({(trial.problem.key, device_key(trial.device)): trial for trial in reversed(kept)}.values())
+    foreign = sorted({trial.problem.workload for trial in kept} - set(workloads.names()))
+    missing = [problem for problem in problems if not any(_same(item.problem, problem) for item in items)]
+    if missing:
+        items += [folders.untuned(problem, devices.get(device).info) for problem in missing]
+    if not items:
+        raise UsageError("nothing that was tuned fits; tune first, or name a problem with --workload and --problem")
+    with _console.bar("compiling", len(items)) as advance:
+        shipped = folders.write(folder, items, advance)
+    for item in shipped.items:
+        sizes = " ".join(f"{name}={value}" for name, value in item.problem.sizes.items())
+        _console.out.print(f"{item.problem.workload} {sizes} {item.problem.dtype} for {item.info.name}: {item.why}", markup=False)
+    _console.out.print(f"{folder}: {len(shipped.items)} problems, {shipped.programs} texts, {shipped.binaries} binaries", markup=False)
+    for reason in [*shipped.left_out, *(f"{name}: it is no workload of this installation" for name in foreign)]:
+        _console.err.print(f"left out {reason}", markup=False)
+    return 0 if shipped.items else 1
+
+
+def _write_t4(folder: Path, kept: list[Trial]) -> int:
+    if not kept:
+        raise UsageError("nothing in the store fits; tune first")
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; name a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    groups: dict[tuple[str, DeviceInfo], list[Trial]] = {}
+    for trial in kept:
+        groups.setdefault((trial.problem.key, trial.device), []).append(trial)
+    names: set[str] = set()
+    for trials in groups.values():
+        first = trials[0]
+        parts = [
+            first.problem.workload,
+            *map(str, first.problem.sizes.values()),
+            first.problem.dtype,
+            first.device.backend,
+            first.device.name,
+        ]
+        stem = name = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(parts)).strip("-").lower()
+        while name in names:
+            name = f"{stem}-{len(names)}"
+        names.add(name)
+        (folder / f"{name}_T4.json").write_bytes(t4.write(trials))
+        _console.out.print(f"{folder / name}_T4.json: {len(trials)} trials", markup=False)
+    return 0
+
+
+def _problem(workload: str, text: str, dtype: str | None) -> Problem:
+    """A problem from ``"m=512 n=512 k=512 trans_a=T"``."""
+    known = workloads.get(workload)
+    given: dict[str, Value] = {}
+    for word in re.split(r"[\s,]+", text.strip()):
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f"--problem {text!r}: {word!r} is not NAME=VALUE")
+        if name in known.sizes:
+            if not value.isdigit():
+                raise UsageError(f"--problem {text!r}: {name} is a whole number, not {value!r}")
+            given[name] = int(value)
+        else:
+            choices = known.options.get(name, ())
+            given[name] = next((choice for choice in choices if str(choice).lower() == value.lower()), value)
+    return workloads.problem(workload, dtype or known.dtypes[0], given)
+
+
+def _same(one: Problem, other: Problem) -> bool:
+    """Whether two problems differ at most in where their operands lie."""
+    return (one.workload, one.sizes, one.options, one.dtype) == (other.workload, other.sizes, other.options, other.dtype)
+
+
+def _chooser(device: str | None) -> Callable[[DeviceInfo], bool]:
+    """Whether a trial's device is meant: an id means that device of this machine, for another machine gave it to another."""
+    if device is None:
+        return lambda info: True
+    for chip in devices.devices():
+        if chip.info.id == device.strip().lower():
+            key = device_key(chip.info)
+            return lambda info: device_key(info) == key
+    return lambda info: any(device.lower() in text.lower() for text in (info.name, info.platform))

@@ -1,0 +1,33 @@
+"""Take in results that another machine found: a list of trials, T4, or an exported folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from portatile import device
+from portatile.cli import _console
+from portatile.shipping import intake
+from portatile.store import ResultStore
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--store", "path", type=click.Path(dir_okay=False, path_type=Path), help="Another file than the user's result store.")
+def command(files: tuple[Path, ...], path: Path | None) -> None:
+    """Put the trials of FILES into the result store, each only once.
+
+    A file is what `portatile results --json` or `portatile export` wrote. A file in which anything is malformed is refused as a whole.
+    Results of a device that this machine does not have are used for the nearest device where nothing was tuned.
+    """
+    found = [trial for file in files for trial in intake.read(file)]
+    with ResultStore(path) if path is not None else ResultStore.default() as store:
+        arrived = intake.add(store, found, [chip.info for chip in device.devices()])
+    for one in arrived:
+        name = f"{one.device.name} ({one.device.backend}, {one.device.platform})"
+        known = f", {one.known} were there" if one.known else ""
+        use = "as if tuned here" if one.here else "for near devices only: this machine has none such"
+        _console.out.print(f"{name}: {one.added} trials came in, {one.valid} of them valid{known}; used {use}", markup=False)
+    if not arrived:
+        _console.out.print("the files hold no trials", markup=False)

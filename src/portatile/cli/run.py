@@ -1,0 +1,241 @@
+"""Run one kernel of any OpenCL C file on any device: time it, show and save what it changed, compare with another device."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import numpy as np
+
+from portatile import cache, device, program
+from portatile.cli import _console
+from portatile.cli._arguments import SYNTAX, Array, Operand, operands, signature
+from portatile.cli._kernels import KernelFile, entry_called, kernel_file
+from portatile.device.base import Argument, Device, Image, Memory
+from portatile.errors import ArgumentError, LaunchError, PortatileError, UnknownNameError, UsageError
+from portatile.records import Entry, Size3, to_json
+
+_WIDEST = 256  # work-items of a work-group that is not given
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A kernel with everything that it runs on."""
+
+    file: KernelFile
+    entry: Entry
+    operands: list[Operand]
+    global_size: Size3
+    local_size: Size3
+    repeat: int
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a run left behind: every buffer and image after the first run, and the seconds of each timed one."""
+
+    device: Device
+    arrays: dict[str, Array]
+    seconds: list[float]
+
+
+@click.command(help=f"Run KERNEL of FILE over --global work-items, one ARGUMENT for each of its parameters.\n\n{SYNTAX}\n\n"
+               "\b\nportatile run saxpy.cl saxpy --global 4096 4096=random 4096=index 2.5\n"
+               "portatile run scan.cl scan --global 1024 --local 256 1024=random 1024 256 --check opencl:0:0\n\n"
+               "Prints the time and every buffer that the kernel changed. Exit code 1: it fails or --check differs.")  # fmt: skip
+@kernel_file
+@click.argument("kernel")
+@click.argument("words", metavar="ARGUMENT...", nargs=-1)
+@click.option("--global", "global_text", required=True, metavar="N[,N[,N]]", help="Work-items in each dimension.")
+@click.option("--local", "local_text", metavar="N[,N[,N]]", help="Work-items of a work-group. Default: required, else chosen.")
+@click.option("--device", "selector", help="Device, as `portatile devices` names it.")
+@click.option("--check", metavar="DEVICE", help="Run it there too and compare every output.")
+@click.option(
+    "--tolerance", type=float, default=1e-5, show_default=True, help="Of --check, relative to the largest value; integers are equal."
+)
+@click.option("--repeat", type=click.IntRange(0), default=10, show_default=True, help="Timed runs after the first; they see what it left.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random arguments.")
+@click.option("-o", "--output", "saves", multiple=True, metavar="NAME=FILE.npy", help="Save a parameter's array after the run; repeat.")
+@click.option("--json", "as_json", is_flag=True, help="Print time, outputs and comparison as JSON.")
+def command(
+    file: KernelFile,
+    kernel: str,
+    words: tuple[str, ...],
+    global_text: str,
+    local_text: str | None,
+    selector: str | None,
+    check: str | None,
+    tolerance: float,
+    repeat: int,
+    seed: int,
+    saves: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Read the arguments by the kernel's signature, run, report."""
+    entry = entry_called(file.entries(), kernel)
+    global_size = _size(global_text, "--global")
+    local_size = _size(local_text, "--local") if local_text else entry.work_group or _group(global_size)
+    task = _Task(file, entry, operands(entry, words, seed), global_size, local_size, repeat)
+    targets = _saves(saves, entry)
+    outcome = _run(task, device.get(selector))
+    for name, path in targets.items():
+        np.save(path, outcome.arrays[name])
+    other = _run(task, device.get(check)) if check is not None else None
+    rows = [_report(operand, outcome, other, tolerance) for operand in task.operands if operand.array is not None]
+    agrees = all(row.get("agrees", True) for row in rows)
+    if as_json:
+        sizes = {"global": global_size, "local": local_size}
+        facts = {"device": outcome.device.info.id, "kernel": entry.name, **sizes, "seconds": outcome.seconds, "operands": rows}
+        click.echo(to_json({**facts, "checked_on": other.device.info.id, "agrees": agrees} if other else facts))
+    else:
+        _print(task, outcome, other, rows)
+    return 0 if agrees else 1
+
+
+def _size(text: str, option: str) -> Size3:
+    try:
+        numbers = [int(part) for part in re.split("[,x]", text)]
+    except ValueError:
+        raise ArgumentError(f"{option} {text!r} is not one to three numbers such as 1024 or 64,64") from None
+    if len(numbers) > 3 or min(numbers) < 1:
+        raise ArgumentError(f"{option} {text!r} is not one to three positive numbers")
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+def _group(global_size: Size3) -> Size3:
+    """The widest work-group along the first dimension that divides it."""
+    return math.gcd(global_size[0], _WIDEST), 1, 1
+
+
+def _saves(saves: tuple[str, ...], entry: Entry) -> dict[str, Path]:
+    arrays = [p.name for p in entry.parameters if p.kind in ("buffer", "image")]
+    found = {}
+    for save in saves:
+        name, _, path = save.partition("=")
+        if name not in arrays:
+            raise UnknownNameError("array parameter", name, arrays)
+        if not path.endswith(".npy"):
+            raise ArgumentError(f"-o {save!r} is not NAME=FILE.npy")
+        if not Path(path).absolute().parent.is_dir():
+            raise ArgumentError(f"-o {save!r}: there is no such folder")
+        found[name] = Path(path)
+    return found
+
+
+def _run(task: _Task, chip: Device) -> _Outcome:
+    """Upload, run once, download, then time further runs."""
+    binary = program.build(task.file.source, chip.target, cache.default())
+    memories: dict[str, Memory] = {}
+    with chip.load(binary) as module, chip.queue(profiling=True) as queue:
+        kernel = module.kernel(task.entry.name)
+        try:
+            arguments: list[Argument] = []
+            for operand in task.operands:
+                name, array = operand.parameter.name, operand.array
+                if array is None:
+                    arguments.append(operand.value)
+                    continue
+                memories[name] = _memory(chip, operand)
+                queue.upload(memories[name], array)
+                arguments.append(memories[name])
+            _launch_once(task, chip, lambda: queue.launch(kernel, task.global_size, task.local_size, arguments))
+            queue.finish()
+            arrays = {}
+            for operand in task.operands:
+                if operand.array is not None:
+                    arrays[operand.parameter.name] = after = np.empty_like(operand.array)
+                    queue.download(after, memories[operand.parameter.name])
+            seconds = []
+            for _ in range(task.repeat):
+                started = time.perf_counter()
+                event = queue.launch(kernel, task.global_size, task.local_size, arguments)
+                queue.finish()
+                elapsed = time.perf_counter() - started
+                profiled = event.duration if event is not None else None
+                seconds.append(elapsed if profiled is None else profiled)
+        finally:
+            for memory in memories.values():
+                memory.release()
+    return _Outcome(chip, arrays, seconds)
+
+
+def _launch_once(task: _Task, chip: Device, launch: Any) -> None:
+    try:
+        launch()
+    except LaunchError as error:
+        if any(n % m for n, m in zip(task.global_size, task.local_size, strict=True)):
+            raise UsageError(f"--global {task.global_size} is no multiple of --local {task.local_size}") from error
+        raise
+    except PortatileError as error:
+        raise type(error)(f"{signature(task.entry)} on {chip.info.id}: {error}") from error
+
+
+def _memory(chip: Device, operand: Operand) -> Memory | Image:
+    array, parameter = operand.array, operand.parameter
+    assert array is not None
+    if parameter.kind != "image":
+        return chip.allocate(array.nbytes)
+    if parameter.type != "image2d_t":
+        raise UsageError(f"{parameter.name} is an {parameter.type}: `portatile run` has two-dimensional images only")
+    height, width, channels = array.shape
+    return chip.image(width, height, channels, str(array.dtype))
+
+
+def _report(operand: Operand, outcome: _Outcome, other: _Outcome | None, tolerance: float) -> dict[str, Any]:
+    """What became of one array."""
+    name, before = operand.parameter.name, operand.array
+    assert before is not None
+    before, after = operand.seen(before), operand.seen(outcome.arrays[name])
+    changed = before.tobytes() != after.tobytes()
+    row: dict[str, Any] = {"name": name, "dtype": str(after.dtype), "shape": list(after.shape), "changed": changed}
+    if changed and after.dtype.kind in "iuf":
+        wide = after.astype(np.float64).reshape(-1)
+        row |= {"sum": float(wide.sum()), "min": float(wide.min()), "max": float(wide.max()), "first": after.reshape(-1)[:_SHOWN].tolist()}
+    if other is not None:
+        row |= _difference(after, operand.seen(other.arrays[name]), tolerance)
+    return row
+
+
+def _difference(a: Array, b: Array, tolerance: float) -> dict[str, Any]:
+    """The largest difference, relative to the largest value; of equal NaNs none."""
+    if a.dtype.kind != "f":
+        return {"agrees": bool((a == b).all()), "difference": int((a != b).sum())}
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    with np.errstate(invalid="ignore"):
+        gap = np.where(same, 0.0, np.abs(x - y))
+    scale = float(np.max(np.abs(y), initial=0.0, where=np.isfinite(y))) or 1.0
+    worst = float(np.max(np.where(np.isnan(gap), np.inf, gap), initial=0.0)) / scale
+    return {"agrees": worst <= tolerance, "difference": worst}
+
+
+def _print(task: _Task, outcome: _Outcome, other: _Outcome | None, rows: list[dict[str, Any]]) -> None:
+    where = f"{outcome.device.info.name} ({outcome.device.info.id})"
+    sizes = " in groups of ".join("x".join(map(str, size)) for size in (task.global_size, task.local_size))
+    _console.out.print(f"{signature(task.entry)}\n{sizes} on {where}", markup=False)
+    if outcome.seconds:
+        times = (median(outcome.seconds), min(outcome.seconds), max(outcome.seconds))
+        _console.out.print("median {}, from {} to {}, {} runs".format(*map(_console.seconds, times), len(outcome.seconds)), markup=False)
+    columns = ["array", "type", "shape", "first", "sum", "min", "max"]
+    lines = []
+    for row in rows:
+        if row["changed"]:
+            first = " ".join(f"{value:.6g}" for value in row.get("first", []))
+            figures = [f"{row[key]:.9g}" if key in row else "" for key in ("sum", "min", "max")]
+        else:
+            first, figures = "unchanged", ["", "", ""]
+        lines.append([row["name"], row["dtype"], "x".join(map(str, row["shape"])), first, *figures])
+        if other is not None:
+            unit = "" if np.dtype(row["dtype"]).kind == "f" else " elements"
+            lines[-1].append(f"{'agrees' if row['agrees'] else 'DIFFERS'} ({row['difference']:.3g}{unit})")
+    if other is not None:
+        columns.append(other.device.info.id)
+    _console.out.print(_console.table("", columns, lines, left=4), markup=False)

@@ -1,0 +1,95 @@
+"""The user's own headers, put where the text includes them: a text that needs no other file, on any back end and any machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from os.path import normpath
+from pathlib import Path
+from types import MappingProxyType
+
+from portatile.dialect.preprocess import comments_and_strings, preprocess, quoted
+
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(include|if|ifdef|ifndef|else|elif|endif)\b((?:\\\n|[^\n])*)", re.MULTILINE)
+_ANY = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.MULTILINE)
+_NAMED = re.compile(r"""\s*(?:"([^"\n]+)"|<([^>\n]+)>)""")
+
+
+def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defines: Mapping[str, str] = MappingProxyType({})) -> str:
+    """``text`` with the content of every header that it includes, between ``#line`` directives that keep the lines of each file.
+
+    Headers are looked for beside the file that includes them, then in ``folders``; what is not found stays, and is an error only where
+    the preprocessor reaches it. A name may be a macro of the text or of ``defines``.
+
+    >>> gather("int i;", "kernel.cl")
+    'int i;'
+    """
+    return "".join(_Gathering(tuple(map(Path, folders)), defines).expand(text, Path(file), (), "")) if "include" in text else text
+
+
+class _Gathering:
+    """One run; ``guards`` numbers the files that ask to be included once."""
+
+    def __init__(self, folders: tuple[Path, ...], defines: Mapping[str, str]) -> None:
+        self._folders, self._defines = folders, defines
+        self._guards: dict[Path, int] = {}
+
+    def expand(self, text: str, file: Path, outer: tuple[Path, ...], before: str) -> Iterator[str]:
+        """The parts of ``text``; ``before`` is what stands ahead of it, which knows the macros."""
+        hidden = [match.span() for match in comments_and_strings(text)]
+        place, done, span, shifted = 0, "", 0, False
+        for match in _DIRECTIVE.finditer(text):
+            while span < len(hidden) and hidden[span][1] <= match.start(1):
+                span += 1
+            if span < len(hidden) and hidden[span][0] <= match.start(1):
+                continue  # inside a comment
+            found, end = "", match.end()
+            if match[1] == "include":
+                header = self._find(match[2], file, before + done + text[place : match.start()])
+                if header is None:
+                    continue
+                found, shifted = "", True
+                if header not in (*outer, file):
+                    inner = "".join(self._guarded(header, (*outer, file), before + done + text[place : match.start()]))
+                    found = f"#line 1 {quoted(str(header))}\n{inner}\n"
+                following = text.count("\n", 0, end) + 2
+            elif match[1] in ("else", "elif", "endif") and shifted:  # where the branch before was not taken, neither were its #line
+                found, following = f"{match.group()}\n", text.count("\n", 0, end) + 2
+            else:
+                continue
+            piece = f"{text[place : match.start()]}{found}#line {following} {quoted(str(file))}"
+            done += piece
+            yield piece
+            place = end
+        yield text[place:]
+
+    def _guarded(self, header: Path, outer: tuple[Path, ...], before: str) -> Iterator[str]:
+        """The text of a header; ``#pragma once`` becomes a guard."""
+        text = header.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")
+        once = _ONCE.search(text) is not None
+        if once:
+            name = f"portatile_once_{self._guards.setdefault(header.resolve(), len(self._guards))}"
+            yield f"#ifndef {name}\n#define {name}\n#line 1 {quoted(str(header))}\n"
+        yield from self.expand(text, header, outer, before)
+        if once:
+            yield "\n#endif"
+
+    def _find(self, written: str, file: Path, before: str) -> Path | None:
+        """The header that a directive names."""
+        match = _NAMED.match(written) or _NAMED.match(self._expanded(written, before, str(file)))
+        if match is None:
+            return None
+        name = match[1] or match[2]
+        places = (file.parent, *self._folders) if match[1] else (*self._folders, file.parent)
+        return next((path for folder in places if (path := Path(normpath(folder / name))).is_file()), None)
+
+    def _expanded(self, written: str, before: str, file: str) -> str:
+        """The name behind a macro, as the text so far defines it."""
+        depth = 0
+        for match in _DIRECTIVE.finditer(before):
+            depth += {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}.get(match[1], 0)
+        directives = "\n".join(match.group() for match in _ANY.finditer(before))
+        probe = f"{directives}\nportatile_header {written}\n" + "#endif\n" * depth
+        found = re.search(r"^portatile_header (.*)$", preprocess(probe, file, self._defines, "opencl"), re.MULTILINE)
+        return found[1] if found else ""

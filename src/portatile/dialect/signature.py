@@ -1,0 +1,88 @@
+"""What the head of a kernel declares: its parameters, which of them it promises not to write, and the work-group it requires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from portatile.dialect import expressions
+from portatile.dialect.declarations import Attributes, Declarations
+from portatile.dialect.names import CONSTANT, KERNEL
+from portatile.dialect.preprocess import Places, preprocess
+from portatile.dialect.tokens import Tokens, UnbalancedError
+from portatile.errors import CompileError, UnknownNameError
+from portatile.records import Parameter, Size3
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The head of the kernel ``name``. ``read_only`` names the pointers to const and to constant memory."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    read_only: frozenset[str]
+    work_group: Size3 | None
+
+
+def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({})) -> Signature:
+    """The head of the kernel called ``kernel`` in OpenCL C ``text``, preprocessed with ``defines``.
+
+    Raises UnknownNameError, with the kernels that there are, and CompileError with file and line for what cannot be read.
+
+    >>> signature("kernel void f(global const float *x, global float *y) {}", "f").read_only
+    frozenset({'x'})
+    """
+    plain = preprocess(text, file, defines, "opencl")
+    places = Places(plain, file)
+    try:
+        tokens = Tokens(plain)
+    except UnbalancedError as error:
+        raise CompileError(f"{places.at(error.line)}: {error}") from None
+    heads = {tokens[head.opening - 1].text: head for head in _heads(tokens)}
+    if kernel not in heads:
+        raise UnknownNameError(f"kernel of {file}", kernel, heads)
+    return _read(tokens, heads[kernel], Declarations(tokens, expressions.declared(tokens), places))
+
+
+@dataclass(frozen=True)
+class _Head:
+    """Where a kernel's declaration starts, its parameters open, and its body or semicolon stands."""
+
+    start: int
+    opening: int
+    end: int
+
+
+def _heads(tokens: Tokens) -> Iterator[_Head]:
+    """The kernels outside of all brackets."""
+    start, kernel, opening = 0, False, None
+    for i in tokens.at_depth(0, len(tokens)):
+        token = tokens[i]
+        if token.text in KERNEL:
+            kernel = True
+        elif token.text == "(" and tokens[i - 1].kind == "name" and tokens[i - 1].text != "__attribute__" and opening is None:
+            opening = i
+        elif token.text in ("{", ";") or (token.kind == "directive" and i == start):
+            if kernel and opening is not None and token.text in ("{", ";"):
+                yield _Head(start, opening, i)
+            start, kernel, opening = tokens.partner.get(i, i) + 1, False, None
+
+
+def _read(tokens: Tokens, head: _Head, walk: Declarations) -> Signature:
+    closing = tokens.partner[head.opening]
+    attributes = Attributes()
+    for i in (*range(head.start, head.opening), *range(closing, head.end)):
+        if tokens[i].text == "__attribute__":
+            walk.attribute(attributes, i)
+    parameters, read_only = [], set()
+    for part in tokens.split(head.opening + 1, closing):
+        words = [tokens[i].text for i in part]
+        if words == ["void"]:
+            continue
+        parameter = walk.describe(part, walk.declarator(part))
+        parameters.append(parameter)
+        star = max((place for place, word in enumerate(words) if word == "*"), default=len(words))
+        if parameter.kind == "buffer" and ("const" in words[:star] or CONSTANT & set(words)):
+            read_only.add(parameter.name)
+    return Signature(tokens[head.opening - 1].text, tuple(parameters), frozenset(read_only), attributes.work_group)

@@ -1,0 +1,65 @@
+"""Results of other tuners as trials: what their files do not say of problem and device is left empty."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+from portatile.errors import ArgumentError
+from portatile.records import Config, DeviceInfo, Problem, Status, Trial, Value
+
+
+def raw(path: Path) -> bytes:
+    """The content of a file, unpacked if it is packed by gzip; raises ArgumentError where it cannot be read."""
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    except (OSError, EOFError) as error:
+        raise ArgumentError(f"{path} cannot be read: {error}") from None
+
+
+def device(name: str) -> DeviceInfo:
+    """A device of which only the name is known. Its back end is not known either: ``opencl`` stands for any."""
+    return DeviceInfo(
+        id=f"recorded:{name}",
+        backend="opencl",
+        name=name,
+        vendor="",
+        platform="",
+        kind="gpu",
+        architecture="",
+        driver="",
+        compiler="",
+        compute_units=0,
+        local_memory=0,
+        global_memory=0,
+        max_allocation=0,
+        max_work_group_size=0,
+        max_work_item_sizes=(0, 0, 0),
+        fp64=False,
+        fp16=False,
+        images=False,
+        image_2d_max=(0, 0),
+        unified_memory=False,
+        chip="",
+    )
+
+
+def problem(kernel: str, size: object) -> Problem:
+    """A kernel and its problem size, whose numbers count as sizes x, y, z; text stays an option."""
+    numbers = size if isinstance(size, list) else [size]
+    sizes = {axis: int(n) for axis, n in zip("xyz", numbers, strict=False) if isinstance(n, (int, float)) and math.isfinite(n)}
+    options: dict[str, Value] = {"problem_size": size} if isinstance(size, str) and size else {}
+    return Problem(kernel or "kernel", sizes, "", options)
+
+
+def valid(seconds: object) -> bool:
+    """Whether something is a duration. Tuners write 1e20 and more for a configuration that failed."""
+    return isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e17
+
+
+def trial(task: Problem, chip: DeviceInfo, config: Config, status: Status, samples: tuple[float, ...], seconds: dict[str, float]) -> Trial:
+    """One recorded evaluation; ``samples`` count only where it succeeded."""
+    phases = {name: spent for name, spent in seconds.items() if spent > 0}
+    return Trial(task, dict(config), chip, "", status, samples if status == "ok" else (), seconds=phases)

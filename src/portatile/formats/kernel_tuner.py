@@ -1,0 +1,134 @@
+"""Kernel Tuner's cache files as recorded trials, those of an interrupted run too.
+
+A cache is a JSON object: the device, the parameters' names in order, and one entry for each configuration with its times in
+milliseconds. A run appends entries and closes the object at its end, so that an interrupted one leaves a list that stops
+anywhere. A configuration that failed has a marker such as ``"CompilationFailedConfig"`` in place of its time, or a huge time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from portatile.errors import ArgumentError
+from portatile.formats import foreign
+from portatile.records import DeviceInfo, Problem, Status, Trial, Value
+
+_FAILURES: dict[str, Status] = {"InvalidConfig": "skipped", "CompilationFailedConfig": "compile", "RuntimeFailedConfig": "launch"}
+_PHASES = {"compile_time": "compile", "verification_time": "check", "benchmark_time": "run", "framework_time": "framework"}
+_MILLISECOND = 1e-3
+
+
+class _Cache(msgspec.Struct):
+    """What a cache must hold, and what is taken from it where it is there."""
+
+    device_name: str
+    tune_params_keys: list[str]
+    cache: dict[str, dict[str, Any]]
+    kernel_name: str = ""
+    problem_size: Any = None
+
+
+class _Compact(msgspec.Struct):
+    """A recorded space in short form: ``codes`` are positions in ``params``, row by row; times and costs in seconds, null for a failure."""
+
+    name: str
+    params: dict[str, list[Value]]
+    codes: list[int]
+    times: list[float | None]
+    costs: list[float]
+    meta: dict[str, Any] = {}
+
+
+def is_one(document: object) -> bool:
+    """Whether a JSON document is a cache or the short form of one."""
+    return isinstance(document, dict) and (("cache" in document and "tune_params_keys" in document) or {"codes", "params"} <= set(document))
+
+
+def parse(data: bytes | str) -> object:
+    """The JSON document in ``data``, which may stop in the middle of the cache; raises ArgumentError where it is none.
+
+    >>> parse('{"cache": {"1": {"time": 2.5},\\n"2": {"ti')
+    {'cache': {'1': {'time': 2.5}}}
+    """
+    text = data.decode(errors="replace") if isinstance(data, bytes) else data
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        reason = error
+    whole = text.rstrip().rstrip(",")
+    for kept in (whole, whole[: whole.rfind("}") + 1], whole[: whole.rfind("},") + 1]):
+        try:
+            return json.loads(kept + "}}")
+        except json.JSONDecodeError:
+            continue
+    raise ArgumentError(f"this is no JSON: {reason}")
+
+
+def read(path: Path) -> list[Trial]:
+    """The trials of a cache file, plain or packed by gzip; raises ArgumentError with the path of what is wrong in it."""
+    document = parse(foreign.raw(path))
+    if not is_one(document):
+        raise ArgumentError(f"{path} is no cache of Kernel Tuner: it has no 'tune_params_keys' beside 'cache'")
+    try:
+        return trials(document)
+    except (msgspec.ValidationError, ArgumentError) as error:
+        raise ArgumentError(f"{path}: {error}") from None
+
+
+def trials(document: object) -> list[Trial]:
+    """The trials of a cache or of its short form; raises msgspec.ValidationError or ArgumentError with the path of what is wrong.
+
+    >>> entries = {"16": {"block": 16, "time": 2.0, "times": [2.0, 2.5, 2.0]}, "32": {"block": 32, "time": "InvalidConfig"}}
+    >>> [(t.config, t.median, t.status) for t in trials({"device_name": "A", "tune_params_keys": ["block"], "cache": entries})]
+    [({'block': 16}, 0.002, 'ok'), ({'block': 32}, inf, 'skipped')]
+    """
+    if isinstance(document, dict) and "codes" in document:
+        return _compact(msgspec.convert(document, _Compact))
+    found = msgspec.convert(document, _Cache)
+    task, chip = foreign.problem(found.kernel_name, found.problem_size), foreign.device(found.device_name)
+    return [_entry(key, entry, found.tune_params_keys, task, chip) for key, entry in found.cache.items()]
+
+
+def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, chip: DeviceInfo) -> Trial:
+    place = f"$.cache[{key!r}]"
+    config: dict[str, Value] = {}
+    for name in names:
+        if not isinstance(entry.get(name), (bool, int, float, str)):
+            raise ArgumentError(f"no value of the parameter {name!r} - at `{place}`")
+        config[name] = entry[name]
+    if "time" not in entry and "__error__" not in entry:
+        raise ArgumentError(f"no 'time' - at `{place}`")
+    time = entry.get("__error__", entry.get("time"))
+    if not isinstance(time, (int, float, str)):
+        raise ArgumentError(f"{time!r} is neither a time nor a failure's name - at `{place}.time`")
+    status: Status = "ok" if foreign.valid(time) else _FAILURES.get(str(time), "launch")
+    repeated = entry.get("times")
+    runs = [run for run in repeated if foreign.valid(run)] if isinstance(repeated, list) else []
+    samples = tuple(float(run) * _MILLISECOND for run in runs or [time]) if status == "ok" else ()
+    spent = {phase: entry[name] * _MILLISECOND for name, phase in _PHASES.items() if foreign.valid(entry.get(name))}
+    return foreign.trial(task, chip, config, status, samples, spent)
+
+
+def _compact(found: _Compact) -> list[Trial]:
+    names, count = list(found.params), len(found.times)
+    if len(found.codes) != count * len(names) or len(found.costs) != count:
+        raise ArgumentError(f"{count} times want {count * len(names)} codes and {count} costs - at `$.codes`")
+    task = foreign.problem(str(found.meta.get("kernel") or found.name), found.meta.get("problem_size"))
+    chip = foreign.device(str(found.meta.get("device") or found.name))
+    made = []
+    for row, (time, cost) in enumerate(zip(found.times, found.costs, strict=True)):
+        codes = found.codes[row * len(names) : (row + 1) * len(names)]
+        try:
+            config = {name: found.params[name][code] for name, code in zip(names, codes, strict=True)}
+        except IndexError:
+            raise ArgumentError(f"a position beyond the parameter's values - at `$.codes[{row * len(names)}]`") from None
+        good = time is not None and math.isfinite(time)
+        samples = (float(time),) if good and time is not None else ()
+        made.append(foreign.trial(task, chip, config, "ok" if good else "launch", samples, {"run": cost}))
+    return made

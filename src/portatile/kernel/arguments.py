@@ -1,0 +1,232 @@
+"""What a user passes to a kernel, held against what the kernel's text declares: arrays, scalars, local memory."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.dialect.signature import Signature
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.kernel.expression import Expression
+from portatile.records import Arg, Parameter, Value
+
+ArrayRole = Literal["in", "out", "inout"]
+_ROLES = ("in", "out", "inout")
+_INTEGERS = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32"}
+_INTEGERS |= {"long": "int64", "ulong": "uint64"}
+TYPES = {**_INTEGERS, "half": "float16", "float": "float32", "double": "float64"}
+_DTYPES = frozenset({*TYPES.values(), "complex64", "complex128"})
+_VECTOR = re.compile(rf"({'|'.join(TYPES)})(2|3|4|8|16)?")
+
+
+@dataclass(frozen=True)
+class Array:
+    """A buffer argument with the array that it was defined with."""
+
+    name: str
+    declared: str
+    role: ArrayRole
+    value: NDArray[Any]
+
+    @property
+    def dtype(self) -> str:
+        """The element type of the memory: that of the real numbers in a complex array."""
+        return self.memory.dtype.name
+
+    @property
+    def memory(self) -> NDArray[Any]:
+        """The array's memory: one-dimensional, complex numbers as pairs of real ones."""
+        return flat(self.value)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number that is passed by value."""
+
+    name: str
+    dtype: str
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Local:
+    """Local memory that the host sizes: ``elements`` of ``itemsize`` bytes."""
+
+    name: str
+    itemsize: int
+    elements: Expression
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """All arguments, in the order of the kernel's head."""
+
+    all: tuple[Array | Scalar | Local, ...]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The buffers."""
+        return tuple(argument for argument in self.all if isinstance(argument, Array))
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
+        """The buffers that the kernel writes."""
+        return tuple(array for array in self.arrays if array.role != "in")
+
+    @property
+    def locals(self) -> tuple[Local, ...]:
+        """The local memory."""
+        return tuple(argument for argument in self.all if isinstance(argument, Local))
+
+    @property
+    def scalars(self) -> dict[str, int | float]:
+        """The numbers by name."""
+        return {argument.name: argument.value for argument in self.all if isinstance(argument, Scalar)}
+
+    def integers(self, values: Mapping[str, Any]) -> dict[str, int]:
+        """The numbers of integer type among ``values``; raises ArgumentError for one that does not fit."""
+        wanted = (argument for argument in self.all if isinstance(argument, Scalar) and np.dtype(argument.dtype).kind in "iu")
+        return {argument.name: int(scalar(values[argument.name], argument.name, argument.dtype)) for argument in wanted}
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The names of what a caller passes: everything but local memory."""
+        return tuple(argument.name for argument in self.all if not isinstance(argument, Local))
+
+    def args(self, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> tuple[Arg, ...]:
+        """The arguments of a launch. ``values`` is what expressions read; ``scalars`` the numbers, None to pass them when it runs."""
+        return tuple(_arg(argument, values, scalars) for argument in self.all)
+
+    def bind(self, given: Sequence[Any], named: Mapping[str, Any], kernel: str) -> dict[str, Any]:
+        """What a caller passes by the names of the arguments; raises ArgumentError for too many, too few and twice the same."""
+        names = self.called
+        call = f"{kernel}({', '.join(names)})"
+        if len(given) > len(names):
+            raise ArgumentError(f"{call} takes {len(names)} arguments, got {len(given)}")
+        bound = dict(zip(names, given, strict=False))
+        for name, value in named.items():
+            if name not in names:
+                raise UnknownNameError(f"argument of {kernel}", name, names)
+            if name in bound:
+                raise ArgumentError(f"{call}: {name} is given twice")
+            bound[name] = value
+        if missing := [name for name in names if name not in bound]:
+            raise ArgumentError(f"{call}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+        return bound
+
+
+def match(head: Signature, given: Sequence[Any] | Mapping[str, Any], roles: Mapping[str, str]) -> Arguments:
+    """The arguments of a kernel from what the user gives, in order or by name.
+
+    A NumPy array for a ``__global`` or ``__constant`` pointer, a number for a scalar, a count of elements (an expression) for a
+    ``__local`` pointer. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; else pointers to const are ``in``, others ``inout``.
+    Raises ArgumentError that names the argument for everything that does not fit.
+    """
+    names = [parameter.name for parameter in head.parameters]
+    declaration = f"{head.name}({', '.join(f'{p.type} {p.name}' for p in head.parameters)})"
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in names:
+                raise UnknownNameError(f"argument of {head.name}", name, names)
+        if missing := [name for name in names if name not in given]:
+            raise ArgumentError(f"{declaration}: no value for {', '.join(missing)}")
+        values = [given[name] for name in names]
+    else:
+        if isinstance(given, np.ndarray | str):
+            raise ArgumentError(f"{declaration}: pass its arguments as a list or a dict, not one {type(given).__name__}")
+        values = list(given)
+        if len(values) != len(names):
+            raise ArgumentError(f"{declaration} takes {len(names)} arguments, got {len(values)}")
+    for name, role in roles.items():
+        if name not in names:
+            raise UnknownNameError(f"argument of {head.name}", name, names)
+        if role not in _ROLES:
+            raise ArgumentError(f"the role of {name} is {role!r}; it must be one of {', '.join(_ROLES)}")
+    return Arguments(tuple(_match(head, parameter, value, roles) for parameter, value in zip(head.parameters, values, strict=True)))
+
+
+def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str]) -> Array | Scalar | Local:
+    name, declared = parameter.name, parameter.type.removesuffix("*")
+    known = _VECTOR.fullmatch(declared)
+    if parameter.kind == "image":
+        raise ArgumentError(f"argument {name} of {head.name} is an image; a kernel of your own takes buffers")
+    if parameter.kind == "local":
+        if known is None:
+            raise ArgumentError(f"argument {name} of {head.name}: local memory of {declared} has no known size; declare it char or float")
+        width = {"": 1, "3": 4}.get(known[2] or "", int(known[2] or 1))
+        return Local(name, width * np.dtype(TYPES[known[1]]).itemsize, Expression.of(value, f"elements of {name}"))
+    if parameter.kind == "scalar":
+        if declared not in TYPES:
+            raise ArgumentError(f"argument {name} of {head.name} is a {declared} by value; pass numbers, or a pointer to it")
+        return Scalar(name, TYPES[declared], scalar(value, name, TYPES[declared]))
+    role = roles.get(name, "in" if name in head.read_only else "inout")
+    if role != "in" and name in head.read_only:
+        raise ArgumentError(f"the role of {name} is {role!r}, but {head.name} declares it const")
+    return Array(name, declared, cast(ArrayRole, role), array(value, name, declared))
+
+
+def array(value: Any, name: str, declared: str) -> NDArray[Any]:
+    """``value`` as an array for a pointer to ``declared``; raises ArgumentError for what does not fit or would have to be copied."""
+    if not isinstance(value, np.ndarray):
+        raise ArgumentError(f"argument {name} is a pointer to {declared}: pass a NumPy array, not a {type(value).__name__}")
+    check_elements(value.dtype, name, declared)
+    if value.size == 0:
+        raise ArgumentError(f"argument {name} has no elements (shape {value.shape})")
+    if not value.flags.c_contiguous or not value.flags.aligned:
+        raise ArgumentError(f"argument {name} is not contiguous in memory; pass numpy.ascontiguousarray({name})")
+    return value
+
+
+def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
+    """Raise ArgumentError where elements of ``dtype`` are not what a pointer to ``declared`` points to."""
+    if dtype.name not in _DTYPES or not dtype.isnative:
+        raise ArgumentError(f"argument {name} has dtype {dtype}, which OpenCL C has no type for; it has {', '.join(sorted(_DTYPES))}")
+    known = _VECTOR.fullmatch(declared)
+    wanted = TYPES[known[1]] if known else None
+    if wanted is not None and real(dtype).name != wanted:
+        raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass {name}.astype('{wanted}')")
+
+
+def scalar(value: Any, name: str, dtype: str) -> int | float:
+    """``value`` as a number of ``dtype``; raises ArgumentError where it is none or does not fit."""
+    kind = np.dtype(dtype)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    try:
+        number = operator.index(value) if kind.kind in "iu" else float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"argument {name} is {value!r}; the kernel takes one number of type {dtype}") from None
+    if kind.kind in "iu" and not np.iinfo(kind).min <= number <= np.iinfo(kind).max:
+        raise ArgumentError(f"argument {name} is {number}, too large or too small for the kernel's {dtype}")
+    if kind.kind == "f" and math.isfinite(number) and abs(number) > float(np.finfo(kind).max):
+        raise ArgumentError(f"argument {name} is {number}, too large for the kernel's {dtype}")
+    return number
+
+
+def real(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of the real numbers that elements of ``dtype`` consist of."""
+    return np.empty(0, dtype).real.dtype
+
+
+def flat(values: NDArray[Any]) -> NDArray[Any]:
+    """A contiguous array's memory: one-dimensional, complex numbers as pairs of real ones."""
+    return values.reshape(-1).view(real(values.dtype))
+
+
+def _arg(argument: Array | Scalar | Local, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> Arg:
+    if isinstance(argument, Array):
+        return Arg(argument.name, role=argument.role)
+    if isinstance(argument, Scalar):
+        number = None if scalars is None else scalars[argument.name]
+        return Arg(argument.name, "scalar", dtype=argument.dtype, value=number)
+    elements = argument.elements(values)
+    if not isinstance(elements, int | float | np.number) or not 0 < elements < math.inf:
+        raise ArgumentError(f"argument {argument.name}: {argument.elements.text} gives {elements!r}, not a number of elements")
+    return replace(Arg(argument.name, "local"), value=math.ceil(elements) * argument.itemsize)

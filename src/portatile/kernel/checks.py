@@ -1,0 +1,124 @@
+"""What a user expects of a kernel's outputs, and how near is near enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.kernel.arguments import Array, flat
+from portatile.kernel.expression import argument_names, identity, spelt
+from portatile.records import canonical, digest
+from portatile.workload import Expected
+
+Reference = Callable[..., Any] | Mapping[str, Any] | Sequence[Any] | NDArray[Any]
+Tolerance = float | Mapping[str, float] | None
+
+RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
+"""The relative error that is allowed where the user does not say; integers must be equal."""
+
+
+@dataclass(frozen=True)
+class Checks:
+    """A reference and its tolerances. ``reference`` None: nothing is known of the outputs."""
+
+    reference: Reference | None
+    rtol: Tolerance
+    atol: Tolerance
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The names of the arguments that the reference reads."""
+        return argument_names(self.reference, "reference") if callable(self.reference) else ()
+
+    def settle(self, outputs: Sequence[Array], known: Sequence[str]) -> None:
+        """Raise what is wrong with the reference or the tolerances, as far as it shows without calling it."""
+        names = [array.name for array in outputs]
+        for kind, tolerance in (("rtol", self.rtol), ("atol", self.atol)):
+            for name, value in tolerance.items() if isinstance(tolerance, Mapping) else ((None, tolerance),):
+                if name is not None and name not in names:
+                    raise UnknownNameError(f"output in {kind}", name, names)
+                if value is not None and not 0 <= value < np.inf:
+                    raise ArgumentError(f"{kind}={value!r} must be a number, 0 or more")
+        if callable(self.reference):
+            for name in self.reads:
+                if name not in known:
+                    raise UnknownNameError("argument of the reference", name, known)
+        elif self.reference is not None:
+            self._by_name(self.reference, outputs)
+
+    def expected(self, outputs: Sequence[Array], values: Mapping[str, Any]) -> dict[str, Expected]:
+        """What each output must hold; ``values`` are copies of the arguments, which the reference may overwrite."""
+        if self.reference is None:
+            return {}
+        result: Any = self.reference
+        if callable(self.reference):
+            result = self.reference(*(values[name] for name in self.reads))
+            if result is None:
+                raise ArgumentError(f"the reference ({spelt(self.reference)}) returns None; it must return what the outputs must hold")
+        wanted = self._by_name(result, outputs)
+        return {array.name: self._expected(array, wanted[array.name]) for array in outputs if wanted[array.name] is not None}
+
+    def identity(self) -> str:
+        """A digest that changes with what counts as right; arrays of expected values count by their tolerance only."""
+        if self.reference is None:
+            return "unverified"
+        what = identity(self.reference) if callable(self.reference) else "arrays"
+        return digest(what, *(canonical(dict(t) if isinstance(t, Mapping) else t) for t in (self.rtol, self.atol)))
+
+    def _by_name(self, result: Any, outputs: Sequence[Array]) -> dict[str, Any]:
+        """Expected values by the name of the output."""
+        names = [array.name for array in outputs]
+        if isinstance(result, Mapping):
+            for name in result:
+                if name not in names:
+                    raise UnknownNameError("output in the reference", str(name), names)
+            if missing := [name for name in names if name not in result]:
+                raise ArgumentError(f"the reference says nothing of {', '.join(missing)}; None leaves an output unchecked")
+            found = dict(result)
+        elif isinstance(result, tuple) or (isinstance(result, list) and len(names) > 1):
+            if len(result) != len(names):
+                raise ArgumentError(f"the reference gives {len(result)} arrays; the outputs are {', '.join(names)}")
+            found = dict(zip(names, result, strict=True))
+        elif len(names) == 1:
+            found = {names[0]: result}
+        else:
+            raise ArgumentError(f"the reference must give a value for each of {', '.join(names)}, in a dict or in this order")
+        if all(value is None for value in found.values()):
+            raise ArgumentError("the reference leaves every output unchecked")
+        for array in outputs:
+            size = None if found[array.name] is None else np.size(found[array.name])
+            if size not in (None, array.value.size):
+                shapes = f"shape {np.shape(found[array.name])}, the argument has {array.value.shape}"
+                raise ArgumentError(f"the reference gives {array.name} {shapes}")
+        return found
+
+    def _expected(self, array: Array, wanted: Any) -> Expected:
+        """Values with the allowed error as their scale; what a masked array masks is not looked at."""
+        mask = np.ma.getmaskarray(wanted) if isinstance(wanted, np.ma.MaskedArray) else None
+        plain = np.asarray(np.ma.getdata(wanted) if mask is not None else wanted)
+        if plain.dtype.kind not in "biufc" or (plain.dtype.kind == "c" and array.value.dtype.kind != "c"):
+            raise ArgumentError(f"the reference gives {array.name} as {plain.dtype}; it must hold numbers like {array.value.dtype}")
+        kind = np.complex128 if array.value.dtype.kind == "c" else np.float64
+        values = flat(np.ascontiguousarray(plain, kind))
+        rtol, atol = self._tolerances(array, values)
+        with np.errstate(invalid="ignore"):
+            scale = atol + rtol * np.abs(values)
+        scale[~np.isfinite(scale)] = 0.0
+        if mask is None:
+            return Expected(values, scale)
+        pairs = np.repeat(mask.reshape(-1), 2) if kind is np.complex128 else mask.reshape(-1)
+        places = np.flatnonzero(~pairs).astype(np.int64)
+        return Expected(values[places], scale[places], places)
+
+    def _tolerances(self, array: Array, values: NDArray[np.float64]) -> tuple[float, float]:
+        """rtol and atol of an output; where atol is not given, a tenth of rtol of the largest value: results near 0 are differences."""
+        rtol = self.rtol.get(array.name) if isinstance(self.rtol, Mapping) else self.rtol
+        atol = self.atol.get(array.name) if isinstance(self.atol, Mapping) else self.atol
+        relative = RTOL.get(array.dtype, 0.0) if rtol is None else float(rtol)
+        finite = np.abs(values[np.isfinite(values)])
+        return relative, 0.1 * relative * float(finite.max(initial=0.0)) if atol is None else float(atol)

@@ -1,0 +1,133 @@
+"""A number, or several, that depends on parameters and facts: a constant, text, or a callable that names what it reads."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.records import Value, digest
+
+Number = int | float
+Given = Number | str | Callable[..., Any] | Sequence[Any]
+
+FUNCTIONS: Mapping[str, Any] = {
+    "abs": abs,
+    "ceil": math.ceil,
+    "float": float,
+    "floor": math.floor,
+    "int": int,
+    "log2": math.log2,
+    "max": max,
+    "min": min,
+    "round": round,
+    "sqrt": math.sqrt,
+}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What ``compute`` makes of the values of the names that it ``reads``; ``text`` is for messages, ``identity`` for digests."""
+
+    reads: tuple[str, ...]
+    compute: Callable[[Mapping[str, Value]], Any]
+    text: str
+    identity: str
+
+    @classmethod
+    def of(cls, given: Given, what: str) -> Expression:
+        """From a number, an expression of Python, a callable whose argument names say what it reads, or a sequence of these.
+
+        ``what`` names it in errors. Raises ArgumentError for anything else.
+        """
+        if isinstance(given, str):
+            return cls._of_text(given, what)
+        if callable(given):
+            reads = argument_names(given, what)
+            return cls(reads, lambda values: given(*(values[name] for name in reads)), spelt(given), identity(given))
+        if isinstance(given, Sequence):
+            parts = [cls.of(part, what) for part in given]
+            reads = tuple(dict.fromkeys(name for part in parts for name in part.reads))
+            spelling = f"({', '.join(part.text for part in parts)})"
+            return cls(reads, lambda values: tuple(part.compute(values) for part in parts), spelling, digest(*(p.identity for p in parts)))
+        if isinstance(given, bool) or not hasattr(given, "__float__"):
+            raise ArgumentError(f"{what}={given!r} must be a number, an expression, a callable, or up to three of these")
+        return cls((), lambda values: given, str(given), str(given))
+
+    @classmethod
+    def _of_text(cls, text: str, what: str) -> Expression:
+        try:
+            tree = ast.parse(text.strip(), mode="eval")
+        except SyntaxError as error:
+            raise ArgumentError(f"{what}={text!r} is not an expression: {error.msg}") from None
+        bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        used = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        reads = tuple(dict.fromkeys(name for name in used if name not in bound and name not in FUNCTIONS))
+        code = compile(tree, f"<{what}>", "eval")
+        return cls(reads, lambda values: eval(code, {"__builtins__": {}, **FUNCTIONS, **values}), repr(text), text)
+
+    def check(self, known: Collection[str], what: str) -> None:
+        """Raise UnknownNameError for a name that is not ``known``."""
+        for name in self.reads:
+            if name not in known:
+                raise UnknownNameError(f"name in {what}={self.text}:", name, known)
+
+    def __call__(self, values: Mapping[str, Value]) -> Any:
+        """The value; raises ArgumentError where it cannot be computed."""
+        try:
+            return self.compute(values)
+        except Exception as error:
+            inputs = ", ".join(f"{name}={values[name]!r}" for name in self.reads)
+            raise ArgumentError(f"{self.text} cannot be computed for {inputs or 'nothing'}: {type(error).__name__}: {error}") from error
+
+
+def argument_names(function: Callable[..., Any], what: str) -> tuple[str, ...]:
+    """The argument names of a callable that reads by name; raises ArgumentError for ``*args`` and the like."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{what}: the argument names of {function!r} cannot be seen; wrap it in a lambda that names them") from None
+    for parameter in parameters:
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            raise ArgumentError(f"{what}: {spelt(function)} must name what it reads, one argument for each, without * and **")
+    return tuple(parameter.name for parameter in parameters)
+
+
+def spelt(function: Callable[..., Any]) -> str:
+    """A callable for messages."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return "a lambda" if name == "<lambda>" else f"{name}()"
+
+
+def identity(function: Callable[..., Any]) -> str:
+    """A digest that changes with what a callable does: its code and the plain values that it refers to.
+
+    What a function that it calls does is not looked at. Equal for a function that is defined again in another process.
+    """
+    inner: Any = getattr(function, "func", getattr(function, "__func__", function))  # of a partial, of a method
+    code = getattr(inner, "__code__", None)
+    if code is None:
+        return digest(f"{type(function).__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}")
+    cells = [cell.cell_contents for cell in inner.__closure__ or ()]
+    defaults = [*(inner.__defaults__ or ()), *getattr(function, "args", ()), *getattr(function, "keywords", {}).values()]
+    outside = [inner.__globals__[name] for name in code.co_names if name in inner.__globals__]
+    return digest(_code_identity(code), *(repr(value) for value in (*cells, *defaults, *outside) if _is_plain(value)))
+
+
+def _code_identity(code: CodeType) -> str:
+    return digest(code.co_code, *code.co_names, *code.co_varnames, *code.co_freevars, *map(_constant_identity, code.co_consts))
+
+
+def _constant_identity(value: object) -> str:
+    if isinstance(value, CodeType):
+        return _code_identity(value)
+    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)  # a set's order is not that of another process
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, int | float | str) or (isinstance(value, tuple | list) and all(map(_is_plain, value)))

@@ -1,0 +1,94 @@
+"""How many work-items a kernel is launched with, in which work-groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import Any
+
+import numpy as np
+
+from portatile.errors import ArgumentError, LaunchError
+from portatile.kernel.expression import Expression, Given
+from portatile.kernel.text import Text
+from portatile.records import Size3, Value
+from portatile.space import Predicate
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """``whole``: the work-items that the problem needs; ``group``: the work-group, None where the text requires one."""
+
+    whole: Expression
+    group: Expression | None
+
+    @classmethod
+    def of(cls, global_size: Given, local_size: Given | None, text: Text) -> Geometry:
+        """Raises ArgumentError where nothing says the work-group."""
+        if local_size is None and not text.requires_group:
+            raise ArgumentError(f"local_size is missing: give it, or write reqd_work_group_size into {text.entry}")
+        group = None if local_size is None else Expression.of(local_size, "local_size")
+        return cls(Expression.of(global_size, "global_size"), group)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What a digest takes in."""
+        return self.whole.identity, "" if self.group is None else self.group.identity
+
+    @property
+    def constraints(self) -> tuple[Predicate, ...]:
+        """What the device's limits on the work-group make of the parameters."""
+        return () if self.group is None else (_WithinLimits(self.group),)
+
+    def check(self, known: Collection[str]) -> None:
+        """Raise UnknownNameError for a name that nothing defines."""
+        self.whole.check(known, "global_size")
+        if self.group is not None:
+            self.group.check(known, "local_size")
+
+    def sizes(self, values: Mapping[str, Value], required: Size3 | None) -> tuple[Size3, Size3]:
+        """Global size, in whole work-groups, and local size.
+
+        Raises ArgumentError where ``local_size`` contradicts the text, LaunchError for sizes that are none.
+        """
+        group = required if self.group is None else _size(self.group, values, "local_size")
+        if group is None:
+            raise ArgumentError("local_size is missing: in this configuration the text has no reqd_work_group_size")
+        if required is not None and group != required:
+            raise ArgumentError(f"local_size is {group}, but the text says reqd_work_group_size{required}; leave local_size out")
+        whole = _size(self.whole, values, "global_size")
+        x, y, z = (-(-items // group[axis]) * group[axis] for axis, items in enumerate(whole))
+        return (x, y, z), group
+
+
+class _WithinLimits:
+    """The constraint that a work-group is one that the device can have; it reads what the expression reads."""
+
+    def __init__(self, group: Expression) -> None:
+        self.group = group
+        self.__name__ = "work_group_fits_the_device"
+        limits = ("max_work_group_size", "max_work_item_x", "max_work_item_y", "max_work_item_z")
+        names = dict.fromkeys((*group.reads, *limits))
+        self.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])
+
+    def __call__(self, **values: Value) -> bool:
+        try:
+            size = _size(self.group, values, "local_size")
+        except LaunchError:
+            return False
+        most = (values[f"max_work_item_{axis}"] for axis in "xyz")
+        return math.prod(size) <= int(values["max_work_group_size"]) and all(n <= int(m) for n, m in zip(size, most, strict=True))
+
+
+def _size(expression: Expression, values: Mapping[str, Value], what: str) -> Size3:
+    """Up to three numbers, rounded up, the rest 1."""
+    given: Any = expression(values)
+    parts = tuple(given) if isinstance(given, tuple | list | np.ndarray) else (given,)
+    if not 1 <= len(parts) <= 3 or not all(isinstance(part, int | float | np.number) for part in parts):
+        raise ArgumentError(f"{what}={expression.text} gives {given!r}; it must be one to three numbers")
+    if not all(0 < part < math.inf for part in parts):
+        raise LaunchError(f"{what}={expression.text} gives {given!r}; sizes must be positive")
+    x, y, z = (*(math.ceil(part) for part in parts), 1, 1)[:3]
+    return x, y, z

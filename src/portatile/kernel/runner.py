@@ -1,0 +1,152 @@
+"""A kernel in one configuration on one device, called with arrays: placed, launched, and the outputs brought back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile import cache, execute, program
+from portatile.device.base import Device, Memory, Module, Queue
+from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
+from portatile.device.dlpack import packed
+from portatile.errors import ArgumentError
+from portatile.kernel import arguments
+from portatile.kernel.arguments import Arguments, Array
+from portatile.records import Binary, Launch, Plan, Source
+
+Planner = Callable[[Mapping[str, int | float]], Plan]
+
+_SHARED_ALIGNMENT = 128  # what device memory guarantees, and wide vector loads of the kernel may rely on
+_MAX_REMEMBERED = 256  # launches
+
+
+class Runner:
+    """Safe to use from several threads, which take turns. ``plan`` makes the launch for the scalars of a call."""
+
+    def __init__(self, device: Device, declared: Arguments, plan: Planner) -> None:
+        self.device = device
+        self._declared, self._plan = declared, plan
+        self._lock = threading.RLock()
+        self._cache = cache.default()
+        self._modules: dict[Source, Module] = {}
+        self._executables: dict[object, execute.Executable] = {}
+        self._of_scalars: dict[tuple[int | float, ...], execute.Executable] = {}
+        self._streams: dict[int, Queue] = {}
+
+    def run(self, values: Mapping[str, Any]) -> Any:
+        """Launch on what the caller passes by name; see ``Kernel.__call__``."""
+        arrays = {array.name: _accept(array, values[array.name], self.device) for array in self._declared.arrays}
+        on_device = {isinstance(array, Buffer) for array in arrays.values()}
+        if len(on_device) > 1:
+            raise ArgumentError("some arrays lie on the host and some on a device; move them to one place")
+        _check_apart(self._declared, arrays)
+        scalars = {name: arguments.scalar(values[name], name, _dtype(self._declared, name)) for name in self._declared.scalars}
+        written = [values[array.name] for array in self._declared.outputs]
+        with self._lock, ExitStack() as stack:
+            executable = self._executable(scalars)
+            if on_device == {True}:
+                memories = {name: array.memory for name, array in arrays.items()}
+                executable.run(self._queue(written[0]), memories, scalars)
+            else:
+                self._run_on_host_arrays(executable, arrays, scalars, stack)
+        return written[0] if len(written) == 1 else tuple(written)
+
+    def _run_on_host_arrays(
+        self, executable: execute.Executable, arrays: Mapping[str, NDArray[Any]], scalars: Mapping[str, int | float], stack: ExitStack
+    ) -> None:
+        queue = self.device.default_queue()
+        memories: dict[str, Memory] = {}
+        for array in self._declared.arrays:
+            host = arrays[array.name]
+            aligned = host.__array_interface__["data"][0] % _SHARED_ALIGNMENT == 0
+            memory = self.device.share(host) if aligned else None
+            if memory is None:
+                memory = self.device.allocate(host.nbytes)
+                if array.role != "out":
+                    queue.upload(memory, host, blocking=False)
+            memories[array.name] = stack.enter_context(memory)
+        executable.run(queue, memories, scalars)
+        for array in self._declared.outputs:
+            queue.download(arrays[array.name], memories[array.name])
+        queue.finish()
+
+    def _executable(self, scalars: Mapping[str, int | float]) -> execute.Executable:
+        """The launch for these scalars, loaded; programs are built once, and the plan is not asked for twice."""
+        numbers = tuple(scalars.values())
+        if (known := self._of_scalars.get(numbers)) is not None:
+            return known
+        plan = self._plan(scalars)
+        (step,) = plan.steps
+        assert isinstance(step, Launch)
+        shape = (step.source, step.global_size, step.local_size, tuple(arg.value for arg in step.args if arg.kind == "local"))
+        found = self._executables.get(shape)
+        if found is None:
+            if len(self._executables) >= _MAX_REMEMBERED:
+                self._executables.clear()
+            found = self._executables[shape] = execute.Executable(self.device, plan, self._build, modules=self._modules)
+        if len(self._of_scalars) >= _MAX_REMEMBERED:
+            self._of_scalars.clear()
+        self._of_scalars[numbers] = found
+        return found
+
+    def _build(self, source: Source) -> Binary:
+        return program.build(source, self.device.target, self._cache)
+
+    def _queue(self, out: Any) -> Queue:
+        """The queue on which the owner of an output expects the work."""
+        if isinstance(out, Buffer):
+            return self.device.default_queue()
+        stream = caller_stream(out)
+        if stream not in self._streams:
+            self._streams[stream] = self.device.foreign_queue(stream)
+        return self._streams[stream]
+
+
+def home(values: Mapping[str, Any], names: tuple[str, ...]) -> Device | None:
+    """The device on which the first array that lies on one lies; None where all are the host's."""
+    for name in names:
+        if isinstance(values[name], Buffer) or is_cuda_array(values[name]):
+            return Buffer.wrap(values[name]).device
+    return None
+
+
+def _accept(declared: Array, value: Any, device: Device) -> Any:
+    """A NumPy array or a Buffer that fits the parameter; raises ArgumentError."""
+    name = declared.name
+    if isinstance(value, np.ndarray):
+        array = arguments.array(value, name, declared.declared)
+        dtype = array.dtype
+        if declared.role != "in" and not array.flags.writeable:
+            raise ArgumentError(f"argument {name} is read-only, and the kernel writes it")
+    elif isinstance(value, Buffer) or is_cuda_array(value):
+        buffer = Buffer.wrap(value)
+        dtype = buffer.dtype
+        arguments.check_elements(dtype, name, declared.declared)
+        if buffer.device is not device:
+            raise ArgumentError(f"argument {name} lies on {buffer.device.info.id}, the kernel runs on {device.info.id}")
+        if buffer.offset or buffer.size == 0 or buffer.strides != packed(buffer.shape, dtype.itemsize):
+            raise ArgumentError(f"argument {name} must be a contiguous array that begins where its memory begins; copy it")
+    else:
+        raise ArgumentError(f"argument {name} is a {type(value).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array")
+    if arguments.real(dtype).name != declared.dtype:
+        raise ArgumentError(f"argument {name} has dtype {dtype}; the kernel was defined with {declared.value.dtype}")
+    return value if isinstance(value, np.ndarray) else buffer
+
+
+def _check_apart(declared: Arguments, arrays: Mapping[str, Any]) -> None:
+    """Raise ArgumentError where an output shares memory with another argument."""
+    for out in declared.outputs:
+        for name, other in arrays.items():
+            one = arrays[out.name]
+            host = isinstance(one, np.ndarray)
+            if name != out.name and (np.may_share_memory(one, other) if host else one.memory is other.memory):
+                raise ArgumentError(f"arguments {out.name} and {name} share memory, and the kernel writes {out.name}; pass a copy")
+
+
+def _dtype(declared: Arguments, name: str) -> str:
+    return next(argument.dtype for argument in declared.all if isinstance(argument, arguments.Scalar) and argument.name == name)

@@ -1,0 +1,165 @@
+"""A user's kernel text and the names that become its definitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from portatile import dialect
+from portatile.dialect.signature import Signature, signature
+from portatile.errors import ArgumentError, CompileError
+from portatile.records import Config, DeviceInfo, Size3, Source, Value
+from portatile.template import spell
+
+_CUDA = re.compile(r"\b(__global__|__device__|__shared__|blockIdx|threadIdx)\b")
+
+
+@dataclass(frozen=True)
+class Text:
+    """OpenCL C with its headers put in, the kernel's head in its first configuration, and what compilers are told."""
+
+    text: str
+    file: str
+    entry: str
+    options: tuple[str, ...]
+    head: Signature
+    _groups: dict[Source, Size3 | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, source: str | Path, entry: str, options: Sequence[str], constants: Config, configs: Iterable[Config]) -> Text:
+        """Read a text or file; ``configs`` are tried in turn until the preprocessor takes one.
+
+        Raises ArgumentError for a file that cannot be read and for CUDA C, CompileError with file and line for what cannot be parsed.
+        """
+        path = Path(source) if isinstance(source, Path) or (source.endswith(".cl") and "{" not in source) else None
+        try:
+            text = path.read_text(encoding="utf-8") if path is not None else str(source)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ArgumentError(f"the kernel file {path} cannot be read: {error}") from None
+        if found := _CUDA.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            where = f"{path.name if path else entry + '.cl'}:{line}"
+            words = "__kernel, __global, __local, get_global_id"
+            raise ArgumentError(f"{where}: {found[0]} is CUDA C; write OpenCL C ({words}), which portatile runs through CUDA too")
+        kept, folders = _split(options)
+        file = path.name if path is not None else f"{entry}.cl"
+        wrong: CompileError | None = None
+        for config in configs:
+            defines = _spelt({**constants, **config})
+            whole = dialect.gather(text, path if path is not None else file, folders, defines)
+            try:
+                return cls(whole, file, entry, kept, signature(whole, entry, file, defines))
+            except CompileError as error:
+                wrong = wrong or error
+                _check_clash(whole, entry, file, _spelt(constants), config)
+        assert wrong is not None
+        raise wrong
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What a digest takes in."""
+        return (self.text, self.entry, *self.options)
+
+    @property
+    def requires_group(self) -> bool:
+        """Whether the kernel says its work-group itself."""
+        return self.head.work_group is not None
+
+    def source(self, config: Config) -> Source:
+        """The text with ``config`` as definitions."""
+        return Source(self.file, self.text, tuple(_spelt(config).items()), self.options)
+
+    def work_group(self, source: Source) -> Size3 | None:
+        """What ``reqd_work_group_size`` says in a configuration."""
+        if "reqd_work_group_size" not in self.text:
+            return None
+        if source not in self._groups:
+            self._groups[source] = signature(self.text, self.entry, self.file, dict(source.defines)).work_group
+        return self._groups[source]
+
+
+def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
+    """Tunable parameters with plain values; raises ArgumentError for what can be no definition."""
+    found = {}
+    for name, given in parameters.items():
+        _check_name(name)
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ArgumentError(f"parameter {name!r} must have a list of values, not {given!r}")
+        found[name] = tuple(_plain(name, value) for value in given)
+        if not found[name]:
+            raise ArgumentError(f"parameter {name!r} has no values")
+    return found
+
+
+def corners(parameters: Mapping[str, Sequence[Value]], default: Config | None) -> tuple[Config, ...]:
+    """The first and the last configuration, to read a text with: one of them may be illegal, and the text may say so by ``#error``."""
+    first = {name: found[0] for name, found in parameters.items()} | dict(default or {})
+    return first, {name: found[-1] for name, found in parameters.items()}
+
+
+def constants(given: Config, parameters: Mapping[str, object]) -> dict[str, Value]:
+    """Definitions that are the same in every configuration."""
+    for name in given:
+        _check_name(name)
+        if name in parameters:
+            raise ArgumentError(f"{name!r} is a parameter and a constant; it can be one of them")
+    return {name: _plain(name, value) for name, value in given.items()}
+
+
+def limits(device: DeviceInfo) -> dict[str, Value]:
+    """Facts of a device that its record gives in one piece."""
+    return {f"max_work_item_{axis}": size for axis, size in zip("xyz", device.max_work_item_sizes, strict=True)}
+
+
+_NOMINAL = DeviceInfo(**cast(Any, {entry.name: (1, 1, 1) if "sizes" in entry.name else 0 for entry in fields(DeviceInfo)}))
+DEVICE_FACTS = (*_NOMINAL.facts(), *limits(_NOMINAL))
+"""The names of the facts of a device that expressions and constraints may read."""
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise ArgumentError(f"{name!r} cannot be #defined: it must be a name")
+
+
+def _check_clash(text: str, entry: str, file: str, constants: Mapping[str, str], config: Config) -> None:
+    """Raise ArgumentError where a definition takes an argument's name, which is why the text cannot be read."""
+    try:
+        head = signature(text, entry, file, {})
+    except CompileError:
+        return
+    for parameter in head.parameters:
+        if parameter.name in config or parameter.name in constants:
+            raise ArgumentError(f"{parameter.name!r} is an argument of {entry}, and its #define would replace it there: rename one")
+
+
+def _plain(name: str, value: Any) -> Value:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, bool | int | float | str):
+        raise ArgumentError(f"{name}: {value!r} is a {type(value).__name__}; values are numbers, booleans and strings")
+    return plain
+
+
+def _spelt(config: Config) -> dict[str, str]:
+    return {name: spell(value) for name, value in config.items()}
+
+
+def _split(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Options for compilers, and the folders of ``-I``."""
+    if isinstance(options, str):
+        raise ArgumentError(f"options={options!r} must be a list of strings")
+    kept: list[str] = []
+    folders: list[str] = []
+    rest = iter(options)
+    for option in rest:
+        if option == "-I":
+            folders.append(next(rest, "."))
+        elif option.startswith("-I"):
+            folders.append(option[2:])
+        else:
+            kept.append(option)
+    return tuple(kept), tuple(folders)

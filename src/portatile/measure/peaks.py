@@ -1,0 +1,103 @@
+"""The kernels of ``stream`` and ``peak`` as questions to a device: how fast its memory, arithmetic and local memory are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from portatile import workloads
+from portatile.ceilings import STREAMS, Measured, Unit
+from portatile.device.base import Device
+from portatile.errors import DeviceError
+from portatile.measure import runs
+from portatile.measure.limits import refuse_impossible, refuse_removed
+from portatile.measure.runs import Way
+from portatile.records import DeviceInfo, Problem, Value
+
+STREAM_BYTES = 1 << 28
+"""Bytes of one array: BabelStream's 2^25 doubles."""
+
+_CPU_BYTES = 1 << 26  # still sixteen times a core's cache
+_CHAINS = {"cpu": 1 << 15, "gpu": 1 << 15, "accelerator": 1 << 15}  # for each compute unit: a GPU's 2048 items of 16
+_ROUNDS = 2048
+_TRIES = 5  # how often a pair of readings that contradict each other is taken again, lest the machine was only busy
+
+
+@dataclass(frozen=True)
+class Question:
+    """A quantity of ``ceilings``, and the problem whose best time answers it. ``title`` is for people."""
+
+    name: str
+    title: str
+    unit: Unit
+    workload: str
+    dtype: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+
+
+def memory_questions(info: DeviceInfo, dtype: str | None = None) -> tuple[Question, ...]:
+    """BabelStream's kernels; float64 where the device has it, as there, unless ``dtype`` says otherwise."""
+    chosen = dtype or ("float64" if info.fp64 else "float32")
+    return tuple(Question(name, name, "B/s", "stream", chosen, {"operation": name}) for name in STREAMS)
+
+
+def arithmetic_questions(info: DeviceInfo) -> tuple[Question, ...]:
+    """Multiply-adds of each precision, native functions, local memory."""
+    found = [Question("fp32", "float32 multiply-add", "flop/s", "peak", "float32", {"quantity": "fma"})]
+    if info.fp64:
+        found.append(Question("fp64", "float64 multiply-add", "flop/s", "peak", "float64", {"quantity": "fma"}))
+    for quantity in ("rsqrt", "cos", "exp2"):
+        found.append(Question("special", f"native {quantity}", "op/s", "peak", "float32", {"quantity": quantity}))
+    found.append(Question("local", "local memory", "B/s", "peak", "float32", {"quantity": "local"}))
+    return tuple(found)
+
+
+def problem(question: Question, info: DeviceInfo, nbytes: int | None = None, rounds: int = _ROUNDS, chains: int | None = None) -> Problem:
+    """The problem that answers a question: arrays of ``nbytes`` for streams, ``chains`` of ``rounds`` steps for arithmetic."""
+    workload = workloads.get(question.workload)
+    if question.workload == "stream":
+        default = min(STREAM_BYTES if info.kind != "cpu" else _CPU_BYTES, info.max_allocation // 2, info.global_memory // 8)
+        itemsize = 8 if question.dtype == "float64" else 4
+        return workload.problem({"n": max((nbytes or default) // itemsize, 1)}, question.dtype, question.options)
+    n = chains or max(info.compute_units, 1) * _CHAINS[info.kind]
+    return workload.problem({"n": n, "rounds": rounds}, question.dtype, question.options)
+
+
+def answer(device: Device, question: Question, asked: Problem | None = None, way: Way | None = None) -> Measured:
+    """Measure a quantity with the best configuration known for its problem, checked before it is timed.
+
+    Arithmetic is measured with twice as many rounds as well, which must take twice as long: else the compiler has removed
+    steps, and DeviceError is raised. So it is for rates that no such device reaches.
+    """
+    asked = asked or problem(question, device.info)
+    choice = runs.known(asked, device)
+    timed = runs.timed(device, asked, choice.config, way)
+    if question.workload == "peak":
+        timed = _scaled(device, question, timed, way)
+    workload = workloads.get(asked.workload)
+    if question.workload == "stream":
+        work = workload.traffic(asked)
+    else:
+        work = workload.flops(asked) * (asked.itemsize if question.name == "local" else 1)
+    details = {"dtype": asked.dtype, **asked.options, **asked.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}
+    measured = Measured(question.name, question.unit, work, timed.samples, {**details, "chosen": choice.reason})
+    refuse_impossible(measured, device.info)
+    return measured
+
+
+def _scaled(device: Device, question: Question, once: runs.Timed, way: Way | None) -> runs.Timed:
+    """The timing, once it is certain that every round is run."""
+    sizes = {**once.problem.sizes, "rounds": 2 * once.problem.sizes["rounds"]}
+    double = workloads.get("peak").problem(sizes, once.problem.dtype, once.problem.options)
+    twice = runs.timed(device, double, once.config, way)
+    for left in reversed(range(_TRIES)):
+        try:
+            refuse_removed(f"{question.title} on {device.info.id}", once.best, twice.best)
+            break
+        except DeviceError:
+            if not left:
+                raise
+        once, twice = (
+            replace(known, samples=known.samples + runs.timed(device, known.problem, known.config, way).samples) for known in (once, twice)
+        )
+    return once

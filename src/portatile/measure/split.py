@@ -1,0 +1,123 @@
+"""Where the time of one run goes, from looking for a platform to the result on the host: each phase by the host's clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile import cache, device, execute, program, select, store, verify, workloads
+from portatile.device.base import Device, Memory
+from portatile.errors import DeviceError
+from portatile.execute import Executable
+from portatile.measure.runs import usual_inputs
+from portatile.records import Config, DeviceInfo, Problem
+
+PHASES = ("platform", "context", "build", "allocate", "transfer in", "kernel", "transfer out")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Seconds of each of ``PHASES`` and, with ``repeat``, of more runs of the kernel; ``error`` is in units of its bound.
+
+    ``platform`` is the search for devices, which a process does once, ``context`` making one with its queue; ``build`` compiles
+    (or takes from the cache) and loads.
+    """
+
+    problem: Problem
+    config: Config
+    device: DeviceInfo
+    seconds: Mapping[str, float]
+    again: tuple[float, ...]
+    error: float
+
+    @property
+    def total(self) -> float:
+        """Seconds of all phases."""
+        return sum(self.seconds.values())
+
+
+@dataclass(frozen=True)
+class Plea:
+    """What to run: ``choose`` gives problem and configuration once the device is known.
+
+    ``cold`` compiles without the cache of binaries; ``repeat`` runs the kernel so many times more, each timed by itself.
+    """
+
+    choose: Callable[[Device], tuple[Problem, Config]]
+    selector: str | None = None
+    cold: bool = False
+    repeat: int = 3
+    seed: int = 0
+
+
+def split(plea: Plea) -> tuple[Split, dict[str, NDArray[Any]]]:
+    """Run once, phase by phase, check the result, and give the operands' memory after the run.
+
+    Raises DeviceError where the result is outside its error bound.
+    """
+    seconds = dict.fromkeys(PHASES, 0.0)
+    with _charged(seconds, "platform"):
+        chip = device.get(plea.selector)
+    with _charged(seconds, "context"):
+        queue = chip.queue(profiling=False)
+        queue.finish()
+    with queue:
+        problem, config = plea.choose(chip)
+        workload = workloads.get(problem.workload)
+        rng = np.random.default_rng(plea.seed)
+        inputs = usual_inputs(problem, rng)
+        roles = {operand.name: operand.role for operand in workload.operands}
+        plan = execute.flatten(workload.plan(problem, config, chip.info), select.resolver(chip.info, store.known_results()))
+        with _charged(seconds, "build"):
+            binaries = None if plea.cold else cache.default()
+            executable = Executable(chip, plan, lambda source: program.build(source, chip.target, binaries))
+        memory: dict[str, Memory] = {}
+        try:
+            with _charged(seconds, "allocate"):
+                for name, array in inputs.operands.items():
+                    memory[name] = chip.allocate(max(array.nbytes, array.itemsize))
+                queue.finish()
+            with _charged(seconds, "transfer in"):
+                for name, array in inputs.operands.items():
+                    if array.size and roles[name] != "out":
+                        queue.upload(memory[name], array)
+                queue.finish()
+            with _charged(seconds, "kernel"):
+                executable.run(queue, memory, inputs.scalars)
+                queue.finish()
+            after = {name: np.empty_like(array) for name, array in inputs.operands.items() if roles[name] != "in"}
+            with _charged(seconds, "transfer out"):
+                for name, array in after.items():
+                    if array.size:
+                        queue.download(array, memory[name])
+            again = tuple(_again(executable, queue, memory, inputs.scalars) for _ in range(plea.repeat))
+        finally:
+            executable.release()
+            for block in memory.values():
+                block.release()
+        bound = workload.bound(problem, config)
+        expected = workload.reference(problem, inputs, rng)
+        verdict = verify.worst([verify.compare(after[name], values, bound, name) for name, values in expected.items()])
+        if not verdict.ok:
+            raise DeviceError(f"{problem.workload} computes wrongly on {chip.info.id} with {dict(config)}: {verdict.message}")
+    return Split(problem, dict(config), chip.info, seconds, again, verdict.error), {**inputs.operands, **after}
+
+
+@contextmanager
+def _charged(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[phase] += time.perf_counter() - start
+
+
+def _again(executable: Executable, queue: Any, memory: Mapping[str, Memory], scalars: Mapping[str, float]) -> float:
+    start = time.perf_counter()
+    executable.run(queue, memory, scalars)
+    queue.finish()
+    return time.perf_counter() - start

@@ -1,0 +1,187 @@
+"""A configuration on paper: what cannot run, what cannot be fast, and how fast anything could be; asked before time is spent on it.
+
+Limits of NVIDIA's chips are those of the table of technical specifications per compute capability in the CUDA programming guide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from portatile.records import DeviceInfo, Launch, Plan, Resources
+
+ON_PAPER = "on paper"
+COMPILED = "once compiled"
+SLOW = "early stop"
+"""How the message of a trial begins that the model kept from being compiled or run, or that was not sampled to the end."""
+
+SPILLS = 256
+"""Bytes of spills (stored and loaded, per work-item) from which a kernel is hopeless where another does not spill."""
+BEYOND_CACHES = 1 << 29
+"""Bytes that no cache holds: so much traffic goes through memory."""
+
+_REGISTERS = 65536  # of a multiprocessor, and the most of one work-group
+_REGISTERS_EACH = 255
+_REGISTER_UNIT, _WARP = 256, 32  # registers are given to whole warps, in such portions
+_TURBO = 2.0  # how much faster than its share of the whole a part of a processor may run
+
+
+class Screen(msgspec.Struct, frozen=True):
+    """What a worker must know to turn a compiled variant away: whether a valid variant without spills is known."""
+
+    spill_free: bool = False
+
+
+@dataclass(frozen=True)
+class Multiprocessor:
+    """What one multiprocessor of an NVIDIA chip holds at once. ``shared``: bytes of local memory, ``reserved`` of them per work-group."""
+
+    threads: int
+    groups: int
+    shared: int
+    reserved: int = 1024
+
+
+_MULTIPROCESSORS: Mapping[str, Multiprocessor] = {
+    "sm_70": Multiprocessor(2048, 32, 96 << 10, 0),
+    "sm_75": Multiprocessor(1024, 16, 64 << 10, 0),
+    "sm_80": Multiprocessor(2048, 32, 164 << 10),
+    "sm_86": Multiprocessor(1536, 16, 100 << 10),
+    "sm_87": Multiprocessor(1536, 16, 164 << 10),
+    "sm_89": Multiprocessor(1536, 24, 100 << 10),
+    "sm_90": Multiprocessor(2048, 32, 228 << 10),
+    "sm_100": Multiprocessor(2048, 32, 228 << 10),
+    "sm_120": Multiprocessor(1536, 24, 100 << 10),
+}
+
+
+def multiprocessor(device: DeviceInfo) -> Multiprocessor | None:
+    """The limits of the device's multiprocessors; None for a chip that is not in the table."""
+    return _MULTIPROCESSORS.get(device.architecture.rstrip("af"))
+
+
+def occupancy(used: Resources, launch: Launch, device: DeviceInfo) -> float | None:
+    """The share of a multiprocessor's work-items that a launch can keep resident, 0 where not one work-group fits.
+
+    None where chip or compiler do not tell.
+    """
+    chip = multiprocessor(device)
+    if chip is None or used.registers < 0:
+        return None
+    items = math.prod(launch.local_size)
+    warps = -(-items // _WARP)
+    per_warp = -(-max(used.registers, 1) * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+    local = max(used.local_memory, 0) + _dynamic(launch) + chip.reserved
+    groups = min(chip.groups, chip.threads // (warps * _WARP), _REGISTERS // (per_warp * warps))
+    if local > chip.reserved:
+        groups = min(groups, chip.shared // local)
+    return groups * warps * _WARP / chip.threads
+
+
+def impossible(plan: Plan, device: DeviceInfo, registers: int = 0) -> str | None:
+    """Why no compiler can make the flat plan run on the device, or None.
+
+    ``registers``: the fewest that a work-item needs, 0 where that is not known.
+    """
+    for launch in plan.steps:
+        if not isinstance(launch, Launch):
+            continue
+        items = math.prod(launch.local_size)
+        if items > device.max_work_group_size:
+            return f"{launch.kernel} has {items} work-items in a group, the device allows {device.max_work_group_size}"
+        if any(n > most for n, most in zip(launch.local_size, device.max_work_item_sizes, strict=True)):
+            return f"{launch.kernel} has groups of {launch.local_size} work-items, the device allows {device.max_work_item_sizes}"
+        dynamic = _dynamic(launch)
+        if dynamic > _local_limit(device):
+            return f"{launch.kernel} needs {dynamic} bytes of local memory, the device has {_local_limit(device)}"
+    for temporary in plan.temporaries:
+        if temporary.nbytes > device.max_allocation > 0:
+            return f"its workspace {temporary.name} has {temporary.nbytes} bytes, the device allocates {device.max_allocation} at most"
+    if plan.workspace > device.global_memory > 0:
+        return f"its workspace has {plan.workspace} bytes, the device {device.global_memory}"
+    if registers > _REGISTERS_EACH and device.kind == "gpu" and multiprocessor(device) is not None:
+        return f"a work-item needs {registers} registers or more, the device gives it {_REGISTERS_EACH}: it would spill"
+    return None
+
+
+def hopeless(plan: Plan, resources: Mapping[str, Resources], device: DeviceInfo, screen: Screen) -> str | None:
+    """Why the compiled plan cannot run or cannot be fast, or None."""
+    for launch in plan.steps:
+        used = resources.get(launch.kernel) if isinstance(launch, Launch) else None
+        if used is None or not isinstance(launch, Launch):
+            continue
+        local, most = max(used.local_memory, 0) + _dynamic(launch), _local_limit(device)
+        if local > most:
+            return f"{launch.kernel} needs {local} bytes of local memory, the device has {most}"
+        if occupancy(used, launch, device) == 0:
+            return (
+                f"no group of {launch.kernel} fits: {math.prod(launch.local_size)} work-items of {used.registers} registers, {local} bytes"
+            )
+        spills = max(used.spill_stores, 0) + max(used.spill_loads, 0)
+        if screen.spill_free and spills > SPILLS:
+            return f"{launch.kernel} spills {spills} bytes, and others do not"
+    return None
+
+
+def spills(resources: Mapping[str, Resources]) -> bool | None:
+    """Whether any kernel spills; None where the compiler does not say."""
+    known = [used for used in resources.values() if used.spill_stores >= 0]
+    return any(used.spill_stores or used.spill_loads for used in known) if known else None
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a device was measured to do at most: ``flops`` per second, ``bandwidth`` in bytes per second; 0 is not known."""
+
+    flops: float = 0.0
+    bandwidth: float = 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a computation is: floating-point operations, and the fewest bytes that cross the memory bus."""
+
+    flops: float
+    traffic: float
+
+
+def least_seconds(work: Work, peaks: Peaks) -> float:
+    """Seconds below which no device with these peaks can have computed it; 0 where nothing is known.
+
+    Traffic counts where no cache can hold it: operands that stay in a cache between runs cross no bus.
+    """
+    through_memory = work.traffic if work.traffic >= BEYOND_CACHES else 0.0
+    return max(_time(work.flops, peaks.flops), _time(through_memory, peaks.bandwidth))
+
+
+def estimate(plan: Plan, work: Work, device: DeviceInfo, peaks: Peaks) -> float:
+    """Seconds that a flat plan takes at least: a roofline of what it computes and moves, on the part of the device that it occupies.
+
+    Beside the operands it moves its workspace, written and read once, where no cache holds it; and of the arithmetic peak it can
+    use as many compute units as its largest launch has work-groups. 0 where nothing is known.
+    """
+    groups = [math.prod(launch.global_size) // math.prod(launch.local_size) for launch in plan.steps if isinstance(launch, Launch)]
+    share = min(1.0, max(groups, default=1) / max(device.compute_units, 1))
+    if device.kind == "cpu":
+        share = min(1.0, _TURBO * share)
+    workspace = 2.0 * plan.workspace if plan.workspace >= BEYOND_CACHES else 0.0
+    alone = least_seconds(work, Peaks(share * peaks.flops, peaks.bandwidth))
+    return max(alone, _time(work.traffic * (work.traffic >= BEYOND_CACHES) + workspace, peaks.bandwidth))
+
+
+def _time(amount: float, rate: float) -> float:
+    return amount / rate if rate > 0 else 0.0
+
+
+def _dynamic(launch: Launch) -> int:
+    """Bytes of local memory that a launch takes as arguments."""
+    return sum(int(arg.value or 0) for arg in launch.args if arg.kind == "local")
+
+
+def _local_limit(device: DeviceInfo) -> int:
+    """Bytes of local memory of a work-group; NVIDIA's OpenCL gives more than it names."""
+    chip = multiprocessor(device)
+    return device.local_memory if chip is None else max(device.local_memory, chip.shared - chip.reserved)

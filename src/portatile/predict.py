@@ -1,0 +1,90 @@
+"""What configurations tuned for other problems will take on this one: their measured standing nearby, corrected for what is wasted here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from portatile.records import Config, DeviceInfo, Problem, Trial, canonical
+from portatile.workload import Workload
+
+_FADES = 2.0  # a measurement counts exp(-_FADES * distance): half at a third of a doubling
+_DOUBT = 0.1  # the weight of not knowing, beside 1 for a measurement at distance 0 ...
+_GUESS = math.log(1.5)  # ... and what a configuration is then taken to be slower by than the best
+_MISSED = 0.3  # the weight of the same guess for a problem on which others were measured: it may have been passed over there
+_DEFAULT_FADES = 0.5  # how good defaults are holds from farther away, for they look at the shape
+_INSTANT = 1e-12  # seconds, for what a coarse clock cannot tell from nothing
+_DEFAULT_GUESS = math.log(1.25)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration, how much slower than the best it should be (a logarithm), and the nearest trial of it, ``distance`` away."""
+
+    config: Config
+    slowness: float
+    distance: float
+    trial: Trial
+
+
+class Prediction:
+    """What valid trials ``near`` a problem (distance and trial) tell about it.
+
+    The standing of a configuration on a problem is the logarithm of its time over that of the problem's fastest one, both less
+    what ``Workload.waste`` explains: tiles that a shape does not fill, a last wave of groups. On a problem without trials it is
+    expected to be the mean of the standings weighted by nearness, with guesses for what was not measured.
+    """
+
+    def __init__(self, workload: Workload, problem: Problem, device: DeviceInfo, near: Iterable[tuple[float, Trial]]) -> None:
+        self.workload, self.problem, self.device = workload, problem, device
+        self._rows = sorted(near, key=lambda row: (row[0], row[1].rank))
+        self._fastest: dict[str, Trial] = {}
+        self._distance: dict[str, float] = {}
+        for distance, trial in self._rows:
+            key = trial.problem.key
+            self._distance.setdefault(key, distance)
+            if key not in self._fastest or trial.rank < self._fastest[key].rank:
+                self._fastest[key] = trial
+        self._nearness = {key: math.exp(-_FADES * distance) for key, distance in self._distance.items()}
+        self._base = {key: self._bare(trial) for key, trial in self._fastest.items()}
+
+    def candidates(self) -> list[Candidate]:
+        """The configurations, the one that should be fastest here first; equal ones in the order of distance, then of time."""
+        found: dict[str, list[Trial]] = {}
+        for _, trial in self._rows:
+            found.setdefault(canonical(trial.config), []).append(trial)
+        return sorted(map(self._candidate, found.values()), key=lambda candidate: candidate.slowness)
+
+    def default(self) -> float:
+        """How much slower than the best the workload's default should be here: by the defaults of other problems, where they were
+        measured, and what this one wastes.
+        """
+        trials = {(trial.problem.key, canonical(trial.config)): trial for _, trial in self._rows}
+        weight, total = _DOUBT, _DOUBT * _DEFAULT_GUESS
+        for key, best in self._fastest.items():
+            trial = trials.get((key, canonical(self.workload.default(best.problem, self.device))))
+            if trial is not None:
+                share = math.exp(-_DEFAULT_FADES * self._distance[key])
+                weight += share
+                total += share * (self._bare(trial) - self._base[key])
+        return total / weight + self._waste(self.problem, self.workload.default(self.problem, self.device))
+
+    def _candidate(self, measured: Sequence[Trial]) -> Candidate:
+        there = {trial.problem.key for trial in measured}
+        weight = _DOUBT + _MISSED * sum(share for key, share in self._nearness.items() if key not in there)
+        total = weight * _GUESS
+        for trial in measured:
+            share = self._nearness[trial.problem.key]
+            weight += share
+            total += share * (self._bare(trial) - self._base[trial.problem.key])
+        nearest = measured[0]
+        slowness = total / weight + self._waste(self.problem, nearest.config)
+        return Candidate(nearest.config, slowness, self._distance[nearest.problem.key], nearest)
+
+    def _bare(self, trial: Trial) -> float:
+        """The logarithm of the time without what was wasted."""
+        return math.log(max(trial.rank, _INSTANT)) - self._waste(trial.problem, trial.config)
+
+    def _waste(self, problem: Problem, config: Config) -> float:
+        return math.log(self.workload.waste(problem, config, self.device))

@@ -1,0 +1,82 @@
+"""What each parameter does to the time: its distribution for every value, and how much of the variance the parameter explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from portatile.records import Trial, Value
+from portatile.reports.groups import Group, varying
+
+
+@dataclass(frozen=True)
+class ValueEffect:
+    """The times, in seconds and ascending, of the valid configurations with one value of a parameter; and how many with it failed."""
+
+    value: Value
+    times: tuple[float, ...]
+    failed: int
+
+    @property
+    def median(self) -> float:
+        """Seconds."""
+        return median(self.times)
+
+    def quantile(self, share: float) -> float:
+        """The time below which ``share`` of the configurations lie, between neighbours in proportion."""
+        place = share * (len(self.times) - 1)
+        low = math.floor(place)
+        high = min(low + 1, len(self.times) - 1)
+        return self.times[low] + (place - low) * (self.times[high] - self.times[low])
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One parameter. ``share`` of the variance of log(time) that it explains alone; None where there are too few trials to say."""
+
+    name: str
+    share: float | None
+    values: tuple[ValueEffect, ...]
+
+
+def effects(group: Group) -> list[Effect]:
+    """The parameters that took more than one value in valid trials, the most important first."""
+    made = [_effect(name, group) for name in varying(group.ranked)] if len(group.ranked) > 1 else []
+    return sorted(made, key=lambda effect: -1.0 if effect.share is None else effect.share, reverse=True)
+
+
+def explained(samples: Sequence[Sequence[float]]) -> float | None:
+    """Epsilon squared of a one-way analysis of variance: the share that the grouping explains, less what it would by chance.
+
+    None where there is no variance, or no group with a second member to tell chance by.
+    """
+    groups = [group for group in samples if group]
+    total = sum(map(len, groups))
+    inside = total - len(groups)
+    if inside <= 0 or len(groups) < 2:
+        return None
+    mean = fmean(x for group in groups for x in group)
+    whole = math.fsum((x - mean) ** 2 for group in groups for x in group)
+    within = math.fsum((x - fmean(group)) ** 2 for group in groups for x in group)
+    if whole <= 0:
+        return None
+    return max(0.0, (whole - within - (len(groups) - 1) * within / inside) / whole)
+
+
+def _effect(name: str, group: Group) -> Effect:
+    times: dict[str, list[float]] = {}
+    values: dict[str, Value] = {}
+    for trial in group.ranked:
+        if name in trial.config:
+            values[repr(trial.config[name])] = trial.config[name]
+            times.setdefault(repr(trial.config[name]), []).append(trial.median)
+    failed = [repr(trial.config.get(name)) for trial in _failures(group)]
+    made = [ValueEffect(values[key], tuple(sorted(found)), failed.count(key)) for key, found in times.items()]
+    made.sort(key=lambda effect: (isinstance(effect.value, str), effect.value))
+    return Effect(name, explained([[math.log(time) for time in found] for found in times.values()]), tuple(made))
+
+
+def _failures(group: Group) -> list[Trial]:
+    return [trial for trial in group.trials if trial.status != "ok"]

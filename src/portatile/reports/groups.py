@@ -1,0 +1,251 @@
+"""The trials of one problem on one device, and what they say: the winner, its speed, how the search came to it, what failed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+from portatile import ceilings, workloads
+from portatile.ceilings import Ceilings
+from portatile.records import Certificate, Config, DeviceInfo, Problem, Status, Trial, Value, canonical
+from portatile.reports import spell
+from portatile.store import device_key
+from portatile.workload import Workload, packed_layout
+
+_PAUSE = 60.0  # seconds beyond a trial's own duration after which the next one belongs to another tuning run
+
+
+@dataclass(frozen=True)
+class Step:
+    """One trial in the course of a search: its number from 1, seconds of searching until it was finished, the best time by then."""
+
+    number: int
+    elapsed: float
+    trial: Trial
+    best: float
+    improved: bool
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One kind of failure: how often, and its messages with their counts, the most frequent first."""
+
+    kind: Status
+    count: int
+    messages: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The trials, oldest first, of one problem on one device with one driver, all with warm caches or all with cold ones.
+
+    ``workload`` is None where this installation does not have it: then there are no operations and no traffic to divide by.
+    """
+
+    problem: Problem
+    device: DeviceInfo
+    trials: tuple[Trial, ...]
+    workload: Workload | None = None
+    ceilings: Ceilings | None = None
+    note: str = ""
+
+    @property
+    def title(self) -> str:
+        """``gemm · m 128 · n 128 · k 128 · float32``, with the options that are not the usual ones."""
+        parts = (spell.sizes(self.problem), self.problem.dtype, spell.options(self.problem, self.workload), self.note)
+        return " · ".join(part for part in parts if part)
+
+    @property
+    def way(self) -> str:
+        """Platform and back end: one chip is often reached by two."""
+        name = {"opencl": "OpenCL", "cuda": "CUDA"}[self.device.backend]
+        return self.device.platform if name in self.device.platform else f"{self.device.platform}, {name}"
+
+    @cached_property
+    def latest(self) -> dict[str, Trial]:
+        """Of every configuration its newest trial, by canonical text."""
+        return {canonical(trial.config): trial for trial in self.trials if trial.status != "skipped"}
+
+    @cached_property
+    def ranked(self) -> list[Trial]:
+        """The configurations whose newest trial was valid, in the order in which the store ranks them: a race decides near ties."""
+        return sorted((trial for trial in self.latest.values() if math.isfinite(trial.median)), key=lambda trial: trial.rank)
+
+    @property
+    def best(self) -> Trial | None:
+        """The winner."""
+        return self.ranked[0] if self.ranked else None
+
+    @cached_property
+    def default(self) -> Trial | None:
+        """The newest trial of the configuration that a search begins with; of an unknown workload that is the first one tried."""
+        config = self.trials[0].config if self.workload is None else self.workload.default(self.problem, self.device)
+        return self.latest.get(canonical(config))
+
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """The newest certificate of the winner's configuration."""
+        wanted = None if self.best is None else canonical(self.best.config)
+        found = (trial.certificate for trial in reversed(self.trials) if trial.certificate and canonical(trial.config) == wanted)
+        return next(found, None)
+
+    @property
+    def failed(self) -> int:
+        """How many trials were not valid."""
+        return sum(trial.status != "ok" for trial in self.trials)
+
+    @cached_property
+    def flops(self) -> float:
+        """Floating-point operations of one run; 0 where there are none or nobody knows."""
+        return self.workload.flops(self.problem) if self.workload is not None else 0.0
+
+    @cached_property
+    def traffic(self) -> float:
+        """The fewest bytes that one run must move; 0 where nobody knows."""
+        return self.workload.traffic(self.problem) if self.workload is not None else 0.0
+
+    def speed(self, trial: Trial) -> str:
+        """Gflop/s; GB/s of the least traffic for a workload without floating-point operations; nothing for an unknown one."""
+        if self.flops > 0:
+            return f"{spell.digits(self.flops / trial.median / 1e9)}{spell.NBSP}Gflop/s"
+        return f"{spell.digits(self.traffic / trial.median / 1e9)}{spell.NBSP}GB/s" if self.traffic > 0 else ""
+
+    def speedup(self, trial: Trial) -> float | None:
+        """How many times as fast as the default; None where the default was not measured or failed."""
+        return self.default.median / trial.median if self.default is not None and math.isfinite(self.default.median) else None
+
+    def share(self, trial: Trial) -> tuple[str, float] | None:
+        """What the trial used of the device's measured peak, of ``arithmetic`` or ``memory``, whichever it used more of."""
+        if self.ceilings is None or self.workload is None:
+            return None
+        shares = self.ceilings.shares(self.flops, self.traffic, trial.median, self.problem.dtype)
+        return max(shares.items(), key=lambda item: item[1], default=None)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The course of the search."""
+        made: list[Step] = []
+        best, elapsed, before = math.inf, 0.0, None
+        for number, trial in enumerate(self.trials, 1):
+            own, now = sum(trial.seconds.values()), _clock(trial)
+            gap = own if before is None or now is None else (now - before).total_seconds()
+            elapsed += gap if 0 <= gap <= own + _PAUSE else own
+            before = now or before
+            improved = trial.median < best
+            best = min(best, trial.median)
+            made.append(Step(number, elapsed, trial, best, improved))
+        return made
+
+    @cached_property
+    def failures(self) -> list[Failure]:
+        """The kinds of failure, the most frequent first."""
+        kinds: dict[Status, Counter[str]] = {}
+        for trial in self.trials:
+            if trial.status != "ok":
+                kinds.setdefault(trial.status, Counter())[trial.message.strip()] += 1
+        made = [Failure(kind, counted.total(), tuple(counted.most_common())) for kind, counted in kinds.items()]
+        return sorted(made, key=lambda failure: (-failure.count, failure.kind))
+
+    def summary(self) -> dict[str, object]:
+        """One row of the summary for programs; what is not known is None."""
+        best = self.best
+        share = None if best is None else self.share(best)
+        row: dict[str, object] = {
+            "workload": self.problem.workload,
+            "sizes": dict(self.problem.sizes),
+            "dtype": self.problem.dtype,
+            "options": dict(self.problem.options),
+            "device": self.device.name,
+            "platform": self.device.platform,
+            "backend": self.device.backend,
+            "driver": self.device.driver,
+            "trials": len(self.trials),
+            "failed": self.failed,
+        }
+        figures: dict[str, object] = {
+            "seconds_per_run": None if best is None else best.median,
+            "gflops": self.flops / best.median / 1e9 if best is not None and self.flops > 0 else None,
+            "gigabytes_per_second": self.traffic / best.median / 1e9 if best is not None and self.traffic > 0 else None,
+            "speedup": None if best is None else self.speedup(best),
+            "share_of_peak": None if share is None else share[1],
+            "peak": None if share is None else share[0],
+            "config": None if best is None else dict(best.config),
+        }
+        return row | figures
+
+
+def spread(trial: Trial) -> float:
+    """Half the distance between the quartiles of the samples, as a share of the median."""
+    ordered = sorted(trial.samples)
+    quarter = len(ordered) // 4
+    return (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
+
+
+def varying(trials: Sequence[Trial]) -> list[str]:
+    """The parameters in which the configurations differ; of a single one, all."""
+    names = list(dict.fromkeys(name for trial in trials for name in trial.config))
+    if len(trials) < 2:
+        return names
+    return [name for name in names if len({repr(trial.config.get(name)) for trial in trials}) > 1]
+
+
+def shared(trials: Sequence[Trial]) -> dict[str, Value]:
+    """The parameters that all configurations have in common."""
+    differ = varying(trials)
+    first: Config = trials[0].config if len(trials) > 1 else {}
+    return {name: chosen for name, chosen in first.items() if name not in differ}
+
+
+def gather(trials: Iterable[Trial], kernels: Iterable[Workload] = ()) -> list[Group]:
+    """Trials by problem, device, driver and the state of caches; in the order of workload, type, sizes and device.
+
+    ``kernels`` are workloads that have no folder of their own.
+    """
+    own = {kernel.name: kernel for kernel in kernels}
+    heaps: dict[tuple[str, str, str, bool], list[Trial]] = {}
+    for trial in trials:
+        heaps.setdefault((trial.problem.key, device_key(trial.device), trial.device.driver, trial.cold), []).append(trial)
+    groups = [_group(tuple(heap), own) for heap in heaps.values()]
+    alike = Counter(map(_heading, groups))
+    groups = [group if alike[_heading(group)] == 1 else replace(group, note=_with_driver(group)) for group in groups]
+    return sorted(groups, key=_order)
+
+
+def _group(trials: tuple[Trial, ...], own: Mapping[str, Workload]) -> Group:
+    problem, device = trials[-1].problem, trials[-1].device
+    workload = _workload(problem, own)
+    packed = workload is None or all(problem.layout.get(name) == packed_layout(shape) for name, shape in workload.shapes(problem).items())
+    notes = [note for note, holds in (("own layout", problem.layout and not packed), ("cold caches", trials[-1].cold)) if holds]
+    return Group(problem, device, trials, workload, ceilings.load(device), " · ".join(notes))
+
+
+def _heading(group: Group) -> tuple[str, ...]:
+    return group.problem.workload, group.title, group.device.name, group.way
+
+
+def _with_driver(group: Group) -> str:
+    return " · ".join(part for part in (group.note, f"driver {group.device.driver}") if part)
+
+
+def _order(group: Group) -> tuple[str, str, tuple[int, ...], str, str]:
+    return group.problem.workload, group.problem.dtype, tuple(group.problem.sizes.values()), group.device.name, group.way
+
+
+def _workload(problem: Problem, own: Mapping[str, Workload]) -> Workload | None:
+    """The problem's workload, if it is among ``own`` or installed, and still takes such problems."""
+    if problem.workload not in own and problem.workload not in workloads.names():
+        return None
+    workload = own.get(problem.workload) or workloads.get(problem.workload)
+    fits = set(problem.sizes) == set(workload.sizes) and problem.dtype in workload.dtypes
+    return workload if fits and all(problem.options.get(name) in values for name, values in workload.options.items()) else None
+
+
+def _clock(trial: Trial) -> datetime | None:
+    try:
+        return datetime.fromisoformat(trial.time)
+    except ValueError:
+        return None

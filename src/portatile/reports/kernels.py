@@ -1,0 +1,96 @@
+"""The kernel text of a configuration, rendered through its workload's plan; or why it cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from portatile import execute, program
+from portatile.errors import PortatileError
+from portatile.records import Launch, Size3, Trial
+from portatile.reports.groups import Group
+from portatile.select import resolver
+
+Known = Callable[[str], Sequence[Trial]]
+
+
+@dataclass(frozen=True)
+class Text:
+    """One file with its definitions. ``shown_at`` is the place of an earlier configuration whose text is the same, else 0."""
+
+    file: str
+    text: str
+    defines: tuple[tuple[str, str], ...]
+    shown_at: int = 0
+
+    @property
+    def lines(self) -> int:
+        """Of the text."""
+        return len(self.text.splitlines())
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kernel's launches of one shape, how many there are in a run."""
+
+    kernel: str
+    global_size: str
+    local_size: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """One configuration's texts and launches. ``missing`` says why there are none, ``stale`` that the text is newer than the trial."""
+
+    place: int
+    trial: Trial
+    texts: tuple[Text, ...] = ()
+    steps: tuple[Step, ...] = ()
+    missing: str = ""
+    stale: bool = False
+
+
+def render(group: Group, trials: Sequence[Trial], known: Known) -> list[Rendered]:
+    """The texts of configurations of one group; a text that appears again with other definitions is given once.
+
+    ``known`` tells what was tuned, as ``store.known_results`` does: a plan may call other problems.
+    """
+    shown: dict[str, int] = {}
+    made = []
+    for place, trial in enumerate(trials, 1):
+        one = _render(group, place, trial, known)
+        texts = tuple(Text(text.file, text.text, text.defines, shown.get(text.text, 0)) for text in one.texts)
+        for text in one.texts:
+            shown.setdefault(text.text, place)
+        made.append(Rendered(place, trial, texts, one.steps, one.missing, one.stale))
+    return made
+
+
+def _render(group: Group, place: int, trial: Trial, known: Known) -> Rendered:
+    workload, device = group.workload, group.device
+    if workload is None:
+        return Rendered(
+            place, trial, missing=f"the workload {group.problem.workload} is not installed here, so its kernel text is not known."
+        )
+    try:
+        if why := workload.space(group.problem, device).violated(trial.config):
+            return Rendered(place, trial, missing=f"the installed {workload.name} does not take this configuration: it {why}.")
+        plan = execute.flatten(workload.plan(group.problem, trial.config, device), resolver(device, known))
+    except PortatileError as error:
+        return Rendered(place, trial, missing=f"the installed {workload.name} does not generate it: {error}")
+    sources = execute.sources(plan)
+    launches = [step for step in plan.steps if isinstance(step, Launch)]
+    counted = Counter((step.kernel, _size(step.global_size), _size(step.local_size)) for step in launches)
+    steps = tuple(Step(*shape, count) for shape, count in counted.items())
+    texts = tuple(Text(source.file, source.text, source.defines) for source in sources)
+    return Rendered(place, trial, texts, steps, stale=program.source_hash(tuple(sources)) != trial.source)
+
+
+def _size(size: Size3) -> str:
+    """``64 × 8``: without the ones that end it."""
+    kept = list(size)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return " × ".join(map(str, kept))

@@ -1,0 +1,216 @@
+"""One problem, bound for good: configuration, kernels and plan are settled once, a call checks its arrays and launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from portatile import device as devices
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer, is_cuda_array
+from portatile.device.dlpack import packed
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.records import Layout, Problem, Value
+from portatile.routines import arrays, runtime
+from portatile.routines.arrays import Matrix
+from portatile.routines.engine import engine
+from portatile.select import Choice
+
+# What a routine is called where its workload has another name, with the options that make the difference.
+ROUTINES: Mapping[str, tuple[str, Mapping[str, Value]]] = {
+    "trsm": ("triangular", {}),
+    "mri_q": ("mri", {"kind": "q"}),
+    "mri_fhd": ("mri", {"kind": "fhd"}),
+}
+HOST_ALIGNMENT = 16  # of the arrays that a device which shares the host's memory takes as they are
+
+
+class Compiled:
+    """A computation of one problem on one device, ready to run. Made by ``portatile.compile``; safe to call from several threads.
+
+    ``problem`` says what the arrays must be, ``choice`` which configuration runs and why, ``device`` where.
+    """
+
+    def __init__(self, device: Device, problem: Problem) -> None:
+        workload = workloads.get(problem.workload)
+        alignment = HOST_ALIGNMENT if device.info.unified_memory else arrays.MAX_ALIGNMENT
+        layout = {name: Layout(stored.strides, stored.offset, alignment) for name, stored in problem.layout.items()}
+        self.device = device
+        self.problem = workload.problem(problem.sizes, problem.dtype, problem.options, layout)
+        self._alignment = alignment
+        self._workload = workload
+        self._dtype = np.dtype(problem.dtype)
+        self._shapes = workload.shapes(self.problem)
+        outputs = [operand.name for operand in workload.operands if operand.role != "in"]
+        if len(outputs) != 1:
+            raise ArgumentError(f"{workload.name} has the outputs {', '.join(outputs)}; only computations with one can be compiled")
+        self._output = outputs[0]
+        self._order = (*(name for name in self._shapes if name != self._output), self._output)  # the output last, as runtime wants it
+        self._names = tuple(operand.name for operand in workload.operands)
+        self._expected = {
+            name: (shape, packed(shape, self._dtype.itemsize), prod(shape[:-1]), shape[-1]) for name, shape in self._shapes.items()
+        }
+        self._addressed = device.info.backend == "cuda"  # its memory has addresses, and wrapped arrays may begin anywhere
+        self._absent = {name: self._nothing(shape) for name, shape in self._shapes.items()}
+        self._scalars = dict(workload.scalars)
+        self._usual = self._reads(self._scalars)
+        self._home = engine(device)
+        self._prepared = self._home.prepare(self.problem)
+
+    @property
+    def choice(self) -> Choice:
+        """The configuration that runs, and where it comes from."""
+        return self._prepared.choice
+
+    def __call__(self, *operands: Any, out: Any = None, **named: Any) -> Any:
+        """Compute, and return the output.
+
+        Operands are given in the workload's order or by name, scalars (``alpha``, ``beta``) by name; each operand is C-contiguous
+        and has exactly the shape and dtype of the problem. All are NumPy arrays, or all lie on the device (Buffers, CUDA arrays of one
+        library). The output is written to ``out``, which is another name for the output operand; one that is only written and not
+        given is made. An operand that is not read with these scalars may be left out. Raises ArgumentError or UnknownNameError with what
+        would be right.
+        """
+        if len(operands) > len(self._names):
+            raise ArgumentError(f"{len(operands)} operands; {self._workload.name} has {len(self._names)}: {', '.join(self._names)}")
+        given = dict(zip(self._names, operands, strict=False))
+        scalars, read = self._scalars, self._usual
+        if named:
+            scalars = self._sort(named, given)
+            read = self._reads(scalars)
+        if out is not None and given.setdefault(self._output, out) is not out:
+            raise ArgumentError(f"out and {self._output} are both given and differ; the result goes to {self._output}: give one of them")
+        stored = {name: self._operand(name, given, needed) for name, needed in zip(self._order[:-1], read, strict=False)}
+        result = given.get(self._output)
+        if result is None:
+            result = self._make(given, read)
+        stored[self._output] = self._stored(self._output, result)
+        self._check(stored)
+        if all(type(matrix.array) is Buffer for matrix in stored.values()):
+            runtime.launch(self._home, self._prepared, {name: matrix.array.memory for name, matrix in stored.items()}, scalars, result)
+            return result
+        runtime.start(self._home, self._prepared, stored, scalars, read, result)
+        return result
+
+    def __repr__(self) -> str:
+        sizes = " ".join(f"{name}={value}" for name, value in (*self.problem.sizes.items(), *self.problem.options.items()))
+        return f"<{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.info.id}, {self.choice.reason}>"
+
+    def _reads(self, scalars: Mapping[str, float]) -> tuple[bool, ...]:
+        read = self._workload.reads(self.problem, scalars)
+        return tuple(name in read for name in self._order)
+
+    def _sort(self, named: Mapping[str, Any], given: dict[str, Any]) -> dict[str, float]:
+        """Operands go to ``given``; the scalars with their defaults come back."""
+        scalars = dict(self._scalars)
+        for name, value in named.items():
+            if name in scalars:
+                try:
+                    scalars[name] = float(value)
+                except (TypeError, ValueError):
+                    raise ArgumentError(f"{name}={value!r} is not a number") from None
+            elif name not in self._shapes:
+                raise UnknownNameError(f"operand or scalar of {self._workload.name}", name, [*self._names, *scalars])
+            elif name in given:
+                raise ArgumentError(f"{name} is given twice")
+            else:
+                given[name] = value
+        return scalars
+
+    def _make(self, given: Mapping[str, Any], read: tuple[bool, ...]) -> Any:
+        """A new output of the library of the first operand."""
+        if read[-1]:
+            raise ArgumentError(
+                f"{self._output} is missing; it is read and overwritten: pass an array of shape {self._shapes[self._output]}"
+            )
+        model = next((array for array in given.values() if array is not None), None)
+        if model is None:
+            raise ArgumentError(f"no operands; {self._workload.name} takes {', '.join(self._names)}")
+        return arrays.new(model, self._shapes[self._output])
+
+    def _operand(self, name: str, given: Mapping[str, Any], needed: bool) -> Matrix:
+        array = given.get(name)
+        if array is not None:
+            return self._stored(name, array)
+        if needed and self._absent[name].rows and given:
+            raise ArgumentError(f"{name} is missing; it is read: pass an array of shape {self._shapes[name]}")
+        return self._absent[name]
+
+    def _stored(self, name: str, array: Any) -> Matrix:
+        """An array as the rows of a packed matrix; raises ArgumentError where it is not exactly what the problem says."""
+        kind, (shape, strides, rows, columns) = type(array), self._expected[name]
+        if kind is np.ndarray:
+            flags = array.flags
+            fits = flags.carray if name == self._output else flags.c_contiguous
+            if not fits or array.shape != shape or array.dtype != self._dtype:
+                self._refuse(name, array)
+            return Matrix(array, False, rows, columns, columns, 0, self._alignment)
+        if kind is not Buffer:
+            if not is_cuda_array(array):
+                raise ArgumentError(f"{name} is a {kind.__name__}; pass a NumPy array, a portatile Buffer or a CUDA array")
+            array = Buffer.wrap(array)
+        if array.strides != strides or array.shape != shape or array.dtype != self._dtype:
+            self._refuse(name, array)
+        memory = array.memory
+        if memory.device is not self.device:
+            raise ArgumentError(f"{name} lies on {memory.device.info.id}; this was compiled for {self.device.info.id}")
+        if array.offset or (self._addressed and memory.handle % self._alignment):
+            raise ArgumentError(f"{name} begins inside its memory or at an address that is no multiple of {self._alignment}; copy it")
+        return Matrix(array, False, rows, columns, columns, 0, self._alignment)
+
+    def _refuse(self, name: str, array: Any) -> None:
+        shape = self._shapes[name]
+        if tuple(array.shape) != shape or array.dtype != self._dtype:
+            raise ArgumentError(
+                f"{name} has shape {tuple(array.shape)} and dtype {array.dtype}; this was compiled for shape {shape} and {self._dtype}"
+            )
+        arrays.writable(array, name)
+        raise ArgumentError(
+            f"{name} is not C-contiguous and aligned; pass numpy.ascontiguousarray({name}), or use the routine, which takes views"
+        )
+
+    def _check(self, stored: Mapping[str, Matrix]) -> None:
+        """Raise ArgumentError for arrays in different places, and for an output that shares memory with an operand."""
+        target = stored[self._output]
+        on_device = type(target.array) is Buffer
+        for name in self._order[:-1]:
+            other = stored[name]
+            if (type(other.array) is Buffer) != on_device:
+                if other is self._absent[name]:
+                    continue
+                raise ArgumentError(f"{name} and {self._output} lie in different places, one on the host; move them to one")
+            # on a device every array begins its memory: without addresses, the same memory is the only overlap
+            same = other.array.memory is target.array.memory if on_device and not self._addressed else arrays.overlap(target, other)
+            if same:
+                raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
+
+    def _nothing(self, shape: tuple[int, ...]) -> Matrix:
+        """What stands for an operand that is not read."""
+        rows = 0 if 0 in shape else 1
+        return Matrix(np.empty((rows, 1), self._dtype), False, rows, 1, 1, 0, self._alignment)
+
+
+def compile(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Compiled:
+    """Settle a computation once: a callable that takes arrays of exactly this problem and looks nothing up.
+
+    ``workload`` is one of those that ``tune`` takes, or ``trsm``, ``mri_q``, ``mri_fhd``; ``sizes`` are its sizes and options by name
+    (``m=512, n=512, k=512, trans_a="T"``). The best configuration known now is compiled and loaded; compile again to use
+    what was tuned since. Operands are packed and row-major, as they are stored: with ``trans_a="T"``, ``a`` is k x m. The
+    call returns when a NumPy result is there; on a device the work is queued. Raises UnknownNameError, ArgumentError or
+    DeviceNotFoundError for what does not fit.
+
+    >>> import numpy as np, portatile
+    >>> product = portatile.compile("gemm", m=2, n=4, k=3)
+    >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    >>> product(a, b)[0, 0]
+    np.float32(3.0)
+    >>> c = np.ones((2, 4), np.float32)
+    >>> product(a=a, b=b, out=c, alpha=2.0, beta=1.0)[0, 0]
+    np.float32(7.0)
+    """
+    name, options = ROUTINES.get(workload, (workload, {}))
+    return Compiled(devices.get(device), workloads.problem(name, dtype, {**options, **sizes}))

@@ -1,0 +1,214 @@
+"""A folder of tuned kernels that runs without portatile: texts, binaries, a table of launches, and a loader.
+
+``kernels.json`` is the table, ``programs/`` holds texts and binaries, ``trials.json`` the measurements behind the choice (what
+`portatile import` reads), ``loader.py`` runs it all. docs/exchange.md describes the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from portatile import cache, device, execute, program, workloads
+from portatile.device.base import Device, Target
+from portatile.errors import CompileError, UsageError
+from portatile.records import Arg, Backend, Binary, Config, DeviceInfo, Entry, Launch, Plan, Problem, Source, Trial, digest
+from portatile.select import choose, resolver
+from portatile.shipping import loader
+from portatile.store import device_key, known_results
+from portatile.workload import Workload
+
+TABLE, TRIALS, PROGRAMS = "kernels.json", "trials.json", "programs"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A configuration of a problem for a device, and the trial it comes from, if any."""
+
+    problem: Problem
+    config: Config
+    info: DeviceInfo
+    why: str
+    trial: Trial | None = None
+
+
+@dataclass
+class Shipped:
+    """What was written; ``left_out`` says why an item was not."""
+
+    items: list[Item] = field(default_factory=list)
+    programs: int = 0
+    binaries: int = 0
+    left_out: list[str] = field(default_factory=list)
+
+
+def untuned(problem: Problem, info: DeviceInfo) -> Item:
+    """A problem as the routines would run it on the device: in its tuned configuration, a near one, or the default."""
+    choice = choose(workloads.get(problem.workload), problem, info, known_results()(problem.workload))
+    return Item(problem, choice.config, info, choice.explanation, choice.trial if choice.reason == "tuned" else None)
+
+
+def tuned(trials: Iterable[Trial]) -> list[Item]:
+    """An item for each trial of a workload that is here."""
+    known = workloads.names()
+    return [Item(t.problem, t.config, t.device, "tuned for this problem", t) for t in trials if t.problem.workload in known]
+
+
+def write(folder: Path, items: Sequence[Item], done: Callable[[], None] | None = None) -> Shipped:
+    """Write the items' kernels to ``folder``, which is new, empty, or was written by this function before; ``done`` after each item.
+
+    Binaries are added for the OpenCL devices that are here, and cubin and PTX for CUDA, which takes NVRTC and no GPU. An item that
+    cannot be shipped is left out with its reason. Raises UsageError for a folder that holds something else.
+    """
+    _make_room(folder)
+    shipped, programs, problems = Shipped(), _Programs(folder), []
+    for item in items:
+        try:
+            problems.append(_problem(item, programs))
+            shipped.items.append(item)
+        except (UsageError, CompileError) as error:
+            shipped.left_out.append(f"{item.problem.workload} on {item.info.name}: {str(error).splitlines()[0]}")
+        if done is not None:
+            done()
+    table = {"format": loader.FORMAT, "problems": problems, "programs": programs.table}
+    (folder / TABLE).write_bytes(msgspec.json.format(msgspec.json.encode(table), indent=1))
+    trials = [item.trial for item in shipped.items if item.trial is not None]
+    (folder / TRIALS).write_bytes(msgspec.json.encode(trials))
+    text = resources.files("portatile.shipping").joinpath("loader.py").read_text(encoding="utf-8")
+    (folder / "loader.py").write_text(text, encoding="utf-8")
+    shipped.programs = len(programs.table)
+    shipped.binaries = sum(len(entry["binaries"]) for entry in programs.table.values())
+    return shipped
+
+
+def _make_room(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / TABLE).is_file())):
+        raise UsageError(f"{folder} holds something else; name a new folder, or one that was exported before")
+    if (folder / PROGRAMS).is_dir():
+        shutil.rmtree(folder / PROGRAMS)
+    (folder / PROGRAMS).mkdir(parents=True)
+
+
+class _Programs:
+    """The texts and binaries of a folder, each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.table: dict[str, dict[str, Any]] = {}
+        self._targets: dict[str, tuple[tuple[Target, Device | None], ...]] = {}
+
+    def add(self, source: Source, info: DeviceInfo) -> str:
+        """The name of a text for a device; written at its first use, with the binaries that can be made here."""
+        name = digest(source.digest, info.backend, info.architecture if info.backend == "cuda" else device_key(info))[:16]
+        if name in self.table:
+            return name
+        targets = self._of(info)
+        entry: dict[str, Any] = {"backend": info.backend, "file": source.file, "defines": dict(source.defines), "binaries": []}
+        if info.backend == "opencl":
+            defines = "".join(f"#define {macro} {value or 1}\n" for macro, value in source.defines)
+            entry |= {"text": f"{PROGRAMS}/{name}.cl", "options": list(source.options)}
+            text = defines + program.lower(source, _Absent())[0].text
+        else:
+            lowered, _ = program.lower(source, targets[0][0])
+            entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
+            text = lowered.text
+        entry["symbols"] = {}
+        for target, chip in targets:
+            entry["binaries"].append(self._binary(name, source, target, chip, entry["symbols"]))
+        (self.folder / entry["text"]).write_text(text, encoding="utf-8")
+        self.table[name] = entry
+        return name
+
+    def _binary(self, name: str, source: Source, target: Target, chip: Device | None, symbols: dict[str, str]) -> dict[str, Any]:
+        binary = program.build(source, target, cache.default())
+        symbols.update({entry.name: entry.symbol for entry in binary.entries})
+        data = binary.data
+        about: dict[str, Any] = {"kind": binary.kind, "architecture": target.architecture, "compiler": target.compiler}
+        if chip is not None:
+            data = device.backends()["opencl"].payload(data)
+            about["built_by"] = loader._OpenCL(chip.cl_device).identity  # type: ignore[attr-defined]
+        elif binary.kind == "ptx":
+            data = data.rstrip(b"\0")
+        path = f"{PROGRAMS}/{name}.{'bin' if binary.kind == 'opencl' else binary.kind}"
+        (self.folder / path).write_bytes(data)
+        return {**about, "file": path, "digest": hashlib.blake2b(data, digest_size=16).hexdigest()}
+
+    def _of(self, info: DeviceInfo) -> tuple[tuple[Target, Device | None], ...]:
+        """What makes binaries for a device here; with the device itself where it is an OpenCL one."""
+        key = device_key(info)
+        if key not in self._targets:
+            if info.backend == "cuda":
+                make = device.backends()["cuda"].target
+                self._targets[key] = ((make(info.architecture, "cubin"), None), (make(info.architecture, "ptx"), None))
+            else:
+                here = next((chip for chip in device.devices() if device_key(chip.info) == key), None)
+                self._targets[key] = () if here is None else ((here.target, here),)
+        return self._targets[key]
+
+
+class _Absent(Target):
+    """OpenCL C for a device that is not here: its text depends on no chip, its binary does."""
+
+    backend: Backend = "opencl"
+    architecture = compiler = ""
+
+    def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
+        raise CompileError(f"{source.file}: the device is not here")
+
+
+def _problem(item: Item, programs: _Programs) -> dict[str, Any]:
+    """One problem's entry in the table."""
+    workload, problem, info = workloads.get(item.problem.workload), item.problem, item.info
+    reason = workload.space(problem, info).violated(item.config)
+    if reason is not None:
+        raise UsageError(f"its configuration {reason}")
+    plan = execute.flatten(workload.plan(problem, item.config, info), resolver(info, known_results()))
+    if info.backend == "cuda" and any(temporary.kind == "image" for temporary in plan.temporaries):
+        raise UsageError("kernels that read images are shipped for OpenCL only")
+    return {
+        "workload": problem.workload,
+        "sizes": dict(problem.sizes),
+        "options": dict(problem.options),
+        "dtype": problem.dtype,
+        "device": {name: getattr(info, name) for name in ("name", "platform", "backend", "kind", "architecture", "driver")},
+        "config": dict(item.config),
+        "why": item.why,
+        "seconds_per_run": item.trial.median if item.trial is not None else None,
+        "operands": _operands(workload, problem),
+        "scalars": dict(workload.scalars),
+        "temporaries": [msgspec.to_builtins(temporary) for temporary in plan.temporaries],
+        "launches": _launches(plan, programs, info),
+    }
+
+
+def _operands(workload: Workload, problem: Problem) -> list[dict[str, Any]]:
+    shapes, made = workload.shapes(problem), []
+    for operand in workload.operands:
+        if operand.name not in shapes:
+            continue
+        layout, shape = problem.layout[operand.name], shapes[operand.name]
+        place = {"strides": list(layout.strides), "offset": layout.offset, "elements": max(layout.extent(shape), 1)}
+        made.append({"name": operand.name, "role": operand.role, "dtype": problem.dtype, "shape": list(shape), **place})
+    return made
+
+
+def _launches(plan: Plan, programs: _Programs, info: DeviceInfo) -> list[dict[str, Any]]:
+    made = []
+    for step in plan.steps:
+        assert isinstance(step, Launch)
+        name = programs.add(step.source, info)
+        symbol = programs.table[name]["symbols"].get(step.kernel, step.kernel)
+        sizes = {"global": list(step.global_size), "local": list(step.local_size)}
+        made.append({"program": name, "kernel": step.kernel, "symbol": symbol, **sizes, "args": [_argument(arg) for arg in step.args]})
+    return made
+
+
+def _argument(arg: Arg) -> dict[str, Any]:
+    return {"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "value": arg.value}

@@ -1,0 +1,117 @@
+"""Results of another machine come into the store: checked as a whole first, and each trial only once."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from portatile import workloads
+from portatile.errors import ArgumentError, UsageError
+from portatile.formats import foreign, kernel_tuner, t4
+from portatile.records import DeviceInfo, Problem, Trial, canonical
+from portatile.shipping.folder import TABLE, TRIALS
+from portatile.store import Query, ResultStore, device_key
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What came in for one device. ``known`` trials were in the store before; ``here``: whether this machine has such a device."""
+
+    device: DeviceInfo
+    added: int
+    valid: int
+    known: int
+    here: bool
+
+
+def read(path: Path) -> list[Trial]:
+    """The trials in a file (a list as `portatile results --json` prints it, or T4) or in an exported folder.
+
+    Raises ArgumentError with the path of what is malformed, UsageError for results that name no problem and device.
+    """
+    if path.is_dir():
+        if not (path / TABLE).is_file() or not (path / TRIALS).is_file():
+            raise UsageError(f"{path} is no folder that `portatile export` wrote: it lacks {TABLE} or {TRIALS}")
+        path = path / TRIALS
+    try:
+        document = json.loads(foreign.raw(path))
+    except ValueError as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise ArgumentError(f"{path} is no JSON: {error}") from None
+    try:
+        if kernel_tuner.is_one(document):
+            raise UsageError("a cache of Kernel Tuner is of a kernel that no workload here computes; search it with tune --replay")
+        if t4.is_one(document):
+            found = t4.read(document)
+            if not document.get("metadata", {}).get("portatile"):
+                raise UsageError("this T4 does not say of which problem and device it is; search it with tune --replay")
+            return _checked(found, "$.results")
+        if not isinstance(document, list):
+            raise UsageError("this holds no trials: it is neither a list, as `portatile results --json` prints it, nor T4")
+        return _checked(msgspec.convert(document, list[Trial]), "$")
+    except (msgspec.ValidationError, UsageError) as error:
+        kind = ArgumentError if isinstance(error, (msgspec.ValidationError, ArgumentError)) else UsageError
+        raise kind(f"{path}: {error}") from None
+
+
+def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[Arrived]:
+    """Put into the store what it does not hold; how many that were for each device. ``present`` are this machine's devices."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(device_key(trial.device), []).append(trial)
+    here = {device_key(info) for info in present}
+    arrived = []
+    for key, found in groups.items():
+        info = found[0].device
+        known = {_identity(trial) for problem in _problems(found) for trial in store.trials(Query(problem=problem, device=info))}
+        new = list({identity: trial for trial in found if (identity := _identity(trial)) not in known}.values())
+        for trial in new:
+            store.add(trial)
+        arrived.append(Arrived(info, len(new), sum(trial.status == "ok" for trial in new), len(found) - len(new), key in here))
+    return arrived
+
+
+def _problems(trials: Sequence[Trial]) -> list[Problem]:
+    return list({trial.problem.key: trial.problem for trial in trials}.values())
+
+
+def _identity(trial: Trial) -> str:
+    """What two records of one evaluation have in common, whatever else a version of portatile adds to them."""
+    evaluated = (trial.device.driver, trial.source, trial.status, trial.samples, trial.time, trial.message)
+    return canonical([trial.problem.key, dict(trial.config), *evaluated])
+
+
+def _checked(trials: list[Trial], where: str) -> list[Trial]:
+    """The trials, if each makes sense; raises ArgumentError with the place of the first that does not."""
+    sound: set[str] = set()
+    for place, trial in enumerate(trials):
+        at = f"at `{where}[{place}]"
+        for name in ("samples", "event_samples"):
+            wrong = next((i for i, sample in enumerate(getattr(trial, name)) if not (math.isfinite(sample) and sample > 0)), None)
+            if wrong is not None:
+                raise ArgumentError(f"a sample is a positive number of seconds - {at}.{name}[{wrong}]`")
+        if trial.status == "ok" and not trial.samples:
+            raise ArgumentError(f"a trial that is ok has samples - {at}.samples`")
+        if not trial.config:
+            raise ArgumentError(f"a configuration names at least one parameter - {at}.config`")
+        if not trial.device.name:
+            raise ArgumentError(f"a device has a name - {at}.device.name`")
+        if trial.problem.key not in sound:
+            _check_problem(trial.problem, f"{at}.problem`")
+            sound.add(trial.problem.key)
+    return trials
+
+
+def _check_problem(problem: Problem, at: str) -> None:
+    """A workload that is not here is kept for the installation that has it; one that is here says whether the problem is one."""
+    if problem.workload in workloads.names():
+        try:
+            workloads.get(problem.workload).problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+        except UsageError as error:
+            raise ArgumentError(f"{error} - {at}") from None

@@ -1,0 +1,268 @@
+"""Run the kernels of this folder: NumPy and pyopencl (OpenCL), or NumPy and NVIDIA's driver (CUDA), are all it needs.
+
+    import loader
+    multiply = loader.load("gemm", m=512, n=512, k=512)
+    c = multiply(a=a, b=b, alpha=2.0)
+
+kernels.json beside this file says which kernels run in which order for each problem, and what every array looks like.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+FORMAT = "portatile-folder-1"
+_ALIGNMENT = 128  # bytes; where each of several local arguments of a CUDA kernel begins
+_DYNAMIC_SHARED, _CC_MAJOR, _CC_MINOR, _OPT_IN_BYTES = 8, 75, 76, 48 * 1024  # names of the CUDA driver's header, by number
+
+
+def problems() -> list[dict[str, Any]]:
+    """What the folder holds: workload, sizes, options, dtype, device, config and launches of each problem."""
+    table: dict[str, Any] = json.loads((HERE / "kernels.json").read_text(encoding="utf-8"))
+    if table["format"] != FORMAT:
+        raise ValueError(f"kernels.json is of format {table['format']!r}; this loader reads {FORMAT!r}")
+    return [{**problem, "programs": table["programs"]} for problem in table["problems"]]
+
+
+def load(workload: str, *, dtype: str | None = None, device: str | None = None, **sizes: int | str | bool) -> Loaded:
+    """The kernels of a problem, ready on the device that they were tuned for, or on the one whose name contains ``device``.
+
+    ``sizes`` are the problem's sizes and options by name. What the folder holds only once need not be said: options and ``dtype``.
+    """
+    known = [p for p in problems() if p["workload"] == workload and dtype in (None, p["dtype"])]
+    fitting = [p for p in known if {**p["sizes"], **p["options"]}.items() >= sizes.items() and p["sizes"].keys() <= sizes.keys()]
+    if len(_spelled(fitting)) != 1:
+        found = f"has no {workload} with" if not fitting else f"has {len(_spelled(fitting))} of {workload} with"
+        raise LookupError(f"this folder {found} {sizes}; it has {'; '.join(_spelled(fitting or known)) or 'no ' + workload}")
+    seen = []
+    for problem in fitting:
+        tuned = problem["device"]
+        for chip in (_cuda_chips if tuned["backend"] == "cuda" else _opencl_chips)():
+            seen.append(f"{chip.name} ({tuned['backend']})")
+            if device.lower() in chip.name.lower() if device else (chip.name, chip.platform) == (tuned["name"], tuned["platform"]):
+                return Loaded(problem, chip)
+    wanted = device or ", ".join(sorted({p["device"]["name"] for p in fitting}))
+    raise LookupError(f"no such device here: {wanted}; there is {', '.join(dict.fromkeys(seen)) or 'none'}. device= chooses one by name")
+
+
+def _spelled(found: list[dict[str, Any]]) -> list[str]:
+    """The different problems among the entries, which may be for several devices."""
+    named = (" ".join([p["dtype"], *(f"{n}={v}" for n, v in {**p["sizes"], **p["options"]}.items())]) for p in found)
+    return list(dict.fromkeys(named))
+
+
+class Loaded:
+    """A problem on a device. Call it with its arrays in order or by name, and its scalars by name.
+
+    Returns what the kernels write: an array, or a dict of arrays where there are several.
+    """
+
+    def __init__(self, problem: dict[str, Any], chip: Any) -> None:
+        self.problem, self.chip = problem, chip
+        self.operands = {operand["name"]: operand for operand in problem["operands"]}
+        kernels: dict[str, Any] = {}
+        self.memory = {name: chip.buffer(o["elements"] * np.dtype(o["dtype"]).itemsize) for name, o in self.operands.items()}
+        self.memory |= {t["name"]: chip.image(t) if t["kind"] == "image" else chip.buffer(t["nbytes"]) for t in problem["temporaries"]}
+        for launch in problem["launches"]:
+            if launch["program"] not in kernels:
+                kernels[launch["program"]] = chip.build(problem["programs"][launch["program"]])
+        self.launches = [(chip.kernel(kernels[one["program"]], one["symbol"]), one) for one in problem["launches"]]
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Copy the arrays to the device, run, and copy the results back."""
+        read = [name for name, operand in self.operands.items() if operand["role"] != "out"]
+        if len(arrays) > len(read):
+            raise TypeError(f"{len(arrays)} arrays for the {len(read)} that are read: {read}")
+        given = dict(zip(read, arrays, strict=False)) | {name: value for name, value in named.items() if name in self.operands}
+        scalars = self.problem["scalars"] | {name: value for name, value in named.items() if name not in self.operands}
+        if wrong := scalars.keys() - self.problem["scalars"].keys():
+            raise TypeError(f"unknown {sorted(wrong)}; arrays: {list(self.operands)}, scalars: {list(self.problem['scalars'])}")
+        hosts = {name: self._laid_out(name, given.get(name)) for name in self.operands}
+        for name, host in hosts.items():
+            self.chip.upload(self.memory[name], host)
+        for kernel, launch in self.launches:
+            args = [self._argument(arg, scalars) for arg in launch["args"]]
+            self.chip.run(kernel, launch["global"], launch["local"], args)
+        results = {}
+        for name, operand in self.operands.items():
+            if operand["role"] != "in":
+                self.chip.download(hosts[name], self.memory[name])
+                results[name] = self._view(name, hosts[name]).copy()
+        return results if len(results) > 1 else next(iter(results.values()))
+
+    def _laid_out(self, name: str, array: Any) -> Any:
+        """The array in the memory layout that the kernels were made for; zeros where none is given."""
+        operand = self.operands[name]
+        if array is None and operand["role"] == "in":
+            raise TypeError(f"the array {name!r} is missing; its shape is {operand['shape']}")
+        host = np.zeros(operand["elements"], operand["dtype"])
+        if array is not None:
+            if list(np.shape(array)) != operand["shape"]:
+                raise ValueError(f"{name} has shape {list(np.shape(array))}; this problem's is {operand['shape']}")
+            self._view(name, host)[...] = array
+        return host
+
+    def _view(self, name: str, host: Any) -> Any:
+        operand = self.operands[name]
+        strides = [step * host.itemsize for step in operand["strides"]]
+        return np.lib.stride_tricks.as_strided(host[operand["offset"] :], operand["shape"], strides)
+
+    def _argument(self, arg: dict[str, Any], scalars: dict[str, Any]) -> Any:
+        if arg["kind"] in ("buffer", "image"):
+            return self.memory[arg["name"]]
+        if arg["kind"] == "local":
+            return self.chip.local(arg["value"])
+        return np.dtype(arg["dtype"]).type(scalars[arg["name"]] if arg["value"] is None else arg["value"])
+
+
+class _OpenCL:
+    """One device through pyopencl."""
+
+    def __init__(self, device: Any) -> None:
+        import pyopencl as cl
+
+        self.cl, self.device = cl, device
+        self._context: Any = None
+        self.name, self.platform = device.name.strip(), device.platform.name.strip()
+        self.identity = [self.name, device.platform.version.strip(), device.driver_version.strip(), device.version.strip()]
+        self.local = cl.LocalMemory
+
+    @property
+    def context(self) -> Any:
+        if self._context is None:
+            self._context = self.cl.Context([self.device])
+            self.queue = self.cl.CommandQueue(self._context)
+        return self._context
+
+    def build(self, program: dict[str, Any]) -> Any:
+        for binary in program["binaries"]:
+            if binary["kind"] == "opencl" and binary["built_by"] == self.identity:
+                data = (HERE / binary["file"]).read_bytes()
+                if hashlib.blake2b(data, digest_size=16).hexdigest() == binary["digest"]:  # drivers crash on a damaged binary
+                    return self.cl.Program(self.context, [self.device], [data]).build()
+        return self.cl.Program(self.context, (HERE / program["text"]).read_text(encoding="utf-8")).build(program["options"])
+
+    def kernel(self, program: Any, symbol: str) -> Any:
+        return self.cl.Kernel(program, symbol)
+
+    def buffer(self, nbytes: int) -> Any:
+        return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, max(nbytes, 4))
+
+    def image(self, image: dict[str, Any]) -> Any:
+        order = {1: "R", 2: "RG", 4: "RGBA"}[image["channels"]]
+        kind = {"float32": "FLOAT", "float16": "HALF_FLOAT", "uint32": "UNSIGNED_INT32", "int32": "SIGNED_INT32"}[image["dtype"]]
+        pixel = self.cl.ImageFormat(getattr(self.cl.channel_order, order), getattr(self.cl.channel_type, kind))
+        return self.cl.create_image(self.context, self.cl.mem_flags.READ_WRITE, pixel, shape=(image["width"], image["height"]))
+
+    def upload(self, memory: Any, array: Any) -> None:
+        self.cl.enqueue_copy(self.queue, memory, array)
+
+    def download(self, array: Any, memory: Any) -> None:
+        self.cl.enqueue_copy(self.queue, array, memory)
+
+    def run(self, kernel: Any, work_items: list[int], group: list[int], args: list[Any]) -> None:
+        kernel.set_args(*args)
+        self.cl.enqueue_nd_range_kernel(self.queue, kernel, work_items, group)
+
+
+class _Cuda:
+    """One GPU through NVIDIA's driver. ``driver`` is its library, or something with the same functions."""
+
+    platform = "NVIDIA CUDA"
+
+    def __init__(self, driver: Any, index: int) -> None:
+        self.driver, self.index = driver, index
+        self._context: Any = None
+        text = ctypes.create_string_buffer(256)
+        self._call("cuDeviceGetName", text, 256, index)
+        self.name = text.value.decode()
+
+    def _call(self, name: str, *args: Any) -> None:
+        code = getattr(self.driver, name)(*args)
+        if code:
+            raise RuntimeError(f"{name} failed with CUDA's error {code}")
+
+    def _ready(self) -> None:
+        if self._context is None:
+            self._context = ctypes.c_void_p()
+            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self.index)
+        self._call("cuCtxSetCurrent", self._context)
+
+    def build(self, program: dict[str, Any]) -> Any:
+        self._ready()
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(major), _CC_MAJOR, self.index)
+        self._call("cuDeviceGetAttribute", ctypes.byref(minor), _CC_MINOR, self.index)
+        here, found = f"sm_{major.value}{minor.value}", program["binaries"]
+        cubin = next((b for b in found if b["kind"] == "cubin" and b["architecture"].rstrip("af") == here), None)
+        chosen = cubin or next(b for b in found if b["kind"] == "ptx")  # for another chip the driver compiles the PTX
+        data = (HERE / chosen["file"]).read_bytes() + b"\0"
+        module = ctypes.c_void_p()
+        self._call("cuModuleLoadData", ctypes.byref(module), data)
+        return module
+
+    def kernel(self, module: Any, symbol: str) -> Any:
+        function = ctypes.c_void_p()
+        self._call("cuModuleGetFunction", ctypes.byref(function), module, symbol.encode())
+        return function
+
+    def buffer(self, nbytes: int) -> Any:
+        self._ready()
+        pointer = ctypes.c_uint64()
+        self._call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(max(nbytes, 4)))
+        return pointer
+
+    def local(self, nbytes: int) -> int:
+        return nbytes
+
+    def upload(self, memory: Any, array: Any) -> None:
+        self._ready()
+        self._call("cuMemcpyHtoD_v2", memory, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes))
+
+    def download(self, array: Any, memory: Any) -> None:
+        self._call("cuMemcpyDtoH_v2", ctypes.c_void_p(array.ctypes.data), memory, ctypes.c_size_t(array.nbytes))
+
+    def run(self, function: Any, work_items: list[int], group: list[int], args: list[Any]) -> None:
+        dynamic = 0
+        values: list[Any] = []
+        for arg in args:
+            if type(arg) is int:  # local memory: its offset is the argument
+                values.append(ctypes.c_uint32(dynamic))
+                dynamic += -(-arg // _ALIGNMENT) * _ALIGNMENT
+            else:
+                values.append(np.array(arg) if isinstance(arg, np.generic) else arg)
+        places = [value.ctypes.data if isinstance(value, np.ndarray) else ctypes.addressof(value) for value in values]
+        block = (ctypes.c_void_p * max(len(places), 1))(*places)
+        if dynamic > _OPT_IN_BYTES:
+            self._call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, dynamic)
+        grid = [count // size for count, size in zip(work_items, group, strict=True)]
+        self._call("cuLaunchKernel", function, *grid, *group, dynamic, None, block, None)
+
+
+def _opencl_chips() -> list[_OpenCL]:
+    try:
+        import pyopencl as cl
+    except ImportError as error:
+        raise ImportError("these kernels run through OpenCL: pip install pyopencl") from error
+    try:
+        return [_OpenCL(device) for platform in cl.get_platforms() for device in platform.get_devices()]
+    except cl.Error:
+        return []
+
+
+def _cuda_chips(driver: Any = None) -> list[_Cuda]:
+    try:
+        driver = driver or ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    count = ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return []
+    return [_Cuda(driver, index) for index in range(count.value)]

@@ -1,0 +1,92 @@
+"""What is local memory worth? Products of square matrices from global memory and from tiles of several edges, over the size.
+
+Transue et al.: kernels of the workload ``matmul`` with 16 x 16 work-items and blocks of 2 to 16. ``window`` is their measure:
+allocating the buffers, the kernel, reading the result back; ``kernel`` is the best run alone. ``reduction`` is the share of the
+global kernel's time, at its best block for the same size on the same device, that a kernel saves: negative where it is slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.errors import PortatileError
+from portatile.measure.split import Plea, split
+from portatile.records import Config
+from portatile.workloads.matmul import BASE
+
+_SEQUENTIAL_LIMIT = 2**21  # multiplications that one work-item does in a moment on any device
+
+
+@dataclass(frozen=True)
+class Row:
+    """One product. Seconds, ``gflops`` (of the kernel) and ``reduction`` are None where it did not run: ``status`` says why."""
+
+    device: str
+    name: str
+    algorithm: str
+    block: int
+    size: int
+    dtype: str
+    allocate: float | None
+    kernel: float | None
+    read_back: float | None
+    window: float | None
+    gflops: float | None
+    reduction: float | None
+    status: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """The sizes of the matrices and the edges of the blocks to try; ``repeat`` runs of each kernel after the first."""
+
+    sizes: tuple[int, ...] = (128, 256, 512, 1024)
+    blocks: tuple[int, ...] = (2, 4, 8, 16)
+    dtype: str = "float32"
+    repeat: int = 3
+
+
+def points(request: Request) -> list[tuple[int, Config]]:
+    """Every size with every kernel; the sequential one only where it ends soon."""
+    found: list[tuple[int, Config]] = []
+    for size in request.sizes:
+        if size**3 <= _SEQUENTIAL_LIMIT:
+            found.append((size, {**BASE, "ALGORITHM": "sequential", "BLOCK": 2}))
+        found += [(size, {**BASE, "ALGORITHM": algorithm, "BLOCK": block}) for algorithm in ("global", "local") for block in request.blocks]
+    return found
+
+
+def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], None] = lambda: None) -> list[Row]:
+    """Measure every product on every device, each checked; ``advance`` is called after each."""
+    rows: list[Row] = []
+    for device in devices:
+        measured = list(_measured(device, request, advance))
+        for size in request.sizes:
+            of_size = [row for row in measured if row.size == size]
+            best = min((row.kernel for row in of_size if row.kernel and row.algorithm == "global"), default=None)
+            rows += [replace(row, reduction=1 - row.kernel / best) if row.kernel and best else row for row in of_size]
+    return rows
+
+
+def _measured(device: Device, request: Request, advance: Callable[[], None]) -> Iterator[Row]:
+    matmul = workloads.get("matmul")
+    for size, config in points(request):
+        problem = matmul.problem(dict.fromkeys("mnk", size), request.dtype)
+        kind, block = str(config["ALGORITHM"]), int(config["BLOCK"])
+        row = Row(device.info.id, device.info.name, kind, block, size, request.dtype, None, None, None, None, None, None, "ok")
+        if why := matmul.space(problem, device.info).violated(config):
+            yield replace(row, status=f"it {why}")
+            advance()
+            continue
+        try:
+            done, _ = split(Plea(lambda _, p=problem, c=config: (p, c), device.info.id, repeat=request.repeat))  # type: ignore[misc]
+            kernel = min((done.seconds["kernel"], *done.again))
+            allocate, back = done.seconds["allocate"], done.seconds["transfer out"]
+            gflops = matmul.flops(problem) / kernel / 1e9
+            yield replace(row, allocate=allocate, kernel=kernel, read_back=back, window=allocate + kernel + back, gflops=gflops)
+        except PortatileError as error:
+            yield replace(row, status=str(error).splitlines()[0])
+        advance()

@@ -1,0 +1,106 @@
+"""How much does the work-group's size matter? CP with 16 x y work-items, MRI with 16 to the device's most; relaxed mathematics and not.
+
+Komatsu et al., figures 9 to 12. Every row is one size; ``relative`` is its time over the best of its device and compiler option, so
+that 1 is the best. Kernels only, no transfers; each result is checked, and its error told in units of what rounding allows: relaxed
+mathematics may exceed 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.errors import ArgumentError, PortatileError
+from portatile.measure import runs
+from portatile.measure.runs import Length, Way
+from portatile.records import Config, Problem, Value
+
+RELAXED = "-cl-fast-relaxed-math"
+ROWS_OF_CP = (1, 2, 4, 8, 16, 32)
+_ACROSS = 16
+
+# Parboil's forms: eight points to a work-item of CP, one voxel to one of MRI, no slices, functions as the compiler has them.
+_CP: dict[str, Value] = {"SPLIT": 1, "PX": 8, "PY": 1, "VL": 1, "CHUNK": 256, "UNROLL": 1, "RSQRT": "rsqrt", "POLY": 0}
+_MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 2, "TRIG": "accurate", "POLY": 0}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size on one device. ``seconds`` (median), ``relative`` and ``error`` are None where it did not run: ``status`` says why."""
+
+    device: str
+    name: str
+    workload: str
+    problem: str
+    relaxed: bool
+    work_group: str
+    items: int
+    seconds: float | None
+    relative: float | None
+    error: float | None
+    status: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to sweep: ``workload`` is coulomb or mri; ``problem`` its instance; with each of ``relaxed``.
+
+    ``items`` are the work-items of the groups to try; without it all that ``sizes`` gives.
+    """
+
+    workload: str
+    problem: Problem
+    relaxed: tuple[bool, ...] = (False, True)
+    length: Length = field(default_factory=Length)
+    items: tuple[int, ...] = ()
+
+
+def usual_problem(workload: str, scale: int = 1) -> Problem:
+    """Parboil's: 512 x 512 points and 40 000 atoms; 64^3 voxels and 2048 samples.
+
+    ``scale`` divides each side of the grid and the atoms, or voxels and samples. Raises ArgumentError for another workload.
+    """
+    if workload == "coulomb":
+        side = max(512 // scale, 1)
+        return workloads.get("coulomb").problem({"atoms": max(40_000 // scale, 1), "nx": side, "ny": side, "nz": 1})
+    if workload == "mri":
+        return workloads.get("mri").problem({"samples": max(2048 // scale, 1), "voxels": max(64**3 // scale, 1)})
+    raise ArgumentError(f"the study knows coulomb and mri, not {workload!r}")
+
+
+def sizes(device: Device, request: Request) -> list[tuple[str, int, Config]]:
+    """The work-groups to try on a device: label, work-items, and the configuration that has them."""
+    most = device.info.max_work_group_size
+    found: list[tuple[str, int, Config]] = []
+    if request.workload == "coulomb":
+        found += [(f"{_ACROSS} x {y}", _ACROSS * y, {"WGX": _ACROSS, "WGY": y, **_CP}) for y in ROWS_OF_CP]
+    else:
+        found += [(str(items), items, {"WGS": items, **_MRI}) for items in (2**power for power in range(4, most.bit_length()))]
+    return [size for size in found if size[1] <= most and size[1] in (request.items or (size[1],))]
+
+
+def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], None] = lambda: None) -> list[Row]:
+    """Measure every size on every device; ``advance`` is called after each."""
+    rows: list[Row] = []
+    for device in devices:
+        for relaxed in request.relaxed:
+            measured = list(_measured(device, request, relaxed, advance))
+            best = min((row.seconds for row in measured if row.seconds), default=None)
+            rows += [replace(row, relative=row.seconds / best) if row.seconds and best else row for row in measured]
+    return rows
+
+
+def _measured(device: Device, request: Request, relaxed: bool, advance: Callable[[], None]) -> Iterator[Row]:
+    problem = request.problem
+    way = Way(request.length, (RELAXED,) if relaxed else (), strict=False)
+    described = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
+    for label, items, config in sizes(device, request):
+        row = Row(device.info.id, device.info.name, request.workload, described, relaxed, label, items, None, None, None, "ok")
+        try:
+            timed = runs.timed(device, problem, config, way)
+            yield replace(row, seconds=timed.median, error=timed.error, status="ok" if timed.error <= 1 else "outside its error bound")
+        except PortatileError as error:  # too many registers, say: a row without a time
+            yield replace(row, status=str(error).splitlines()[0])
+        advance()

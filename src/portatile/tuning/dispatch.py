@@ -1,0 +1,103 @@
+"""How good the choice for shapes that were never tuned is: each shape of a store held out in turn, and its regret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from portatile import select
+from portatile.records import Config, DeviceInfo, Problem, Trial, canonical
+from portatile.store import device_key
+from portatile.workload import Workload
+
+_REACH = 1.5  # of the plain rule: three sizes off by a factor of 1.4 each
+
+Rule = Callable[[Workload, Problem, DeviceInfo, Sequence[Trial]], Config]
+
+
+@dataclass(frozen=True)
+class Regret:
+    """What a rule chose for a problem without knowing its trials, the ``seconds`` that takes, and those of the best known.
+
+    ``seconds`` is None where the choice was never measured on this problem.
+    """
+
+    problem: Problem
+    config: Config
+    seconds: float | None
+    best: float
+
+    @property
+    def value(self) -> float | None:
+        """How much longer than the best, as a part of it: 0.1 is 10 %."""
+        return None if self.seconds is None else self.seconds / self.best - 1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Regrets of one rule: mean and worst of those that are known, and how many are not."""
+
+    mean: float
+    worst: float
+    unknown: int
+
+
+def dispatcher(workload: Workload, problem: Problem, device: DeviceInfo, others: Sequence[Trial]) -> Config:
+    """What ``select`` does."""
+    return select.choose(workload, problem, device, others).config
+
+
+def nearest(workload: Workload, problem: Problem, device: DeviceInfo, others: Sequence[Trial]) -> Config:
+    """The fastest of the nearest problem that has a legal one, else the default: the rule to be better than."""
+    space = workload.space(problem, device)
+    here = (t for t in others if t.status == "ok" and not t.cold and device_key(t.device) == device_key(device))
+    rows = [(workload.distance(trial.problem, problem), trial.rank, trial) for trial in here]
+    for distance, _, trial in sorted(rows, key=lambda row: row[:2]):
+        if distance <= _REACH and trial.config in space:
+            return trial.config
+    return workload.default(problem, device)
+
+
+def default(workload: Workload, problem: Problem, device: DeviceInfo, others: Sequence[Trial]) -> Config:
+    """The workload's default, whatever was tuned."""
+    return workload.default(problem, device)
+
+
+RULES: dict[str, Rule] = {"dispatcher": dispatcher, "nearest": nearest, "default": default}
+
+
+def regrets(
+    workload: Workload, device: DeviceInfo, known: Sequence[Trial], measured: Iterable[Trial], rule: Rule = dispatcher
+) -> list[Regret]:
+    """The regret of every problem that ``measured`` has on the device, when all that is ``known`` of it is held out.
+
+    ``known`` is what a choice is made from, ``measured`` tells what it costs: the fastest sample of warm trials, because the
+    pairs were measured at different times, with whatever else the machine did then. Problems of the same sizes in another layout are held
+    out together; those with a single configuration measured say nothing and are left out.
+    """
+    tables: dict[str, dict[str, Trial]] = {}
+    for trial in measured:
+        if trial.status == "ok" and trial.samples and not trial.cold and device_key(trial.device) == device_key(device):
+            tables.setdefault(trial.problem.key, {})[canonical(trial.config)] = trial  # the newest
+    found = []
+    for table in tables.values():
+        if len(table) < 2:
+            continue
+        problem = next(iter(table.values())).problem
+        config = rule(workload, problem, device, [trial for trial in known if not _same(trial.problem, problem)])
+        took = table.get(canonical(config))
+        best = min(min(trial.samples) for trial in table.values())
+        found.append(Regret(problem, config, None if took is None else min(took.samples), best))
+    return found
+
+
+def summary(found: Sequence[Regret]) -> Summary:
+    """Mean and worst; NaN where no regret is known."""
+    known = [regret.value for regret in found if regret.value is not None]
+    unknown = len(found) - len(known)
+    return Summary(fmean(known), max(known), unknown) if known else Summary(float("nan"), float("nan"), unknown)
+
+
+def _same(one: Problem, other: Problem) -> bool:
+    return (dict(one.sizes), one.dtype, dict(one.options)) == (dict(other.sizes), other.dtype, dict(other.options))

@@ -1,0 +1,105 @@
+"""Who won a race: intervals of medians, who can be told apart from the fastest, and how ties are broken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from portatile.records import UNRACED, Trial, canonical
+
+FIELD = 5
+"""Configurations that race, the default not counted."""
+NEAR = UNRACED
+"""They are at most so many times as slow as the fastest."""
+LOOKS = (8, 16, 32, 64)
+"""After so many rounds the intervals are looked at; few looks, because each may tell apart by chance what is equal."""
+_SHOWN, _TOLD = 0.95, 0.99  # confidence of the interval that is shown, and of the one that tells two apart
+_SAME = 0.01  # what differs by less is the same for every use
+
+
+@dataclass(frozen=True)
+class Finisher:
+    """A contender at the end of a race: its number, its place from 1, and whether it could not be told apart from the fastest.
+
+    ``seconds``: what it counts as; ``interval``: where the median of its samples lies, with 95 % confidence.
+    """
+
+    number: int
+    place: int
+    tied: bool
+    seconds: float
+    interval: tuple[float, float]
+
+
+def interval(samples: Sequence[float], confidence: float = _SHOWN) -> tuple[float, float]:
+    """Two of the samples between which the median of their distribution lies with this confidence, or the outermost of too few.
+
+    By order statistics, whatever the distribution: a sample is below the median with probability 1/2, so that the k-th
+    smallest of n lies above it with the probability that fewer than k of n fall below, a binomial one.
+    """
+    ordered, n = sorted(samples), len(samples)
+    tail, k = 0.0, 0
+    while k < n // 2:
+        tail += math.comb(n, k) / 2.0**n
+        if 2 * tail > 1 - confidence:
+            break
+        k += 1
+    outer = max(k - 1, 0)
+    return ordered[outer], ordered[n - 1 - outer]
+
+
+def slower(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether ``one`` is certainly slower, by their ratio in each round: what slows a whole round down does not matter."""
+    ratios = _ratios(one, other)
+    return len(ratios) >= LOOKS[0] and interval(ratios, _TOLD)[0] > 1
+
+
+def alike(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether the two certainly differ by less than what matters."""
+    ratios = _ratios(one, other)
+    low, high = interval(ratios, _TOLD)
+    return len(ratios) >= LOOKS[0] and low >= 1 - _SAME and high <= 1 + _SAME
+
+
+def leader(samples: Sequence[Sequence[float]]) -> int:
+    """The contender of the smallest median among those that ran in the most rounds."""
+    rounds = max(map(len, samples))
+    return min((n for n in range(len(samples)) if len(samples[n]) == rounds), key=lambda n: (median(samples[n]), n))
+
+
+def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Finisher]:
+    """The contenders in the order of their places.
+
+    The fastest wins; of those that cannot be told apart from it and are not 1 % slower in the median, the one of the least cost.
+    No other counts as faster than the winner does. Behind it, tied ones come before the others, each in the order of the medians.
+    """
+    first = leader(samples)
+    tied = [n == first or not slower(samples[n], samples[first]) for n in range(len(samples))]
+    medians = [median(one) for one in samples]
+    same = [n for n in range(len(samples)) if tied[n] and (n == first or median(_ratios(samples[n], samples[first])) <= 1 + _SAME)]
+    winner = min(same, key=lambda n: (costs[n], n))
+    order = sorted(range(len(samples)), key=lambda n: (n != winner, not tied[n], medians[n], n))
+    best, found = medians[first], []
+    for place, number in enumerate(order, 1):
+        seconds = best if number == winner else max(medians[number], best * (1 + 1e-6 * place))
+        found.append(Finisher(number, place, tied[number], seconds, interval(samples[number])))
+    return found
+
+
+def cost(trial: Trial, workspace: int) -> tuple[int, int, str]:
+    """What breaks a tie: the fewest registers, then the least workspace, then the configuration's canonical text."""
+    return max((used.registers for used in trial.resources.values()), default=-1), workspace, canonical(trial.config)
+
+
+def contenders(trials: Sequence[Trial], default: Trial) -> list[Trial]:
+    """Who races: the fastest few that are near the fastest, and the default where it is; fastest first."""
+    valid = sorted((trial for trial in trials if trial.status == "ok"), key=lambda trial: trial.median)
+    near = [trial for trial in valid if trial.median <= NEAR * valid[0].median]
+    return [trial for place, trial in enumerate(near) if place < FIELD or trial is default]
+
+
+def _ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    return [mine / max(yours, 1e-12) for mine, yours in zip(one, other, strict=False)]

@@ -1,0 +1,125 @@
+"""The workload's side of a tuning run, in the parent: operands and references, plans, bounds, what is on paper, and certificates."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from portatile import cache, ceilings, execute, model, select
+from portatile.model import Peaks, Work
+from portatile.records import Certificate, Check, Config, DeviceInfo, Plan, Problem, Source
+from portatile.space import ParameterSpace
+from portatile.store import known_results
+from portatile.tuning.arena import Arena
+from portatile.tuning.child import Variant
+from portatile.tuning.protocol import Case, Part, thin
+from portatile.workload import Workload, packed_layout
+
+_MARGIN = 1.05  # what a reading may be above a measured ceiling
+
+
+def cases(workload: Workload, timed: Problem, seed: int, arena: Arena) -> tuple[list[Problem], tuple[Case, ...]]:
+    """The problems that variants are checked on, the timed one last, with operands and reference in the arena."""
+    rng = np.random.default_rng([seed, 1])
+    problems = [*workload.awkward(timed), timed]
+    roles = {operand.name: operand.role for operand in workload.operands}
+    found = []
+    for problem in problems:
+        inputs = workload.inputs(problem, rng)
+        sample = rng if problem is timed else None
+        expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
+        operands = {name: arena.put(array) for name, array in inputs.operands.items()}
+        label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
+        found.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, inputs.scalars, expected))
+    return problems, tuple(found)
+
+
+@contextmanager
+def binaries() -> Iterator[cache.Cache]:
+    """The user's binary cache; where it cannot be written, one that lasts as long as the run: workers pass binaries through it."""
+    chosen = cache.default()
+    probe = "00" * 16
+    chosen.put(probe, b"")
+    if chosen.get(probe) is not None:
+        yield chosen
+        return
+    with tempfile.TemporaryDirectory(prefix="portatile-binaries-") as folder:
+        yield cache.Cache(Path(folder), chosen.limit)
+
+
+def now() -> str:
+    """The time of a record."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Planner:
+    """Runs the workload's own code: plans, bounds and legality."""
+
+    def __init__(self, workload: Workload, problems: Sequence[Problem], info: DeviceInfo) -> None:
+        self.workload, self.problems, self.info = workload, problems, info
+        self.results = known_results()
+        timed = problems[-1]
+        self.work = Work(workload.flops(timed), workload.traffic(timed))
+        self.peaks = _peaks(info, timed.dtype)
+        self._spaces: dict[str, ParameterSpace] = {}
+        self._resolve = select.resolver(info, self.results)
+
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        """The flat plan of one problem."""
+        return execute.flatten(self.workload.plan(problem, config, self.info), self._resolve)
+
+    def variant(self, number: int, config: Config, timed: Plan) -> Variant:
+        """A configuration's plans for every case that it is legal for; ``timed`` is the last one's."""
+        sources: list[Source] = []
+        parts = []
+        for case, problem in enumerate(self.problems[:-1]):
+            if config in self._space(problem):
+                parts.append(Part(case, thin(self.plan(problem, config), sources), self.workload.bound(problem, config)))
+        last = len(self.problems) - 1
+        parts.append(Part(last, thin(timed, sources), self.workload.bound(self.problems[last], config)))
+        return Variant(number, tuple(sources), tuple(parts))
+
+    def rejects(self, plan: Plan, limit: float) -> str | None:
+        """Why a plan need not be compiled, or None: it cannot run, or it takes more than ``limit`` seconds whatever the compiler does."""
+        reason = model.impossible(plan, self.info)
+        if reason is not None:
+            return reason
+        least = model.estimate(plan, self.work, self.info, self.peaks)
+        return None if least <= limit else f"it takes {least:.3g} s or more, and {limit:.3g} s would be hopeless"
+
+    def unbelievable(self, seconds: float) -> str | None:
+        """Why a run cannot have taken so little time, or None."""
+        least = model.least_seconds(self.work, self.peaks)
+        if seconds >= least:
+            return None
+        doubt = "it does not do all its work, or the ceilings are wrong: `portatile bench peak` measures them again"
+        return f"faster than the device can be: {seconds:.3g} s, where its measured ceilings allow {least:.3g} s or more; {doubt}"
+
+    def certificate(self, variant: Variant, errors: Sequence[float], source: str) -> Certificate:
+        """What a valid variant was checked on."""
+        checks = []
+        for part, error in zip(variant.parts, errors, strict=True):
+            problem = self.problems[part.case]
+            shapes = self.workload.shapes(problem)
+            unusual = {name: layout for name, layout in problem.layout.items() if layout != packed_layout(shapes[name])}
+            checks.append(Check(problem.sizes, error, part.bound, unusual))
+        return Certificate(self.info.driver, self.info.compiler, source, tuple(checks), time=now())
+
+    def _space(self, problem: Problem) -> ParameterSpace:
+        if problem.key not in self._spaces:
+            self._spaces[problem.key] = self.workload.space(problem, self.info)
+        return self._spaces[problem.key]
+
+
+def _peaks(info: DeviceInfo, dtype: str) -> Peaks:
+    """What the device can do at most, by the ceilings measured on it; 0 where none were. Matrix units are allowed for on a GPU."""
+    known = ceilings.load(info)
+    if known is None:
+        return Peaks()
+    margin = _MARGIN * (1.0 if info.kind == "cpu" else ceilings.MATRIX_UNITS)
+    return Peaks(margin * (known.flops(dtype) or 0.0), _MARGIN * 1e9 * (known.bandwidth or 0.0))

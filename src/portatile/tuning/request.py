@@ -1,0 +1,125 @@
+"""What a tuning run is asked, what it says while it goes on, and what it answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from portatile import model
+from portatile.records import Budget, Config, DeviceInfo, Problem, Status, Trial, canonical
+from portatile.space import ParameterSpace
+from portatile.tuning.objective import Objective
+from portatile.tuning.protocol import Timing
+from portatile.tuning.supervisor import Limits
+from portatile.workload import Workload
+
+Stopped = Literal["budget", "exhausted", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to tune, where, and for how long.
+
+    ``device`` is a selector as in ``portatile.device.get``. ``space`` replaces the workload's own space (to sweep one
+    parameter, say). ``start`` are configurations to try right after the default. With ``resume`` what the store knows of this
+    problem, device, driver and kernel text is not evaluated again; it counts as evaluated. ``jobs``: compile workers,
+    ``None`` for as many as the machine can spare, 0 to compile in the timing worker. ``workload`` is for computations that
+    have no folder of their own. ``model``: whether variants that cannot run or cannot be fast are turned away before they are
+    compiled or run; the default never is. ``objective``: what the best has least of, ``time`` (seconds per run), ``energy`` (joules
+    per run, where the device tells its power) or what a function makes of a valid trial. ``again``: failures that are looked at again
+    though the store knows them. ``warm``: at most so many configurations that were good for similar problems or on similar devices are
+    tried right after the default.
+    """
+
+    problem: Problem
+    device: str | None = None
+    budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
+    strategy: str = "auto"
+    seed: int = 0
+    workload: Workload | None = None
+    space: ParameterSpace | None = None
+    start: tuple[Config, ...] = ()
+    resume: bool = True
+    jobs: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    timing: Timing = field(default_factory=Timing)
+    model: bool = True
+    objective: Objective = "time"
+    again: frozenset[Status] = frozenset()
+    warm: int = 5
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a tuning run is getting on. ``known`` of the ``evaluations`` came from the store; ``rate`` is trials per second.
+
+    ``racing``: how many finalists begin a race now; ``last`` is no news then. ``warm``: how many trials were suggested by similar
+    problems and devices.
+    """
+
+    problem: Problem
+    device: DeviceInfo
+    best: Trial | None
+    last: Trial
+    evaluations: int
+    known: int
+    seconds: float
+    seconds_left: float | None
+    failures: Mapping[Status, int]
+    rate: float
+    racing: int = 0
+    warm: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a tuning run found; ``trials`` in the order in which they finished, the default's first.
+
+    ``warm``: what similar problems and devices suggested to try first, as canonical text, less the default and the request's own.
+    ``finalists``: the trials of the race that decided, in the order of their places; empty where there was none.
+    """
+
+    problem: Problem
+    device: DeviceInfo
+    trials: tuple[Trial, ...]
+    best: Trial
+    default: Trial
+    stopped: Stopped
+    seconds: float
+    finalists: tuple[Trial, ...] = ()
+    warm: frozenset[str] = frozenset()
+
+    @property
+    def warm_trials(self) -> int:
+        """How many of the trials were what similar problems and devices suggested."""
+        return sum(canonical(trial.config) in self.warm for trial in self.trials)
+
+    @property
+    def found_at(self) -> int:
+        """Which trial the winner is, from 1: the default's."""
+        winner = canonical(self.best.config)
+        return next(place for place, trial in enumerate(self.trials, 1) if canonical(trial.config) == winner)
+
+    @property
+    def found_by(self) -> Literal["default", "warm start", "search"]:
+        """Where the winner comes from."""
+        winner = canonical(self.best.config)
+        return "default" if winner == canonical(self.default.config) else "warm start" if winner in self.warm else "search"
+
+    @property
+    def failures(self) -> dict[Status, int]:
+        """How many trials failed, by kind; what the model turned away did not."""
+        return dict(Counter(trial.status for trial in self.trials if trial.status not in ("ok", "skipped")))
+
+    @property
+    def saved(self) -> dict[str, int]:
+        """How many configurations were turned away ``on paper`` or ``once compiled``, or stopped early (``early stop``)."""
+        counts = {
+            stage: sum(trial.message.startswith(stage) for trial in self.trials) for stage in (model.ON_PAPER, model.COMPILED, model.SLOW)
+        }
+        return {stage: count for stage, count in counts.items() if count}
+
+
+Listener = Callable[[Progress], None]

@@ -1,0 +1,93 @@
+"""What a chip says of itself while it is timed: clocks, temperature and power through NVIDIA's management library, where it answers."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from portatile.records import DeviceInfo
+
+_LIBRARY = "libnvidia-ml.so.1"
+_SM_CLOCK, _MEMORY_CLOCK, _TEMPERATURE_OF_GPU = 1, 2, 0
+_LARGEST_CACHE = 512 << 20
+_GPU_CACHE = 128 << 20
+
+
+class Sensors:
+    """The sensors of one GPU. A reading that the driver refuses is left out."""
+
+    def __init__(self, library: Any, handle: Any) -> None:
+        self._library, self._handle = library, handle
+
+    @classmethod
+    def of(cls, device: DeviceInfo, open_library: Callable[[str], Any] = ctypes.CDLL) -> Sensors | None:
+        """The sensors of a device; None where it is no NVIDIA GPU, or no driver answers."""
+        if not device.chip.startswith("pci:") or "nvidia" not in device.vendor.lower():
+            return None
+        try:
+            library = open_library(_LIBRARY)
+            handle = ctypes.c_void_p()
+            place = device.chip.removeprefix("pci:") + ("" if "." in device.chip else ".0")
+            if library.nvmlInit_v2() or library.nvmlDeviceGetHandleByPciBusId_v2(place.encode(), ctypes.byref(handle)):
+                return None
+        except (OSError, AttributeError):
+            return None
+        return cls(library, handle)
+
+    def read(self) -> dict[str, float]:
+        """What it says now: ``clock_mhz``, ``memory_clock_mhz``, ``temperature_c``, ``power_w``."""
+        found = {
+            "clock_mhz": self._ask(ctypes.c_uint, "nvmlDeviceGetClockInfo", _SM_CLOCK),
+            "memory_clock_mhz": self._ask(ctypes.c_uint, "nvmlDeviceGetClockInfo", _MEMORY_CLOCK),
+            "temperature_c": self._ask(ctypes.c_uint, "nvmlDeviceGetTemperature", _TEMPERATURE_OF_GPU),
+            "power_w": self._ask(ctypes.c_uint, "nvmlDeviceGetPowerUsage"),
+        }
+        known = {name: float(value) for name, value in found.items() if value is not None}
+        if "power_w" in known:
+            known["power_w"] /= 1000  # milliwatts
+        return known
+
+    def under_load(self, run: Callable[[], object], seconds: float) -> Mapping[str, float]:
+        """What it says after ``run`` has been repeated for ``seconds``, once at least where that is not 0.
+
+        The power is then the mean over that time, from the counter of joules where there is one: the driver's own figure is a mean over
+        the last second on most chips, so that a shorter load hardly shows in it.
+        """
+        if seconds <= 0:
+            return self.read()
+        before, started = self._millijoules(), time.perf_counter()
+        while True:
+            run()
+            spent = time.perf_counter() - started
+            if spent >= seconds:
+                break
+        after, found = self._millijoules(), self.read()
+        if before is not None and after is not None and after > before:
+            found["power_w"] = (after - before) / 1000 / spent
+        return found | {"power_seconds": spent}
+
+    def _millijoules(self) -> int | None:
+        return self._ask(ctypes.c_ulonglong, "nvmlDeviceGetTotalEnergyConsumption")
+
+    def _ask(self, kind: type[Any], function: str, *arguments: int) -> int | None:
+        value = kind()
+        try:
+            failed = getattr(self._library, function)(self._handle, *arguments, ctypes.byref(value))
+        except AttributeError:
+            return None
+        return None if failed else int(value.value)
+
+
+def cache_bytes(device: DeviceInfo, folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
+    """Bytes that the device's caches hold, rather too many: of a processor what Linux says of its last level, of a GPU 128 MiB."""
+    if device.kind != "cpu":
+        return _GPU_CACHE
+    sizes = []
+    for file in folder.glob("index*/size"):
+        text = file.read_text().strip()
+        if text[:-1].isdigit() and text[-1] in "KM":
+            sizes.append(int(text[:-1]) << (10 if text[-1] == "K" else 20))
+    return min(max(sizes, default=64 << 20), _LARGEST_CACHE)

@@ -1,0 +1,35 @@
+"""Rungs 6 to 10 of the ladder of matrix products that ``matmul`` begins: registers in two dimensions, wide loads, prefetching."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile.records import Config
+from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.presets import generic, pipeline
+
+_TILES = generic(1, (8, 8), (16, 16), (1, 1), 16, True)
+_WIDE = generic(4, (8, 8), (16, 16), (1, 1), 16, True)
+_TENS = generic(2, (10, 10), (16, 16), (1, 1), 10, True)
+
+READ_ONLY_RUNG = 8
+"""The rung of the read-only path: rung 7's text through CUDA, whose compiler takes that path for operands that nothing writes."""
+
+TITLES: Mapping[int, str] = {
+    6: "8 x 8 results in registers, tiles of 128 x 128",
+    7: "the same with vectors of four",
+    8: "the same through CUDA's read-only path",
+    9: "the next tiles fetched during this one's sums",
+    10: "10 x 10 results in registers, any size by zero padding",
+}
+
+
+def rung(number: int, dtype: str) -> Config:
+    """The configuration of a rung; raises KeyError for one that is not a point of ``gemm``.
+
+    >>> rung(6, "float32")["TR"]
+    8
+    """
+    ahead = pipeline(4, (16, 16), (2, 2), 16, 2, 8) if dtype == "float32" else pipeline(2, (16, 16), (2, 2), 16, 2, 8)
+    points: Mapping[int, Point] = {6: _TILES, 7: _WIDE, 8: _WIDE, 9: ahead, 10: _TENS}
+    return points[number].config()

@@ -1,0 +1,131 @@
+"""Batched GEMM: C_i = alpha op(A_i) op(B_i) + beta C_i for many small problems of one shape, by the kernels of gemm, in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import gcd
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
+from portatile.space import ParameterSpace
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads.gemm import choice, plan, space
+from portatile.workloads.gemm import workload as single
+from portatile.workloads.gemm.plan import Batch
+from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm_batched import reference
+
+_MAX_GROUPS = 65535  # work-groups in the third dimension, CUDA's limit; beyond, there is a second launch
+_WORKSPACE = 1 << 28  # bytes of panels and partial sums at a time; batches that need more go in several launches
+
+
+class GemmBatched(Workload):
+    """C_i (m x n) = alpha op(A_i) op(B_i) + beta C_i for ``batch`` problems of one shape, row-major, one launch for all.
+
+    The operands are stacks: A is batch x m x k (batch x k x m with ``trans_a="T"``), B batch x k x n (batch x n x k), C batch x m
+    x n, their matrices any number of elements apart; a stride of 0 along the batch shares one A or one B. Parameters are those
+    of ``gemm`` but TXC; see ``workloads/gemm/point.py``.
+    """
+
+    name = "gemm_batched"
+    sizes: Mapping[str, str] = {"batch": "problems", "m": "rows of each C", "n": "columns of each C", "k": "terms of each sum"}
+    options: Mapping[str, tuple[Value, ...]] = single.options
+    dtypes = single.dtypes
+    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
+    scalars: Mapping[str, float] = single.scalars
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """The shapes of the stacks as they are stored."""
+        return {name: (problem.sizes["batch"], *shape) for name, shape in plan.operand_shapes(problem).items()}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """The configurations that are legal for the problem on the device."""
+        return space.build(_first(problem), device, problem.sizes["batch"])
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """That of one problem, with tiles no larger than the problems once the batch fills the device; always legal."""
+        config = dict(choice.default(_first(problem), device, max(problem.sizes["batch"], 1)))
+        del config["TXC"]
+        return config
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """The steps of one problem, each over the whole batch; a batch that is too long for a launch or its workspace goes in parts."""
+        _check(problem)
+        count = problem.sizes["batch"]
+        if count == 0:
+            return Plan(())
+        first, point = _first(problem), Point.of(config)
+        steps = {name: layout.strides[0] for name, layout in problem.layout.items()}
+        one = plan.build(first, point, device, Batch(1, **steps))
+        most = max(1, min(count, _MAX_GROUPS, _WORKSPACE // max(one.workspace, 1)))
+        parts = []
+        for start in range(0, count, most):
+            moved = {name: replace(layout, offset=layout.offset + start * steps[name]) for name, layout in first.layout.items()}
+            parts.append(plan.build(replace(first, layout=moved), point, device, Batch(min(most, count - start), **steps)))
+        return Plan(tuple(step for part in parts for step in part.steps), parts[0].temporaries)
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Random operands as those of ``gemm``."""
+        return reference.inputs(problem, self.shapes(problem), rng)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """Every C in float64, or where sampled rows meet sampled columns of sampled problems."""
+        return {"c": reference.reference(problem, self.shapes(problem), inputs, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """That of each product."""
+        return single.bound(_first(problem), config)
+
+    def flops(self, problem: Problem) -> float:
+        """2 m n k for each problem."""
+        return problem.sizes["batch"] * single.flops(_first(problem))
+
+    def traffic(self, problem: Problem) -> float:
+        """Every matrix once; one that is shared once for all."""
+        shapes = plan.operand_shapes(problem)
+        counts = {name: problem.sizes["batch"] if layout.strides[0] else 1 for name, layout in problem.layout.items()}
+        return float(problem.itemsize) * sum(counts[name] * rows * columns for name, (rows, columns) in shapes.items())
+
+    def distance(self, one: Problem, other: Problem) -> float:
+        """As for ``gemm``, and the factor between the batches."""
+        apart = single.distance(_first(one), _first(other))
+        return apart + abs(float(np.log2((one.sizes["batch"] + 1) / (other.sizes["batch"] + 1))))
+
+    def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
+        """As for ``gemm``, where the groups of the whole batch share the device."""
+        return choice.waste(_first(problem), config, device, problem.sizes["batch"])
+
+    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
+        """As for ``gemm``."""
+        return single.reads(problem, scalars)
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Short batches of shapes that nothing divides: gaps, matrices that interleave, operands that all problems share."""
+        return reference.awkward(self, problem)
+
+
+def _first(problem: Problem) -> Problem:
+    """The first problem of the batch, aligned no better than the worst of them."""
+    sizes = {name: problem.sizes[name] for name in "mnk"}
+    layout = {}
+    for name, stored in problem.layout.items():
+        step, *strides = stored.strides
+        layout[name] = Layout(tuple(strides), stored.offset, gcd(stored.alignment, step * problem.itemsize))
+    return Problem(single.name, sizes, problem.dtype, problem.options, layout)
+
+
+def _check(problem: Problem) -> None:
+    """Raise ArgumentError for layouts that are no stacks, or whose results overlap."""
+    for name, layout in problem.layout.items():
+        if len(layout.strides) != 3 or layout.strides[0] < 0:
+            raise ArgumentError(f"gemm_batched: operand {name} must be a stack of matrices, its strides are {layout.strides}")
+    (step, stride, _), (count, rows, columns) = problem.layout["c"].strides, (problem.sizes[name] for name in ("batch", "m", "n"))
+    apart = step >= (rows - 1) * stride + columns or (step >= columns and stride >= (count - 1) * step + columns)
+    if count > 1 and rows and columns and not apart:
+        raise ArgumentError(f"gemm_batched: the matrices of c overlap: {rows} x {columns} elements with strides {(step, stride)}")
+
+
+workload = GemmBatched()

@@ -1,0 +1,68 @@
+"""What a batched GEMM is given and must return: random stacks, float64 reference, awkward problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.records import Layout, Problem
+from portatile.workload import Expected, Inputs, Workload
+from portatile.workloads import operands
+from portatile.workloads.gemm import reference as single
+
+_SAMPLE = 16  # problems of a sampled reference
+
+
+def inputs(problem: Problem, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> Inputs:
+    """Stacks uniform in [-0.5, 0.5), C NaN where beta is 0; alpha and beta as for one product of this size."""
+    count = problem.sizes["batch"]
+    alpha, beta = single.factors(rng, count * problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"])
+    memory = {
+        name: operands.storage(problem.layout[name], shape, problem.dtype)
+        if name == "c" and beta == 0
+        else operands.random(rng, problem.layout[name], shape, problem.dtype)
+        for name, shape in shapes.items()
+    }
+    return Inputs(memory, {"alpha": alpha, "beta": beta})
+
+
+def reference(problem: Problem, shapes: Mapping[str, tuple[int, ...]], given: Inputs, sample: np.random.Generator | None) -> Expected:
+    """Every C in float64 with the scale of ``gemm``; with ``sample``, where some rows meet some columns of some problems."""
+    kind = np.dtype(problem.dtype).type
+    alpha, beta = (float(kind(given.scalars.get(name, default))) for name, default in (("alpha", 1.0), ("beta", 0.0)))
+    stored = {name: operands.view(given.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
+    a = stored["a"] if problem.options["trans_a"] == "N" else stored["a"].swapaxes(1, 2)
+    b = stored["b"] if problem.options["trans_b"] == "N" else stored["b"].swapaxes(1, 2)
+    c: NDArray[np.generic] = stored["c"]
+    if sample is None:
+        return operands.whole(given.operands["c"], problem.layout["c"], *single.product(alpha, a, b, beta, c))
+    each, rows, columns = (operands.lines(sample, problem.sizes[s], single.SAMPLE if s in "mn" else _SAMPLE) for s in ("batch", "m", "n"))
+    chosen = (each[:, None, None], rows[None, :, None], columns[None, None, :])
+    values, scale = single.product(alpha, a[each][:, rows], b[each][:, :, columns], beta, c[chosen])
+    places = operands.places(problem.layout["c"], *chosen)
+    return Expected(values.ravel(), scale.ravel(), places.ravel())
+
+
+def awkward(workload: Workload, problem: Problem) -> list[Problem]:
+    """Gaps between rows and between matrices, offsets, loose alignment, interleaved rows, a shared A or B, no terms."""
+    found = []
+    for count, sizes, pad, offset, alignment, shared in (
+        (1, (1, 1, 1), 0, 0, 128, ""),
+        (3, (67, 35, 37), 3, 5, 16, "b"),
+        (5, (16, 64, 24), 4, 4, 128, ""),
+        (4, (33, 70, 16), 0, 0, 128, "a"),
+        (7, (5, 9, 8), 1, 0, 8, ""),
+        (2, (33, 18, 0), 2, 3, 128, ""),
+    ):
+        bare = workload.problem({"batch": count, **dict(zip("mnk", sizes, strict=True))}, problem.dtype, problem.options)
+        layout = {}
+        for name, (_, rows, columns) in workload.shapes(bare).items():
+            step = 0 if name == shared else rows * (columns + pad) + 3 * pad
+            layout[name] = Layout((step, columns + pad, 1), offset, alignment)
+        if count == 7:  # row r of problem i lies beside row r of problem i + 1
+            layout["c"] = replace(layout["c"], strides=(sizes[1] + 1, count * (sizes[1] + 1), 1))
+        found.append(workload.problem(bare.sizes, problem.dtype, problem.options, layout))
+    return found

@@ -1,0 +1,192 @@
+"""Arithmetic without memory, the kernels by which a device's peak is measured: multiply-adds, functions, local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+
+SEGMENT = 1024
+"""Elements of local memory that belong together: element i reads those whose index differs from its own by a multiple of STRIDE."""
+STRIDE = 16
+
+_MAX_EXTENT = 2**31 - 2**20
+_SAMPLED = 64
+
+
+class Peak(Workload):
+    """out[i] = what ``rounds`` steps make of x[i]; no step of a chain can begin before the one before it has ended.
+
+    ``quantity``: ``fma`` v -> a v + b; ``rsqrt`` v -> 1 / sqrt(v); ``cos`` v -> cos(v); ``exp2`` v -> 2^-v; float32 functions
+    are the device's own (native) ones. ``local``: the sum over rounds r of x[i ^ 16 r], where only the lowest 10 bits of the
+    index change, read from local memory. All maps but the last contract, so that rounding errors do not grow.
+
+    Parameters: WGS work-items of a group; VECTOR chains of one vector; ILP vectors of an item, so that the next is under way
+    while one waits; UNROLL rounds written out; MAD: how ``fma`` is spelled.
+    """
+
+    name = "peak"
+    sizes: Mapping[str, str] = {"n": "chains", "rounds": "steps of a chain"}
+    options: Mapping[str, tuple[Value, ...]] = {"quantity": ("fma", "rsqrt", "cos", "exp2", "local")}
+    operands = (Operand("x"), Operand("out", "out"))
+    scalars: Mapping[str, float] = {"a": 0.75, "b": 0.25}
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """Two vectors of n."""
+        return {"x": (problem.sizes["n"],), "out": (problem.sizes["n"],)}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """All of the parameters; wide vectors of chains are for CPUs."""
+        return ParameterSpace(
+            {
+                "WGS": (1, 32, 64, 128, 256, 512, 1024),
+                "VECTOR": (1, 2, 4, 8, 16),
+                "ILP": (1, 2, 4, 6, 8, 12, 16),
+                "UNROLL": (1, 2, 4, 8, 16, 32),
+                "MAD": ("fma", "a*b+c"),
+            },
+            (
+                "WGS <= max_work_group_size",
+                "WGS > 1 or device_kind == 'cpu'",
+                "VECTOR * ILP <= 64 or WGS == 1",
+                # 512 bits: only where no function is called, which ends some processes; other devices load 128 bits at most
+                "VECTOR * itemsize <= (16 if device_kind != 'cpu' else 64 if quantity == 'fma' and MAD == 'a*b+c' else 32)",
+                "ILP * UNROLL <= 64 and VECTOR * ILP * UNROLL <= 512",
+                "quantity == 'fma' or MAD == 'fma'",
+                f"quantity != 'local' or {SEGMENT} % (WGS * VECTOR * ILP) == 0",
+                f"quantity != 'local' or itemsize * {SEGMENT} <= local_memory",
+            ),
+            {**problem.facts(), **device.facts()},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """Eight chains to each of many work-items; on a CPU eight or more registers of one."""
+        local = problem.options["quantity"] == "local"
+        if device.kind == "cpu":
+            # calls of a library are not unrolled
+            mad, unroll = {"fma": ("a*b+c", 8), "local": ("fma", 8)}.get(str(problem.options["quantity"]), ("fma", 1))
+            return {"WGS": 1, "VECTOR": 32 // problem.itemsize, "ILP": 8, "UNROLL": unroll, "MAD": mad}
+        if local:
+            return {"WGS": 64, "VECTOR": 16 // problem.itemsize, "ILP": 4, "UNROLL": 8, "MAD": "fma"}
+        return {"WGS": min(256, device.max_work_group_size), "VECTOR": 1, "ILP": 8, "UNROLL": 8, "MAD": "fma"}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch; none without chains."""
+        n, layout = problem.sizes["n"], problem.layout
+        if n == 0:
+            return Plan(())
+        for name, shape in self.shapes(problem).items():
+            if layout[name].strides != (1,) and n > 1:
+                raise ArgumentError(f"peak takes contiguous vectors, and the elements of {name!r} lie {layout[name].strides[0]} apart")
+            if layout[name].extent(shape) > _MAX_EXTENT:
+                raise ArgumentError(f"peak: {n} chains are more than {_MAX_EXTENT}; take fewer and more rounds")
+        quantity, double = str(problem.options["quantity"]), problem.dtype == "float64"
+        items, vector, ilp = (int(config[name]) for name in ("WGS", "VECTOR", "ILP"))
+        real = "double" if double else "float"
+        defines: dict[str, Value] = {"WGS": items, "VECTOR": vector, "ILP": ilp, "REAL": real, "SEGMENT": SEGMENT, "STRIDE": STRIDE}
+        defines |= {"VEC": real if vector == 1 else f"{real}{vector}", **({"DOUBLE": True} if double else {})}
+        values = {"vector": vector, "ilp": ilp, "unroll": config["UNROLL"], "mad": config["MAD"]}
+        source = load(__file__, "peak.cl", defines, quantity=quantity, real=real, **values)
+        groups = -(-n // (SEGMENT if quantity == "local" else items * vector * ilp))
+        sizes = tuple(Arg(name, "scalar", dtype="int32", value=problem.sizes[name]) for name in ("n", "rounds"))
+        scalars = tuple(Arg(name, "scalar", dtype=problem.dtype) for name in ("a", "b")) if quantity == "fma" else ()
+        arguments = (*sizes, *_operand(problem, "x", "in"), *_operand(problem, "out", "out"), *scalars)
+        return Plan((Launch(source, "peak", (groups * items, 1, 1), (items, 1, 1), arguments),))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """x in [0.5, 1.5); a of a magnitude from 0.5 to 0.9, b in [-0.5, 0.5)."""
+        memory = operands.random(rng, problem.layout["x"], self.shapes(problem)["x"], problem.dtype)
+        memory += np.dtype(problem.dtype).type(1)
+        kind = np.dtype(problem.dtype).type
+        a, b = kind(rng.uniform(0.5, 0.9) * rng.choice((-1, 1))), kind(rng.random() - 0.5)
+        out = operands.storage(problem.layout["out"], self.shapes(problem)["out"], problem.dtype)
+        return Inputs({"x": memory, "out": out}, {"a": float(a), "b": float(b)})
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """The chains step by step in float64; with ``sample`` some of them. The scale is explained in ``bound``."""
+        n, layout = problem.sizes["n"], problem.layout
+        x = operands.view(inputs.operands["x"], layout["x"], (n,)).astype(np.float64)
+        chosen: NDArray[np.int64] = np.arange(n) if sample is None else operands.lines(sample, n, _SAMPLED)
+        values, scale = _chains(problem, x, chosen, inputs.scalars)
+        if sample is None:
+            return {"out": operands.whole(inputs.operands["out"], layout["out"], values, scale)}
+        return {"out": Expected(values, scale, operands.places(layout["out"], chosen))}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """How far errors of e for each step add up: e / (1 - q) where a step shrinks what came before by q; for sums gamma_rounds.
+
+        In units of 2^-24: a multiply-add errs by 2 of |a v| + |b|, and q = |a| <= 0.9: 20 of the largest |v|. A native inverse
+        root errs by 8 (PTX's rsqrt.approx: 2^-22.9), q = 1/2 of the relative error; a native exp2 by 4 (ex2.approx: 2 ulp) at
+        values below 1, q < 0.55; a native cosine by 12 (cos.approx: 2^-20.5), q <= sin 1 but for the first step. OpenCL
+        promises nothing of native functions.
+        """
+        if problem.options["quantity"] == "local":
+            return operands.gamma(problem.sizes["rounds"] + 1, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+        factor = {"fma": 22, "rsqrt": 18, "exp2": 18, "cos": 80}[str(problem.options["quantity"])]
+        return operands.gamma(factor, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+
+    def flops(self, problem: Problem) -> float:
+        """For each round and chain: 2 of a multiply-add, 1 of a function or of the addition of what local memory gave."""
+        return (2.0 if problem.options["quantity"] == "fma" else 1.0) * problem.sizes["n"] * problem.sizes["rounds"]
+
+    def traffic(self, problem: Problem) -> float:
+        """x read once, out written once."""
+        return 2.0 * problem.itemsize * problem.sizes["n"]
+
+    def local_traffic(self, problem: Problem) -> float:
+        """Bytes that ``local`` reads from local memory."""
+        return float(problem.itemsize) * problem.sizes["n"] * problem.sizes["rounds"]
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """One chain; no step; few odd steps, whose number the results still show; more chains than groups hold, aligned to nothing."""
+        found = []
+        for n, rounds, offset in ((1, 1, 0), (19, 0, 0), (131, 3, 3), (1025, 7, 1), (3001, 70, 0)):
+            sizes = {"n": n, "rounds": rounds}
+            layout = {name: operands.padded((n,), 0, offset) for name in ("x", "out")}
+            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
+        return found
+
+
+def _chains(
+    problem: Problem, x: NDArray[np.float64], chosen: NDArray[np.int64], scalars: Mapping[str, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values of the chosen chains and their scales."""
+    rounds, quantity = problem.sizes["rounds"], problem.options["quantity"]
+    if quantity == "local":
+        padded = np.concatenate([x, np.zeros(-x.size % SEGMENT)])
+        total, scale = np.zeros(chosen.size), np.zeros(chosen.size)
+        turns = SEGMENT // STRIDE
+        for turn in range(min(rounds, turns)):
+            term = padded[chosen ^ (turn * STRIDE)] * ((rounds - turn - 1) // turns + 1)
+            total, scale = total + term, scale + np.abs(term)
+        return total, scale
+    v = x[chosen]
+    a, b = scalars["a"], scalars["b"]
+    largest = np.maximum(np.abs(v), abs(b) / (1 - abs(a)) if quantity == "fma" else 0)
+    steps: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+        "fma": lambda v: v * a + b,
+        "rsqrt": lambda v: 1 / np.sqrt(v),
+        "cos": np.cos,
+        "exp2": lambda v: np.exp2(-v),
+    }
+    for _ in range(rounds):
+        v = steps[str(quantity)](v)
+    if quantity == "fma":
+        return v, largest + abs(b)
+    return v, np.abs(v) if quantity == "rsqrt" else np.ones_like(v)
+
+
+def _operand(problem: Problem, name: str, role: Role) -> tuple[Arg, Arg]:
+    """A buffer and its offset."""
+    return Arg(name, role=role), Arg(f"{name}_offset", "scalar", dtype="int32", value=problem.layout[name].offset)
+
+
+workload = Peak()

@@ -1,0 +1,196 @@
+"""Streams through memory, the kernels by which bandwidth is measured: copy, mul, add, triad and dot, counted as BabelStream does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Source, Temporary, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+
+ARRAYS: Mapping[str, int] = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2, "product": 3, "square": 3}
+"""How many arrays of n elements each operation moves: BabelStream's five and two more."""
+
+_MAX_GROUPS = 2**31 - 1  # of a launch, CUDA's limit
+_UNROLLED = 16  # vectors of an item that are written out
+_SAMPLED = 4096  # places at which large outputs are checked
+
+
+class Stream(Workload):
+    """out[i] = x[i], s x[i], x[i] + y[i], x[i] + s y[i] (copy, mul, add, triad), or out[0] = the sum of x[i] y[i] (dot).
+
+    Beside BabelStream's five: x[i] y[i] (product) and y[i] + s x[i]^2 (square). ``y`` is empty where the operation does not read it; ``s`` is the scalar ``scalar``.
+
+    Parameters: VECTOR elements of a load; WGS work-items of a group; PER_ITEM vectors of an item; ORDER: where an item's next
+    vector lies: ``item`` the next in memory, ``group`` WGS vectors on, ``grid`` as many vectors on as there are items.
+    """
+
+    name = "stream"
+    sizes: Mapping[str, str] = {"n": "elements of an array"}
+    options: Mapping[str, tuple[Value, ...]] = {"operation": ("triad", "copy", "mul", "add", "dot", "product", "square")}
+    operands = (Operand("x"), Operand("y"), Operand("out", "out"))
+    scalars: Mapping[str, float] = {"scalar": 0.4}
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """Vectors of n; y of 0 for copy and mul, out of 1 for dot."""
+        n, operation = problem.sizes["n"], problem.options["operation"]
+        return {"x": (n,), "y": (0 if operation in ("copy", "mul") else n,), "out": (1 if operation == "dot" else n,)}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """All of the parameters; items with many vectors are for CPUs, whose work-group is a function call."""
+        return ParameterSpace(
+            {
+                "VECTOR": (1, 2, 4, 8),
+                "WGS": (1, 32, 64, 128, 256, 512, 1024),
+                "PER_ITEM": (1, 2, 4, 8, 16, 64, 256, 1024, 4096),
+                "ORDER": ("group", "grid", "item"),
+            },
+            (
+                "VECTOR * itemsize <= 32",
+                "WGS <= max_work_group_size",
+                "WGS > 1 or device_kind == 'cpu'",
+                "PER_ITEM <= 64 or device_kind == 'cpu'",
+                "PER_ITEM > 1 or ORDER == 'group'",
+                "WGS * itemsize <= local_memory",
+            ),
+            {**problem.facts(), **device.facts()},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """On a GPU one vector of 16 bytes an item, many for dot; on a CPU long runs of one work-item."""
+        dot = problem.options["operation"] == "dot"
+        if device.kind == "cpu":
+            return {"VECTOR": 32 // problem.itemsize, "WGS": 1, "PER_ITEM": 1024, "ORDER": "item"}
+        group = min(256, device.max_work_group_size)
+        return {"VECTOR": 16 // problem.itemsize, "WGS": group, "PER_ITEM": 16 if dot else 1, "ORDER": "grid" if dot else "group"}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch, and one more that sums the groups' sums for dot; none for an empty out."""
+        n, operation = problem.sizes["n"], str(problem.options["operation"])
+        shapes, layout = self.shapes(problem), problem.layout
+        if 0 in shapes["out"]:
+            return Plan(())
+        for name, shape in shapes.items():
+            if layout[name].strides != (1,) and max(shape) > 1:
+                raise ArgumentError(f"stream takes contiguous vectors, and the elements of {name!r} lie {layout[name].strides[0]} apart")
+        items = int(config["WGS"])
+        groups = _groups(problem, config)
+        if groups > _MAX_GROUPS:
+            raise ArgumentError(f"{n} elements are more work-groups than a launch may have; cut the problem")
+        source, index = self._source(problem, config)
+        two = operation not in ("copy", "mul")
+        read = [arg for name in (("x", "y") if two else ("x",)) for arg in _operand(problem, name, index, "in")]
+        local, everything = (items, 1, 1), (groups * items, 1, 1)
+        length = Arg("n", "scalar", dtype=index, value=n)
+        if operation != "dot":
+            scalar = Arg("scalar", "scalar", dtype=problem.dtype)
+            return Plan((Launch(source, "stream", everything, local, (length, *read, *_operand(problem, "out", index, "out"), scalar)),))
+        partial = Temporary("partial", groups * problem.itemsize)
+        places = (Arg("partial", role="temporary"), Arg("partial_offset", "scalar", dtype=index, value=0))
+        first = Launch(source, "stream", everything, local, (length, *read, *places))
+        count = Arg("groups", "scalar", dtype=index, value=groups)
+        last = Launch(
+            source, "stream_sum", local, local, (count, Arg("partial", role="temporary"), *_operand(problem, "out", index, "out"))
+        )
+        return Plan((first, last), (partial,))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """x, y and the scalar uniform in [-0.5, 0.5)."""
+        shapes, layout = self.shapes(problem), problem.layout
+        memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("x", "y")}
+        scalar = float(np.dtype(problem.dtype).type(rng.random() - 0.5))
+        return Inputs({**memory, "out": operands.storage(layout["out"], shapes["out"], problem.dtype)}, {"scalar": scalar})
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """The values in float64, and the sum of the terms' magnitudes as the scale (copy: 0, it is exact)."""
+        shapes, layout, operation = self.shapes(problem), problem.layout, str(problem.options["operation"])
+        x, y = (operands.view(inputs.operands[name], layout[name], shapes[name]) for name in ("x", "y"))
+        if operation == "dot":
+            products = x.astype(np.float64) * y
+            values, scale = np.array([products.sum()]), np.array([np.abs(products).sum()])
+            return {"out": operands.whole(inputs.operands["out"], layout["out"], values, scale)}
+        chosen: np.ndarray = np.arange(x.size)
+        if sample is not None:
+            chosen = operands.lines(sample, x.size, _SAMPLED)
+        values, scale = _elements(operation, x[chosen], y[chosen] if y.size else y, inputs.scalars["scalar"])
+        if sample is None:
+            return {"out": operands.whole(inputs.operands["out"], layout["out"], values, scale)}
+        return {"out": Expected(values, scale, operands.places(layout["out"], chosen))}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """gamma of the roundings that a term passes through: two, three for square, or for dot its product and the additions after it.
+
+        Those are its item's, the tree of the group, and the two of the sum over groups: Higham, Accuracy and Stability of
+        Numerical Algorithms, 2nd ed., section 4.2. Twice for float64, whose reference errs as well.
+        """
+        depth = 3.0 if problem.options["operation"] == "square" else 2.0
+        if problem.options["operation"] == "dot":
+            vector, items, each = int(config["VECTOR"]), int(config["WGS"]), int(config["PER_ITEM"])
+            depth += each + 2 * vector + 2 * math.log2(items) + math.ceil(_groups(problem, config) / items)
+        return operands.gamma(depth, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+
+    def flops(self, problem: Problem) -> float:
+        """BabelStream's count for each element: copy 0, mul and add 1, triad and dot 2; product 1, square 3."""
+        each = {"copy": 0, "mul": 1, "add": 1, "triad": 2, "dot": 2, "product": 1, "square": 3}
+        return float(each[str(problem.options["operation"])] * problem.sizes["n"])
+
+    def traffic(self, problem: Problem) -> float:
+        """BabelStream's count: two arrays for copy, mul and dot, three for the others."""
+        return float(ARRAYS[str(problem.options["operation"])] * problem.itemsize * problem.sizes["n"])
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Nothing; one element; fewer than a group's; what no vector divides, aligned to nothing; more than a group's."""
+        found = []
+        for n, offset in ((0, 0), (1, 0), (67, 3), (1029, 5), (13002, 0)):
+            bare = self.problem({"n": n}, problem.dtype, problem.options)
+            layout = {name: operands.padded(shape, 0, offset) for name, shape in self.shapes(bare).items()}
+            found.append(self.problem({"n": n}, problem.dtype, problem.options, layout))
+        return found
+
+    def _source(self, problem: Problem, config: Config) -> tuple[Source, str]:
+        """The kernel text, and the type of its indices."""
+        shapes, layout = self.shapes(problem), problem.layout
+        extent = max(layout[name].extent(shape) for name, shape in shapes.items())
+        index = "int32" if extent + int(config["VECTOR"]) * int(config["WGS"]) * int(config["PER_ITEM"]) < 2**31 else "int64"
+        vector, double = int(config["VECTOR"]), problem.dtype == "float64"
+        real = "double" if double else "float"
+        defines: dict[str, Value] = {name: config[name] for name in ("VECTOR", "WGS", "PER_ITEM")}
+        defines |= {"REAL": real, "VEC": real if vector == 1 else f"{real}{vector}", "INDEX": "int" if index == "int32" else "long"}
+        defines |= {"DOUBLE": True} if double else {}
+        defines |= {f"ALIGNED_{name.upper()}": layout[name].vector_width(problem.itemsize) >= vector for name in shapes}
+        values = {name.lower(): config[name] for name in ("VECTOR", "WGS", "PER_ITEM", "ORDER")}
+        return load(__file__, "stream.cl", defines, operation=problem.options["operation"], unrolled=_UNROLLED, **values), index
+
+
+def _groups(problem: Problem, config: Config) -> int:
+    """Work-groups that cover the array, one at least."""
+    return max(-(-problem.sizes["n"] // (int(config["VECTOR"]) * int(config["WGS"]) * int(config["PER_ITEM"]))), 1)
+
+
+def _elements(operation: str, x: np.ndarray, y: np.ndarray, scalar: float) -> tuple[np.ndarray, np.ndarray]:
+    """Values in float64 and the magnitudes of their terms, element by element."""
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    if operation == "copy":
+        return x, np.zeros_like(x)
+    if operation == "mul":
+        return scalar * x, np.abs(scalar * x)
+    if operation == "product":
+        return x * y, np.abs(x * y)
+    if operation == "square":
+        return y + scalar * x**2, np.abs(y) + np.abs(scalar * x**2)
+    term = y if operation == "add" else scalar * y
+    return x + term, np.abs(x) + np.abs(term)
+
+
+def _operand(problem: Problem, name: str, kind: str, role: Role) -> tuple[Arg, Arg]:
+    """A buffer and its offset."""
+    return Arg(name, role=role), Arg(f"{name}_offset", "scalar", dtype=kind, value=problem.layout[name].offset)
+
+
+workload = Stream()

@@ -1,0 +1,215 @@
+// Customs of C that C++ does not share: designators, GNU's extensions, tags, layouts.
+
+//// designators_in_any_order
+typedef struct {
+  float4 pos;
+  int id, flags[3];
+  struct {
+    int a, b;
+  } inner;
+} vertex;
+enum slot { LOW, MIDDLE = 3, HIGH };
+__constant vertex fixed = {.id = 4, .pos = (float4)(1, 2, 3, 4), .flags = {[2] = 9, [0] = 7}};
+__constant int slots[] = {[HIGH] = 40, [LOW] = 10, 11, [MIDDLE] = 30};
+__constant vertex several[2] = {[1] = {.id = 6}, [0].id = 5, [0].pos = (float4)(8)};
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0);
+  int big[3][2] = {[1] = {5, 6}, [0] = {1}}, range[6] = {[1 ... 3] = 2, [5] = 1};
+  vertex v = {.flags[1] = i, .id = 2}, *p = &v;
+  p->pos = ((vertex){.id = 1, .pos = (float4)(3)}).pos;
+  struct vertex_pair {
+    int x, y;
+  } pair = {.y = 3, .x = i};
+  o[i] = fixed.id + fixed.flags[0] + 10 * fixed.flags[2] + (int)fixed.pos.w + slots[i % 5] + several[i & 1].id + (int)several[0].pos.x +
+         big[1][1] + big[0][0] + big[2][1] + range[i % 6] + v.flags[1] + v.id + (int)v.pos.x + pair.x * pair.y;
+}
+
+//// union_designators
+typedef union {
+  float f;
+  uint u;
+} bits;
+typedef struct {
+  int n;
+  bits b;
+} cell;
+__kernel void k(__global uint *o)
+{
+  int i = get_global_id(0);
+  cell c = {.b = {.u = 5}, .n = i};
+  cell d = {.b.f = 1.0f, .n = 2};
+  o[i] = c.b.u + c.n + d.b.u + d.n;
+}
+
+//// statement_expressions
+#define LESSER(a, b) ({ int a_ = (a), b_ = (b); a_ < b_ ? a_ : b_; })
+#define ADD_TWICE(s, x) ({ s += x; s += x; })
+__kernel void k(__global const int *a, __global int *o)
+{
+  int i = get_global_id(0), s = 0;
+  ADD_TWICE(s, i);
+  s += LESSER(a[i], 7 * i) + LESSER(1, 2);
+  o[i] = s;
+}
+
+//// case_ranges
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0);
+  switch (i) {
+    case 0: o[i] = 1; break;
+    case 1 ... 9: o[i] = 2; break;
+    case 15 ... 20: o[i] = 3; break;
+    default: o[i] = 4;
+  }
+}
+
+//// kernel_named_like_keyword
+__kernel void and(__global const int *a, __global int *xor)
+{
+  int i = get_global_id(0);
+  xor[i] = a[i] & 3;
+}
+
+//// array_parameters
+int sum(const int m[static 4], int n[const])
+{
+  return m[0] + m[1] + m[2] + m[3] + n[1];
+}
+
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0), m[4] = {i, 1, 2, 3};
+  o[i] = sum(m, m);
+}
+
+//// volatile_structures
+typedef struct {
+  char c;
+  int v[4];
+} record;
+record changed(record r)
+{
+  r.v[1] += r.c;
+  return r;
+}
+
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0);
+  volatile record r;
+  r.c = -3;
+  r.v[1] = i;
+  record s = changed(r);
+  o[i] = s.v[1];
+}
+
+//// local_structure_without_name
+__kernel void k(__global const float *a, __global float *o)
+{
+  __local struct {
+    int n;
+    float f;
+  } t[32];
+  int i = get_local_id(0);
+  t[i].n = i;
+  t[i].f = a[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  o[i] = t[31 - i].f + t[31 - i].n;
+}
+
+//// scalars_before_vectors
+__kernel void k(__global const float4 *a, __global const int4 *b, __global float4 *o, __global int4 *p)
+{
+  int i = get_global_id(0);
+  o[i] = fmax(0.5f, a[i]) + pow(2.0f, a[i]) + clamp(a[i], 0.0f, (float4)(1.0f)) + mix(0.0f, a[i], (float4)(0.5f));
+  p[i] = max((int4)(i), b[i]) + min(b[i], 3);
+}
+
+//// return_through_pointer
+uint next(__private uint *s)
+{
+  return *s = *s * 3u + 1u;
+}
+
+__kernel void k(__global uint *o)
+{
+  uint s = get_global_id(0);
+  next(&s);
+  o[get_global_id(0)] = next(&s);
+}
+
+//// enumeration_tags
+typedef enum colour { RED, GREEN = 5 } colour;
+enum { FIRST = 7, SECOND };
+colour flip(enum colour c)
+{
+  return c == RED ? GREEN : RED;
+}
+
+__kernel void k(__global int *o)
+{
+  enum colour c = get_global_id(0) & 1 ? RED : GREEN;
+  enum local_tag { A = 2, B } other = B;
+  o[get_global_id(0)] = flip(c) + SECOND + other;
+}
+
+//// three_components
+typedef struct {
+  char c;
+  float3 v;
+  short3 s;
+  int n;
+} mixed;
+#define OFFSET(field) (int)((__private char *)&m.field - (__private char *)&m)
+__kernel void k(__global const float4 *a, __global int *o)
+{
+  int i = get_global_id(0);
+  float3 v = as_float3(a[i]);
+  float4 back = as_float4(v);
+  mixed m;
+  m.c = 1;
+  m.v = v * 2;
+  m.s = as_short3(convert_short4_sat(a[i]));
+  m.n = i;
+  vstore3(convert_int3_sat_rtz(back.xyz) + convert_int3(m.s) + (int3)(0, 0, m.c), i, o);
+  o[96 + i] = sizeof(mixed) + vec_step(float3) * 100 + sizeof(m.s) * 1000;
+  o[128 + i] = OFFSET(v) + 100 * OFFSET(s) + 10000 * OFFSET(n);
+}
+
+//// macros_of_the_language
+kernel_exec(4, float) void other(__global float *o) { o[0] = 1; }
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0);
+#if defined(__ENDIAN_LITTLE__) && defined(__IMAGE_SUPPORT__) && __OPENCL_VERSION__ >= CL_VERSION_1_2 && defined(CL_VERSION_1_0)
+  o[i] = (FLT_RADIX == 2) + (CHAR_BIT == 8) * 2 + (INT_MIN < 0) * 4 + (fabs(M_PI_2_F - 1.5707964f) < 1e-6f) * 8 + (isinf(HUGE_VALF) ? 16 : 0)
+       + (get_global_offset(0) == 0) * 32 + (ULONG_MAX == ~0UL) * 64;
+#endif
+}
+
+//// comments_in_macros
+#define BODY(x)                                  \
+  {                                              \
+    int t = x; /* a comment \
+      over lines */                              \
+    t += 1;                                      \
+    o[i] = t;                                    \
+  }
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0);
+  BODY(i * 2) // ends here \
+  o[i] = 0;
+  o[i] += __LINE__;
+}
+
+//// image_queries
+__kernel void k(__read_only image2d_t image, __global int *o)
+{
+  int i = get_global_id(0);
+  int2 d = get_image_dim(image);
+  o[i] = get_image_width(image) + 100 * get_image_height(image) + 10000 * (d.x == 7 && d.y == 5)
+       + 100000 * (get_image_channel_order(image) == CLK_RGBA) + 1000000 * (get_image_channel_data_type(image) == CLK_FLOAT);
+}

@@ -1,0 +1,141 @@
+"""`portatile bench` end to end on the default device: rates that are kept, products that are right, mistakes that are told."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from portatile import ceilings, device, program, workloads
+from portatile.cli import _chips, main
+from portatile.device import cuda_compiler
+from portatile.measure.split import PHASES
+from portatile.workloads.gemm import rungs
+
+STREAM = ["bench", "bandwidth", "--size", "1048576"]
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+
+
+def test_bandwidth_prints_and_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*STREAM, "--mode", "range", "--start", "4096", "--end", "12288", "--increment", "4096"]) == 0
+    out = capsys.readouterr().out
+    assert {"host", "device", "copy", "mul", "add", "triad", "dot"} <= {line.split()[0] for line in out.splitlines() if line.strip()}
+    assert "12288" in out
+    found = ceilings.load(device.get().info)
+    assert found is not None
+    assert len(found.transfers) == 9
+    assert found.copy
+    assert found.triad
+    assert found.transfer("htod", "pinned")
+    assert found.transfer("htod", "pageable") is None
+
+
+def test_bandwidth_speaks_json_and_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["bench", "bandwidth", "--no-stream", "--mode", "range", "--start", "1000", "--end", "1000", "--increment", "1"]
+    assert main([*small, "--htod", "--memory", "pageable", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["measured"]
+    assert (row["name"], row["of"], row["bytes"], row["unit"]) == ("htod", "pageable", 1000, "B/s")
+    assert row["rate"] == pytest.approx(1000 / row["seconds"])
+    assert main([*small, "--dtoh", "--dtod", "--csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["name"] for row in rows] == ["dtoh", "dtod"]
+    assert float(rows[1]["rate"]) == pytest.approx(2000 / float(rows[1]["seconds"]))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--mode", "range", "--start", "5"], ["--start", "5"], ["--mode", "range", "--start", "9", "--end", "5", "--increment", "1"]],
+)
+def test_bandwidth_mistakes_end_with_2(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*STREAM, *args]) == 2
+    assert "range" in capsys.readouterr().err
+
+
+def test_a_benchmark_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "bandwith"]) == 2
+    assert "Did you mean 'bandwidth'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("algorithm", "block"), [("host", None), ("sequential", None), ("global", "8"), ("local", "4"), ("gemm", None)])
+def test_every_algorithm_writes_the_product(algorithm: str, block: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "product.npz"
+    sizes = ["-m", "21", "-n", "13", "-k", "17", *(["--block", block] if block else [])]
+    assert main(["bench", "matmul", "--algorithm", algorithm, *sizes, "--dtype", "float64", "-o", str(path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    with np.load(path) as found:
+        assert np.allclose(found["c"], found["a"] @ found["b"], rtol=0, atol=1e-13)
+        assert found["c"].shape == (21, 13)
+    assert shown["gflops"] > 0
+    if algorithm != "host":
+        assert list(shown["split"]["seconds"]) == list(PHASES)
+        assert shown["total"] == pytest.approx(sum(shown["split"]["seconds"].values()))
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".npy"])
+def test_the_product_is_one_seeds(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same product by two algorithms, each in a file of its own."""
+    found = []
+    for name in ("host", "local"):
+        path = tmp_path / f"{name}{suffix}"
+        assert main(["bench", "matmul", "--algorithm", name, "--block", "4", "--size", "19", "--repeat", "0", "-o", str(path)]) == 0
+        found.append(np.load(path) if suffix == ".npy" else np.loadtxt(path))
+    assert np.allclose(*found, rtol=0, atol=1e-6)
+    assert "Gflop/s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("rung", [1, 5, 7, 9])
+def test_rungs_run(rung: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "matmul", "--rung", str(rung), "--size", "70", "--repeat", "0"]) == 0
+    assert f"rung {rung}, 70 x 70 x 70" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--algorithm", "global", "--block", "3"], "BLOCK=3"),
+        (["--algorithm", "host", "--size", "4000"], "minutes"),
+        (["--size", "8", "-o", "c.csv"], ".npy"),
+        (["--platform", "0", "--device", "pocl"], "number"),
+        (["--platform", "77"], "no device"),
+        (["--rung", "11"], "range"),
+    ],
+)
+def test_matmul_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "matmul", *args]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_rung_8_is_refused_where_there_is_no_cuda(capsys: pytest.CaptureFixture[str]) -> None:
+    if device.get().info.backend == "cuda":
+        pytest.skip("the default device is CUDA")
+    assert main(["bench", "matmul", "--rung", "8", "--size", "32"]) == 2
+    assert "CUDA" in capsys.readouterr().err
+
+
+def test_the_cpu_flag_takes_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+    if not any(chip.info.kind == "cpu" for chip in device.devices()):
+        pytest.skip("no CPU device")
+    assert main(["bench", "matmul", "--cpu", "--size", "16", "--repeat", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["split"]["device"]["kind"] == "cpu"
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+@pytest.mark.parametrize("number", [8, 9, 10])
+def test_rungs_assemble_for_a_gpu(number: int) -> None:
+    """Without spills; and rung 8's loads take the read-only path."""
+    info, gemm = _chips.chip("sm_90"), workloads.get("gemm")
+    problem = gemm.problem({"m": 1024, "n": 1024, "k": 1024})
+    launch = gemm.plan(problem, rungs.rung(number, "float32"), info).steps[0]
+    if number == rungs.READ_ONLY_RUNG:
+        assert b"ld.global.nc" in program.build(launch.source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data
+        return
+    cubin = program.build(launch.source, cuda_compiler.CudaTarget("sm_90"), None)
+    assert cubin.resources[launch.kernel].spill_loads == 0

@@ -1,0 +1,132 @@
+"""A configuration tuned with another driver or kernel text is checked before it is used, once, and not used if it fails."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from faulty import Faulty
+
+from portatile import cache, execute, program
+from portatile.device.base import Device
+from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source, Trial
+from portatile.routines.certify import Certifier
+from portatile.select import Choice
+from portatile.space import ParameterSpace
+
+WORKLOAD = Faulty()
+PROBLEM = WORKLOAD.problem({"n": 100_003})
+
+
+class Room:
+    """A certifier as an engine makes it, that counts what it builds."""
+
+    def __init__(self, device: Device, folder: Path, workload: Faulty = WORKLOAD) -> None:
+        self.device, self.workload, self.built = device, workload, 0
+        self.certifier = Certifier(device, cache.Cache(folder, 1 << 24), self.build, self.plan)
+
+    def build(self, source: Source) -> Binary:
+        self.built += 1
+        return program.build(source, self.device.target, None)
+
+    def plan(self, problem: Problem, choice: Choice) -> Plan:
+        return self.workload.plan(problem, choice.config, self.device.info)
+
+    def trial(self, config: Config) -> Trial:
+        """As tuning here and now would store it."""
+        source = program.source_hash(tuple(execute.sources(self.workload.plan(PROBLEM, config, self.device.info))))
+        return Trial(PROBLEM, config, self.device.info, source, "ok", (1.0,))
+
+    def settle(self, trial: Trial) -> Choice:
+        choice = Choice(trial.config, "tuned", "tuned", trial)
+        return self.certifier.settle(self.workload, PROBLEM, choice, self.plan(PROBLEM, choice))
+
+
+def older(trial: Trial) -> Trial:
+    return replace(trial, device=replace(trial.device, driver="the driver before"))
+
+
+@pytest.mark.parametrize("fault", ["none", "wrong"])
+def test_what_was_tuned_with_what_is_here_is_taken_at_its_word(device: Device, tmp_path: Path, fault: str) -> None:
+    room = Room(device, tmp_path)
+    trial = room.trial({"fault": fault, "group": 32})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert room.settle(trial).trial == trial
+    assert room.built == 0
+
+
+def stale(trial: Trial, how: str) -> Trial:
+    changed = {"driver": "1.0 of last year", "compiler": "another"}.get(how)
+    return replace(trial, source="another text") if changed is None else replace(trial, device=replace(trial.device, **{how: changed}))
+
+
+@pytest.mark.parametrize("how", ["driver", "compiler", "text"])
+def test_what_is_stale_is_checked_once(device: Device, tmp_path: Path, how: str) -> None:
+    room = Room(device, tmp_path)
+    trial = stale(room.trial({"fault": "none", "group": 32}), how)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert room.settle(trial).trial == trial
+        assert room.built == 1
+        assert room.settle(trial).trial == trial
+        assert room.built == 1
+        later = Room(device, tmp_path)  # another process, with the same cache
+        assert later.settle(trial).trial == trial
+        assert later.built == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "complaint"), [("wrong", "times the allowed error"), ("behind", "canary"), ("compile", "failed to build|does not build")]
+)
+def test_what_fails_now_gives_way_to_the_default(device: Device, tmp_path: Path, fault: str, complaint: str) -> None:
+    for room in (Room(device, tmp_path), Room(device, tmp_path)):  # the second knows it from the first
+        trial = older(room.trial({"fault": fault, "group": 32}))
+        with pytest.warns(RuntimeWarning, match=complaint) as caught:
+            choice = room.settle(trial)
+        assert (choice.config, choice.reason, choice.trial) == ({"fault": "none", "group": 16}, "default", None)
+        assert "the driver before" in str(caught[0].message)
+        assert "portatile tune faulty" in str(caught[0].message)
+    assert room.built == 0
+
+
+def test_another_driver_is_another_certificate(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Room(device, tmp_path)
+    trial = older(room.trial({"fault": "none", "group": 32}))
+    room.settle(trial)
+    monkeypatch.setattr(device, "info", replace(device.info, driver="the driver after"))
+    room.settle(trial)
+    assert room.built == 2
+
+
+class Large(Faulty):
+    """No small problems of its own, and configurations that need a large one."""
+
+    least = 3000
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        facts = {**device.facts(), **problem.facts()}
+        return ParameterSpace({"fault": self.faults, "group": self.groups}, [f"n >= {self.least}"], facts)
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        return [replace(problem, sizes={"n": 37}, layout={})]
+
+
+def test_a_problem_is_made_as_small_as_stays_legal(device: Device, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    class Watched(Large):
+        def inputs(self, problem: Problem, rng: np.random.Generator) -> object:  # type: ignore[override]
+            seen.append(problem.sizes["n"])
+            return super().inputs(problem, rng)
+
+    room = Room(device, tmp_path, Watched())
+    good = older(room.trial({"fault": "none", "group": 32}))
+    assert room.settle(good).trial == good
+    with pytest.warns(RuntimeWarning, match="allowed error"):
+        assert room.settle(older(room.trial({"fault": "wrong", "group": 32}))).reason == "default"
+    assert len(seen) == 2
+    assert all(Large.least <= n < 2 * Large.least + 2 for n in seen)

@@ -1,0 +1,112 @@
+"""`portatile run` on every device: results, saved arrays, comparison with another device, mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portatile.cli import main
+from portatile.device.base import Device
+
+TEXT = """
+__kernel void saxpy(__global const float *x, __global float *y, float a) { int i = get_global_id(0); y[i] += a * x[i]; }
+__kernel void turn(__global int4 *v, __local int4 *t, uint2 w)
+{
+  int l = get_local_id(0);
+  t[l] = v[get_global_id(0)];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  v[get_global_id(0)] = t[get_local_size(0) - 1 - l] + (int)w.y;
+}
+__kernel void brighter(read_only image2d_t a, write_only image2d_t b)
+{
+  const sampler_t s = CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+  int2 p = (int2)(get_global_id(0), get_global_id(1));
+  write_imagef(b, p, read_imagef(a, s, p) * 2.0f);
+}
+#ifdef __OPENCL_C_VERSION__
+__kernel void broken(__global int *o) { o[0] = nowhere; }
+#endif
+"""
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> Path:
+    path = tmp_path / "kernels.cl"
+    path.write_text(TEXT.partition("#ifdef")[0])
+    return path
+
+
+def result(capsys: pytest.CaptureFixture[str], device: Device, kernels: Path, *args: str) -> dict[str, Any]:
+    """The JSON of a run that succeeds."""
+    code = main(["run", str(kernels), *args, "--device", device.info.id, "--json", "--repeat", "2"])
+    out = capsys.readouterr()
+    assert code == 0, out.err
+    found: dict[str, Any] = json.loads(out.out)
+    assert found["device"] == device.info.id
+    assert len(found["seconds"]) == 2
+    return found
+
+
+def test_outputs_are_found_and_saved(device: Device, kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.random.default_rng(3).normal(size=64).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    args = ["saxpy", "--global", "64", "--local", "16", f"@{tmp_path}/x.npy", "64=index", "2.5", "-o", f"y={tmp_path}/y.npy"]
+    found = result(capsys, device, kernels, *args)
+    expected = np.arange(64) + 2.5 * x.astype(float)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-6, atol=1e-5)
+    first, second = found["operands"]
+    assert (first["name"], first["changed"]) == ("x", False)
+    assert second["changed"]
+    assert second["sum"] == pytest.approx(expected.sum(), rel=1e-5)
+    np.testing.assert_allclose(second["first"], expected[:4], rtol=1e-6, atol=1e-5)
+
+
+def test_local_memory_vectors_and_a_chosen_work_group(device: Device, kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(capsys, device, kernels, "turn", "--global", "24", "24=index", "24", "1,2")
+    assert found["local"] == [8, 1, 1]
+    assert found["operands"][0]["first"] == [28 + 2, 29 + 2, 30 + 2, 31 + 2]
+    assert found["operands"][0]["shape"] == [24, 4]
+
+
+def test_images(device: Device, kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not device.info.images:
+        pytest.skip("no images")
+    found = result(capsys, device, kernels, "brighter", "--global", "8,4", "8x4x4=1.5", "8x4x4")
+    assert found["operands"][1]["sum"] == 3.0 * 8 * 4 * 4
+
+
+def test_check_compares_with_another_device(device: Device, kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(capsys, device, kernels, "saxpy", "--global", "64", "64=random", "64=random", "2", "--check", device.info.id)
+    assert found["agrees"]
+    assert [row["difference"] for row in found["operands"]] == [0, 0]
+    args = ["run", str(kernels), "saxpy", "--global", "64", "64=random", "64=random", "2", "--device", device.info.id]
+    assert main([*args, "--check", device.info.id]) == 0
+    assert "agrees" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (["saxpz", "--global", "64"], 2, "Did you mean 'saxpy'?"),
+        (["saxpy", "--global", "64", "64"], 2, "takes 3 arguments, not 1"),
+        (["saxpy", "--global", "none", "64", "64", "1"], 2, "--global"),
+        (["saxpy", "--global", "64", "--local", "7", "64", "64", "1"], 2, "multiple"),
+        (["saxpy", "--global", "64", "64", "64", "many"], 2, "argument a (float)"),
+        (["saxpy", "--global", "64", "64", "64", "1", "-o", "z=z.npy"], 2, "z"),
+        (["saxpy", "--global", "64", "64", "64", "1", "-o", "y=y.txt"], 2, "NAME=FILE.npy"),
+        (["saxpy", "--global", "64", "64", "64", "1", "--check", "no such chip"], 2, "no device matches"),
+    ],
+)
+def test_mistakes(device: Device, kernels: Path, args: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(kernels), *args, "--device", device.info.id]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_a_kernel_that_does_not_build(device: Device, kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kernels.write_text(TEXT)
+    assert main(["run", str(kernels), "saxpy", "--global", "64", "64", "64", "1", "--device", device.info.id]) == 1
+    assert "nowhere" in capsys.readouterr().err

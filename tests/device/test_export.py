@@ -1,0 +1,357 @@
+"""An exported folder computes without portatile: in a process where it cannot be imported, for every workload, and through a fake CUDA."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from checking import new_seed
+
+from portatile import verify, workloads
+from portatile.cli import main
+from portatile.device import cuda_compiler, icd
+from portatile.device.base import Device
+from portatile.records import Config, DeviceInfo, Problem, Trial, Value
+from portatile.shipping import folder as folders
+from portatile.space import ParameterSpace
+from portatile.store import ResultStore
+from portatile.workloads import operands
+from ptx_machine import GlobalMemory, Machine
+from ptx_machine.device import INFO
+
+SMALL: dict[str, Value] = {"FORM": "generic", "TR": 2, "TC": 2, "VL": 2, "TRR": 1, "TCR": 1, "TBR": 8, "TBC": 8, "KB": 8}  # soon compiled
+needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")
+
+# Runs in a process of its own: reads arrays, computes each problem of the folder, writes what came out.
+USER = """
+import sys
+class Nowhere:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "portatile":
+            raise ImportError("portatile is not installed here")
+sys.meta_path.insert(0, Nowhere())
+try:
+    import portatile
+except ImportError:
+    pass
+else:
+    sys.exit("portatile can be imported")
+folder, given, made = sys.argv[1:4]
+sys.path.insert(0, folder)
+import loader
+import numpy as np
+arrays = np.load(given)
+out = {}
+for place, problem in enumerate(loader.problems()):
+    sizes = {**problem["sizes"], **problem["options"]}
+    run = loader.load(problem["workload"], dtype=problem["dtype"], **sizes)
+    of = {name.split("/")[1]: arrays[name] for name in arrays.files if name.split("/")[0] == str(place)}
+    scalars = {name: float(of.pop(name)) for name in list(of) if name in problem["scalars"]}
+    for _ in range(2):  # a second call finds what the first has left in memory
+        result = run(**of, **scalars)
+    written = [operand["name"] for operand in problem["operands"] if operand["role"] != "in"]
+    result = result if isinstance(result, dict) else {written[0]: result}
+    out.update({f"{place}/{name}": array for name, array in result.items()})
+np.savez(made, **out)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def opencl(device: Device) -> Device:
+    if device.info.backend != "opencl":
+        pytest.skip("OpenCL's loader; CUDA's is tested on a fake driver")
+    return device
+
+
+def item(problem: Problem, config: Config, info: DeviceInfo) -> folders.Item:
+    trial = Trial(problem, dict(config), info, "source", "ok", (1.0, 2.0), time="now")
+    return folders.Item(problem, config, info, "for a test", trial)
+
+
+def computed(folder: Path, items: list[folders.Item], rng: np.random.Generator, tmp_path: Path) -> None:
+    """Run the folder in a process without portatile and check every result against the workload's reference."""
+    given: dict[str, Any] = {}
+    inputs = []
+    for place, one in enumerate(items):
+        workload, problem = workloads.get(one.problem.workload), one.problem
+        inputs.append(workload.inputs(problem, rng))
+        shapes = workload.shapes(problem)
+        for operand in workload.operands:
+            if operand.role != "out" and operand.name in shapes:
+                view = operands.view(inputs[-1].operands[operand.name], problem.layout[operand.name], shapes[operand.name])
+                given[f"{place}/{operand.name}"] = view.copy()
+        given.update({f"{place}/{name}": value for name, value in inputs[-1].scalars.items()})
+    np.savez(tmp_path / "given.npz", **given)
+    (tmp_path / "user.py").write_text(USER)
+    with icd.vendors():  # libraries that nobody registered are the user's own affair
+        words = [sys.executable, "-I", str(tmp_path / "user.py"), str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz")]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=240, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    made = np.load(tmp_path / "made.npz")
+    for place, one in enumerate(items):
+        workload, problem = workloads.get(one.problem.workload), one.problem
+        for name, expected in workload.reference(problem, inputs[place]).items():
+            memory = inputs[place].operands[name].copy()
+            operands.view(memory, problem.layout[name], workload.shapes(problem)[name])[...] = made[f"{place}/{name}"]
+            verdict = verify.compare(memory, expected, workload.bound(problem, one.config), name)
+            assert verdict.ok, f"{problem.workload} {dict(problem.sizes)} {dict(one.config)}: {verdict.message}"
+
+
+def drawn(problem: Problem, info: DeviceInfo, rng: np.random.Generator, **wanted: Value) -> Config:
+    """A legal configuration with these values: the first in a random order of all."""
+    space = workloads.get(problem.workload).space(problem, info)
+    rules = [rule.text if rule.code is not None else rule.holds for rule in space.constraints]
+    shuffled = {name: [values[i] for i in rng.permutation(len(values))] for name, values in space.parameters.items()}
+    return next(iter(ParameterSpace(shuffled | {name: [value] for name, value in wanted.items()}, rules, space.facts)))
+
+
+def test_every_workload_computes_without_portatile(opencl: Device, tmp_path: Path) -> None:
+    rng = np.random.default_rng(new_seed(f"export on {opencl.info.id}"))
+    items = []
+    for name in workloads.names():
+        workload = workloads.get(name)
+        problems = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64)))
+        packed = [problem for problem in problems if problem == workload.problem(problem.sizes, problem.dtype, problem.options)]
+        problem = min(packed or [workload.problem(dict.fromkeys(workload.sizes, 24))], key=workload.flops)
+        items.append(item(problem, workload.default(problem, opencl.info), opencl.info))
+    shipped = folders.write(tmp_path / "folder", items)
+    assert shipped.left_out == []
+    assert shipped.binaries == shipped.programs > 0
+    computed(tmp_path / "folder", shipped.items, rng, tmp_path)
+
+
+def test_split_k_images_and_padded_operands_too(opencl: Device, tmp_path: Path) -> None:
+    """Several launches with temporaries between them; then again from the texts, with the binaries gone."""
+    rng = np.random.default_rng(new_seed(f"split k on {opencl.info.id}"))
+    gemm = workloads.get("gemm")
+    problem = gemm.problem({"m": 37, "n": 29, "k": 150}, "float32", {"trans_a": "T"})
+    padded = gemm.problem(
+        {"m": 21, "n": 18, "k": 33}, "float32", {}, {"a": operands.padded((21, 33), 5, 3), "c": operands.padded((21, 18), 2)}
+    )
+    items = [
+        item(problem, drawn(problem, opencl.info, rng, SPLIT_K=2, TXC=False, **SMALL), opencl.info),
+        item(padded, drawn(padded, opencl.info, rng, FORM="cpu", PACK_A=False), opencl.info),
+    ]
+    if opencl.info.images:
+        other = gemm.problem({"m": 20, "n": 24, "k": 16})
+        items.append(item(other, drawn(other, opencl.info, rng, TXC=True, **SMALL | {"TR": 4, "TC": 4, "VL": 4}), opencl.info))
+    shipped = folders.write(tmp_path / "folder", items)
+    assert len(json.loads((tmp_path / "folder" / "kernels.json").read_text())["problems"][0]["launches"]) > 1
+    computed(tmp_path / "folder", shipped.items, rng, tmp_path)
+    for binary in (tmp_path / "folder" / "programs").glob("*.bin"):
+        binary.write_bytes(b"damaged")
+    computed(tmp_path / "folder", shipped.items, rng, tmp_path)
+
+
+def test_a_problem_is_named_as_far_as_the_folder_needs(opencl: Device, tmp_path: Path, loader_of: Any) -> None:
+    gemm = workloads.get("gemm")
+    problems = [gemm.problem({"m": 8, "n": 8, "k": 8}, "float32", {"trans_a": trans}) for trans in "NT"]
+    folders.write(tmp_path / "folder", [item(problem, gemm.default(problem, opencl.info), opencl.info) for problem in problems])
+    loader = loader_of(tmp_path / "folder")
+    with pytest.raises(LookupError, match="has 2 of gemm with"):
+        loader.load("gemm", m=8, n=8, k=8)
+    with pytest.raises(LookupError, match="trans_a=T"):
+        loader.load("gemm", m=8, n=9, k=8)
+    with pytest.raises(LookupError, match="no trsm"):
+        loader.load("trsm", m=8)
+
+
+def test_tuned_then_exported_then_imported(opencl: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands one after another: the folder computes, and its results are another store's winner."""
+    rng = np.random.default_rng(new_seed(f"export command on {opencl.info.id}"))
+    sizes = ["-m", "33", "-n", "21", "-k", "17"]
+    assert main(["tune", "gemm", *sizes, "--budget", "1", "--strategy", "random", "--device", opencl.info.id]) == 0
+    folder = tmp_path / "folder"
+    assert main(["export", str(folder), "--workload", "gemm", "--device", opencl.info.id]) == 0
+    assert "1 problems" in capsys.readouterr().out
+    with ResultStore.default() as store:
+        (winner,) = store.leaders("gemm")
+    assert json.loads((folder / "kernels.json").read_text())["problems"][0]["config"] == dict(winner.config)
+    computed(folder, folders.tuned([winner]), rng, tmp_path)
+    assert main(["import", str(folder), "--store", str(tmp_path / "other.sqlite")]) == 0
+    with ResultStore(tmp_path / "other.sqlite") as store:
+        assert store.trials() == [winner]
+    assert main(["export", str(folder), "--workload", "gemm", "--device", opencl.info.id, "--problem", "m=9 n=8 k=7 trans_b=t"]) == 0
+    assert "m=9 n=8 k=7" in capsys.readouterr().out
+    assert json.loads((folder / "kernels.json").read_text())["problems"][0]["options"] == {"trans_a": "N", "trans_b": "T"}
+
+
+def test_every_trial_as_t4(opencl: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(1)
+    with ResultStore.default() as store:
+        for size in (8, 16):
+            problem = workloads.get("gemm").problem({"m": size, "n": 8, "k": 8})
+            for _ in range(3):
+                store.add(item(problem, drawn(problem, opencl.info, rng, **SMALL), opencl.info).trial)  # type: ignore[arg-type]
+        before = store.trials()
+    assert main(["export", str(tmp_path / "t4"), "--format", "t4"]) == 0
+    files = sorted((tmp_path / "t4").glob("*_T4.json"))
+    assert len(files) == 2
+    assert main(["import", *map(str, files), "--store", str(tmp_path / "other.sqlite")]) == 0
+    with ResultStore(tmp_path / "other.sqlite") as store:
+        assert {trial.problem.sizes["m"] for trial in store.trials()} == {8, 16}
+        assert all(trial in before for trial in store.trials())
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "nothing that was tuned"),
+        (["--format", "t4"], "nothing in the store"),
+        (["--workload", "gem"], "Did you mean 'gemm'"),
+        (["--problem", "m=3"], "--problem needs --workload"),
+        (["--workload", "gemm", "--problem", "m=3 n=3"], "'k'"),
+        (["--workload", "gemm", "--problem", "m=3 n=3 k=x"], "whole number"),
+        (["--workload", "gemm", "--problem", "m=3 n=3 kk=3"], "Did you mean 'k'"),
+        (["--workload", "gemm", "--problem", "m"], "NAME=VALUE"),
+        (["--workload", "gemm", "--problem", "m=3 n=3 k=3", "--device", "no such chip"], "no device matches"),
+    ],
+)
+def test_mistakes_end_with_2(args: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["export", str(tmp_path / "folder"), *args]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "to_my_aunt").write_text("dear aunt")
+    assert main(["export", str(tmp_path / "letters"), "--workload", "gemm", "--problem", "m=3 n=3 k=3"]) == 2
+    assert "holds something else" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "letters").iterdir()] == ["to_my_aunt"]
+
+
+# CUDA
+
+
+class Driver:
+    """CUDA's driver as ctypes sees it, over the interpreter of PTX; the chip is not the one that the folder was made for."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.memory = name.encode(), GlobalMemory()
+        self.machines: list[Machine] = []
+        self.functions: list[tuple[Machine, str]] = []
+        self.dynamic: dict[int, int] = {}
+
+    def cuInit(self, flags: int) -> int:
+        return 0
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 1
+        return 0
+
+    def cuDeviceGetName(self, text: Any, size: int, index: int) -> int:
+        text.value = self.name
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, attribute: int, index: int) -> int:
+        value._obj.value = {75: 9, 76: 9}[attribute]
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, index: int) -> int:
+        context._obj.value = 1
+        return 0
+
+    def cuCtxSetCurrent(self, context: Any) -> int:
+        return 0 if context.value == 1 else 201
+
+    def cuModuleLoadData(self, module: Any, data: bytes) -> int:
+        self.machines.append(Machine(data.rstrip(b"\0").decode(), self.memory))
+        module._obj.value = len(self.machines)
+        return 0
+
+    def cuModuleGetFunction(self, function: Any, module: Any, symbol: bytes) -> int:
+        self.functions.append((self.machines[module.value - 1], symbol.decode()))
+        function._obj.value = len(self.functions)
+        return 0
+
+    def cuFuncSetAttribute(self, function: Any, attribute: int, value: int) -> int:
+        self.dynamic[function.value] = value
+        return 0 if attribute == 8 else 1
+
+    def cuMemAlloc_v2(self, pointer: Any, nbytes: Any) -> int:
+        pointer._obj.value = self.memory.allocate(bytes([0xCB]) * nbytes.value)
+        return 0
+
+    def cuMemcpyHtoD_v2(self, target: Any, source: Any, nbytes: Any) -> int:
+        self.memory.write(target.value, ctypes.string_at(source.value, nbytes.value))
+        return 0
+
+    def cuMemcpyDtoH_v2(self, target: Any, source: Any, nbytes: Any) -> int:
+        ctypes.memmove(target.value, self.memory.read(source.value, nbytes.value), nbytes.value)
+        return 0
+
+    def cuLaunchKernel(self, function: Any, *rest: Any) -> int:
+        machine, symbol = self.functions[function.value - 1]
+        grid, block, (dynamic, stream, places, extra) = rest[:3], rest[3:6], rest[6:]
+        assert stream is None
+        assert extra is None
+        assert dynamic <= max(48 * 1024, self.dynamic.get(function.value, 0))
+        sizes = [size for _, size, _ in machine._functions[symbol].parameters]
+        values = [ctypes.string_at(place, size) for place, size in zip(places, sizes, strict=True)]
+        machine.launch(symbol, grid, block, values, dynamic)
+        return 0
+
+
+@pytest.fixture
+def loader_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The folder's own loader, as a module of its own."""
+
+    def load(folder: Path) -> ModuleType:
+        spec = importlib.util.spec_from_file_location("exported_loader", folder / "loader.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "exported_loader", module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@needs_nvrtc
+def test_cuda_kernels_run_through_the_drivers_functions(tmp_path: Path, loader_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Split k for a chip that is not here; another chip takes the PTX, which the interpreter runs."""
+    rng = np.random.default_rng(new_seed("export for CUDA"))
+    info = replace(INFO, platform="NVIDIA CUDA")
+    gemm = workloads.get("gemm")
+    problem = gemm.problem({"m": 9, "n": 7, "k": 128})
+    config = drawn(problem, info, rng, SPLIT_K=2, TXC=False, **SMALL)
+    image = drawn(problem, info, rng, TXC=True, **SMALL | {"TR": 4, "TC": 4, "VL": 4})
+    shipped = folders.write(tmp_path / "folder", [item(problem, config, info), item(problem, image, info)])
+    assert len(shipped.items) == 1
+    assert "images" in shipped.left_out[0]
+    table = json.loads((tmp_path / "folder" / "kernels.json").read_text())
+    assert all({binary["kind"] for binary in program["binaries"]} == {"cubin", "ptx"} for program in table["programs"].values())
+    loader = loader_of(tmp_path / "folder")
+    monkeypatch.setattr(loader, "_cuda_chips", lambda driver=None, real=loader._cuda_chips: real(Driver(info.name)))
+    a, b, c = (rng.random(shape, dtype=np.float32) for shape in ((9, 128), (128, 7), (9, 7)))
+    run = loader.load("gemm", m=9, n=7, k=128)
+    assert len(run.launches) > 1
+    assert np.allclose(run(a, b, c=c, alpha=2.0, beta=0.5), 2 * a @ b + 0.5 * c, rtol=1e-4, atol=1e-5)
+    with pytest.raises(LookupError, match="has no gemm with"):
+        loader.load("gemm", m=10, n=7, k=128)
+    with pytest.raises(LookupError, match=info.name):
+        loader.load("gemm", m=9, n=7, k=128, device="abacus")
+    with pytest.raises(ValueError, match="shape"):
+        run(a.T, b)
+    with pytest.raises(TypeError, match="'b' is missing"):
+        run(a)
+    with pytest.raises(TypeError, match="gamma"):
+        run(a, b, gamma=1.0)

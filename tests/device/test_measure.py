@@ -1,0 +1,146 @@
+"""Measurements on every device: copies that carry their bytes, kernels that are checked, readings that cannot be true refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from portatile import ceilings, workloads
+from portatile.ceilings import STREAMS, Measured
+from portatile.device.base import Device
+from portatile.errors import ArgumentError, DeviceError
+from portatile.measure import limits, peaks, runs, transfers
+from portatile.measure.runs import Length, Way
+from portatile.measure.transfers import Copy
+
+SHORT = Way(Length(samples=2, seconds=0.0, burst=0.002))
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+
+
+def test_the_sizes_are_those_of_bandwidth_test() -> None:
+    assert transfers.sizes("quick") == (32_000_000,)
+    shmoo = transfers.sizes("shmoo")
+    assert len(shmoo) == 81
+    assert (shmoo[0], shmoo[19], shmoo[20], shmoo[-1]) == (1000, 20_000, 22_000, 68_000_000)
+    assert list(shmoo) == sorted(set(shmoo))
+    assert set(np.diff(shmoo)) == {1000, 2000, 10_000, 100_000, 1_000_000, 2_000_000, 4_000_000}
+    assert transfers.sizes("range", 1000, 4096, 1024) == (1000, 2024, 3048, 4072)
+
+
+@pytest.mark.parametrize("bounds", [(None, 10, 1), (10, None, 1), (10, 20, None), (0, 20, 1), (20, 10, 1), (10, 20, 0)])
+def test_a_range_must_be_whole(bounds: tuple[int | None, ...]) -> None:
+    with pytest.raises(ArgumentError, match=r"range|start"):
+        transfers.sizes("range", *bounds)
+
+
+def test_bounds_belong_to_a_range() -> None:
+    with pytest.raises(ArgumentError, match="mode range"):
+        transfers.sizes("quick", start=3)
+
+
+@pytest.mark.parametrize("memory", ["pinned", "pageable"])
+@pytest.mark.parametrize("direction", ["htod", "dtoh", "dtod"])
+def test_copies_are_measured(device: Device, direction: str, memory: str) -> None:
+    measured = transfers.measure(device, Copy(direction, memory, 1_000_003), rounds=2)  # type: ignore[arg-type]
+    assert measured.work == 1_000_003 * (2 if direction == "dtod" else 1)
+    assert len(measured.samples) == 2
+    assert min(measured.samples) > 0
+    assert measured.details == {"memory": "device" if direction == "dtod" else memory, "bytes": 1_000_003}
+
+
+def test_a_copy_that_loses_bytes_is_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = type(device.default_queue())
+    download: Callable[..., object] = queues.download
+
+    def lossy(self: object, array: np.ndarray, *args: object, **kwargs: object) -> object:
+        event = download(self, array, *args, **kwargs)
+        array[len(array) // 2] ^= 1
+        return event
+
+    monkeypatch.setattr(queues, "download", lossy)
+    with pytest.raises(DeviceError, match="1 of 4096 bytes"):
+        transfers.measure(device, Copy("htod", "pinned", 4096))
+
+
+def test_streams_and_arithmetic_are_answered_and_kept(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peaks, "refuse_removed", lambda *args: None)  # whose clock a busy machine upsets
+    questions = [*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info)]
+    assert {question.name for question in questions} == {*STREAMS, "fp32", "special", "local", *(["fp64"] if device.info.fp64 else [])}
+    small = replace(device.info, compute_units=1)
+    for question in questions:
+        if question.name in ("copy", "dot", "fp32", "local"):
+            asked = peaks.problem(question, small, nbytes=1 << 22, rounds=512, chains=1 << 15)
+            measured = peaks.answer(device, question, asked, SHORT)
+            assert (measured.name, measured.unit) == (question.name, question.unit)
+            assert measured.rate == pytest.approx(measured.work / min(measured.samples))
+            ceilings.add(device.info, [measured])
+    found = ceilings.load(device.info)
+    assert found is not None
+    assert None not in (found.copy, found.bandwidth, found.fp32, found.local_memory)
+    assert found.special is None
+
+
+def test_what_the_rates_count(device: Device) -> None:
+    """Bytes of BabelStream for streams; two operations for a multiply-add; bytes read of local memory."""
+    by_name = {question.name: question for question in (*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info))}
+    triad = peaks.problem(by_name["triad"], device.info, nbytes=8000)
+    assert workloads.get("stream").traffic(triad) == 24000
+    fp32 = peaks.problem(by_name["fp32"], device.info, chains=100, rounds=10)
+    assert workloads.get("peak").flops(fp32) == 2000
+    local = peaks.problem(by_name["local"], device.info, chains=100, rounds=10)
+    assert workloads.get("peak").local_traffic(local) == 4000
+
+
+def test_a_wrong_kernel_is_not_timed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = workloads.get("stream")
+    monkeypatch.setattr(type(stream), "bound", lambda self, problem, config: 1e-300)
+    with pytest.raises(DeviceError, match="computes wrongly"):
+        runs.timed(device, stream.problem({"n": 999}), way=SHORT)
+
+
+@pytest.mark.parametrize(
+    ("measured", "message"),
+    [
+        (Measured("copy", "B/s", 1e9, (1.0, 0.0)), "took no time"),
+        (Measured("copy", "B/s", 1e9, ()), "took no time"),
+        (Measured("copy", "B/s", 1e20, (1.0,)), "more than any"),
+        (Measured("fp32", "flop/s", 1e20, (1.0,)), "more than any"),
+        (Measured("fp32", "flop/s", 1.0, (1e-9,)), "resolution"),
+    ],
+)
+def test_impossible_readings_are_refused(device: Device, measured: Measured, message: str) -> None:
+    with pytest.raises(DeviceError, match=message):
+        limits.refuse_impossible(measured, device.info)
+
+
+def test_possible_readings_are_not(device: Device) -> None:
+    limits.refuse_impossible(Measured("copy", "B/s", 4e9, (1.0,)), device.info)
+    limits.refuse_impossible(Measured("fp32", "flop/s", 5e10, (1.0,)), device.info)
+    limits.refuse_removed("x", 1.0, 2.0)
+
+
+@pytest.mark.parametrize("twice", [1.0, 1.02, 4.5])
+def test_a_loop_that_was_removed_is_noticed(twice: float) -> None:
+    with pytest.raises(DeviceError, match="removed"):
+        limits.refuse_removed("x", 1.0, twice)
+
+
+def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole way: a compiler that makes the kernel take the same time whatever its rounds."""
+    question = peaks.arithmetic_questions(device.info)[0]
+    timed = runs.timed
+
+    def constant(chip: Device, problem: peaks.Problem, *args: object) -> runs.Timed:
+        return replace(timed(chip, problem, *args), samples=(1e-3,))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runs, "timed", constant)
+    with pytest.raises(DeviceError, match="removed"):
+        peaks.answer(device, question, peaks.problem(question, device.info, rounds=8, chains=1024), SHORT)

@@ -1,0 +1,190 @@
+"""Problems larger than the memory they may take: the same bits as in one piece, and no more memory than was allowed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from checking import new_seed
+
+import portatile
+from portatile import settings
+from portatile.device.base import Device
+from portatile.errors import DeviceError, UsageError
+from portatile.routines import runtime, slabs
+
+Case = Callable[[np.random.Generator, str], np.ndarray]
+
+
+def product(rng: np.random.Generator, device: str) -> np.ndarray:
+    a, b = rng.random((301, 97), np.float32), rng.random((97, 203), np.float32)
+    return portatile.matmul(a, b, device=device)
+
+
+def transposed_product(rng: np.random.Generator, device: str) -> np.ndarray:
+    """Column-major and padded operands, alpha and beta, a C that is read."""
+    a, b, c = rng.random((90, 260)), rng.random((150, 90)), rng.random((260, 150))
+    return portatile.gemm(a[:, :250], np.asfortranarray(b), c[:250].copy(), alpha=-0.5, beta=2.0, trans_a="T", trans_b="T", device=device)
+
+
+def two_large_operands(rng: np.random.Generator, device: str) -> np.ndarray:
+    """Neither operand fits beside slabs of the other: both are cut."""
+    a, b = rng.random((400, 300), np.float32), rng.random((300, 400), np.float32)
+    return portatile.matmul(a, b, device=device)
+
+
+def solve(rng: np.random.Generator, device: str) -> np.ndarray:
+    a = np.tril(rng.random((40, 40))) + 40 * np.eye(40)
+    return portatile.trsm(a, rng.random((40, 1500)), device=device)
+
+
+def solve_right(rng: np.random.Generator, device: str) -> np.ndarray:
+    a = np.tril(rng.random((40, 40))) + 40 * np.eye(40)
+    return portatile.trsm(a, rng.random((1500, 40)), side="R", device=device)
+
+
+def convolution(rng: np.random.Generator, device: str) -> np.ndarray:
+    return portatile.convolve1d(rng.random((40, 30, 41)), rng.random(16), lower=-8, device=device)
+
+
+def free_convolution(rng: np.random.Generator, device: str) -> np.ndarray:
+    return portatile.convolve1d(rng.random((64, 1103), np.float32)[:, :1100], rng.random(3), lower=-1, boundary="grow", device=device)
+
+
+def filtered3d(rng: np.random.Generator, device: str) -> np.ndarray:
+    return portatile.wavelets.magicfilter3d(rng.random((30, 22, 26)), device=device)
+
+
+def potential_slice(rng: np.random.Generator, device: str) -> np.ndarray:
+    return portatile.coulomb_potential(rng.random((50, 4), np.float32), (301, 71), 0.0437, (0.31, -0.2, 1.5), device=device)
+
+
+def potential_volume(rng: np.random.Generator, device: str) -> np.ndarray:
+    return portatile.coulomb_potential(rng.random((50, 4), np.float32), (21, 37, 33), (0.1, 0.037, 0.0711), (0.3, 0.2, -1.5), device=device)
+
+
+def potential_of_large_planes(rng: np.random.Generator, device: str) -> np.ndarray:
+    """A plane alone is too large, so planes are cut too."""
+    return portatile.coulomb_potential(rng.random((9, 4), np.float32), (3, 200, 191), (0.1, 0.037, 0.0711), (0.3, 0.2, -1.5), device=device)
+
+
+def magnetic_resonance(rng: np.random.Generator, device: str) -> np.ndarray:
+    samples, voxels = rng.random((7, 60), np.float32), rng.random((3, 5003), np.float32)
+    return np.stack(portatile.mri_fhd(*samples[:5], *voxels, *samples[5:], device=device))
+
+
+def strided_voxels(rng: np.random.Generator, device: str) -> np.ndarray:
+    samples, voxels = rng.random((5, 60), np.float32), rng.random((5003, 3), np.float32)
+    return np.stack(portatile.mri_q(*samples, *voxels.T, device=device))
+
+
+CASES: dict[Case, int] = {
+    product: 200_000,
+    transposed_product: 300_000,
+    two_large_operands: 400_000,
+    solve: 200_000,
+    solve_right: 200_000,
+    convolution: 400_000,
+    free_convolution: 200_000,
+    filtered3d: 120_000,
+    potential_slice: 40_000,
+    potential_volume: 50_000,
+    potential_of_large_planes: 90_000,
+    magnetic_resonance: 60_000,
+    strided_voxels: 60_000,
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> Iterator[None]:
+    runtime.forget()
+    yield
+    runtime.forget()
+
+
+class Meter:
+    """Counts what a device has allocated."""
+
+    def __init__(self, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.most = self.slabs = 0
+        allocate, pipeline = type(device).allocate, slabs._pipeline
+        kind = type(device.allocate(4))
+        release = kind.release
+
+        def counted(chip: Device, nbytes: int) -> Any:
+            memory = allocate(chip, nbytes)
+            self.now += nbytes
+            self.most = max(self.most, self.now)
+            memory.counted = weakref.finalize(memory, self.give_back, nbytes)  # type: ignore[attr-defined]
+            return memory
+
+        def given_back(memory: Any) -> None:
+            getattr(memory, "counted", lambda: None)()
+            release(memory)
+
+        monkeypatch.setattr(kind, "release", given_back)
+
+        def cut(*args: Any) -> None:
+            self.slabs += 1
+            pipeline(*args)
+
+        monkeypatch.setattr(type(device), "allocate", counted)
+        monkeypatch.setattr(slabs, "_pipeline", cut)
+
+    def give_back(self, nbytes: int) -> None:
+        self.now -= nbytes
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_slabs_give_the_same_bits(device: Device, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed, limit = new_seed(case.__name__), CASES[case]
+    monkeypatch.delenv("PORTATILE_MEMORY_LIMIT", raising=False)
+    whole = case(np.random.default_rng(seed), device.info.id)
+    runtime.forget()
+    monkeypatch.setenv("PORTATILE_MEMORY_LIMIT", str(limit))
+    meter = Meter(device, monkeypatch)
+    cut = case(np.random.default_rng(seed), device.info.id)
+    assert meter.slabs >= (2 if case in (two_large_operands, potential_of_large_planes, filtered3d) else 1), "it was computed in one piece"
+    assert 0 < meter.most <= limit
+    assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
+
+
+def test_what_fits_is_not_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_MEMORY_LIMIT", "1M")
+    meter = Meter(device, monkeypatch)
+    product(np.random.default_rng(0), device.info.id)
+    assert meter.slabs == 0
+
+
+def test_an_operand_past_the_largest_allocation_is_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(device), "info", device.info, raising=False)
+    info = device.info
+    monkeypatch.setattr(device, "info", type(info)(**{**vars(info), "max_allocation": 100_000}))
+    meter = Meter(device, monkeypatch)
+    rng = np.random.default_rng(new_seed("allocation"))
+    a, b = rng.random((301, 97), np.float32), rng.random((97, 203), np.float32)
+    assert np.allclose(portatile.matmul(a, b, device=info.id), a @ b, rtol=1e-5)
+    assert meter.slabs == 1
+
+
+def test_what_cannot_be_cut_is_told(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_MEMORY_LIMIT", "1K")
+    a = np.ones((8, 4000), np.float32)
+    with pytest.raises(DeviceError, match="cannot be cut further"):
+        portatile.matmul(a, a.T, device=device.info.id)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("4096", 4096), ("1.5K", 1536), ("2m", 2 << 20), ("1G", 1 << 30), ("", None)])
+def test_limits_are_read(text: str, expected: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_MEMORY_LIMIT", text)
+    assert settings.memory_limit() == expected
+
+
+@pytest.mark.parametrize("text", ["much", "-5", "0", "1e999", "G", "nan"])
+def test_a_wrong_limit_is_told(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_MEMORY_LIMIT", text)
+    with pytest.raises(UsageError, match="500M"):
+        settings.memory_limit()

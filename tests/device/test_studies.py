@@ -1,0 +1,102 @@
+"""Sweeps end to end on every device: tidy rows, the best of each device and option is 1, what cannot run is a row without a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from portatile.cli import main
+from portatile.device.base import Device
+from portatile.errors import LaunchError
+from portatile.measure.runs import Length
+from portatile.studies import memory, tidy, work_group
+
+SHORT = Length(samples=2, seconds=0.0, burst=0.001)
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+
+
+def request(workload: str, items: tuple[int, ...] = ()) -> work_group.Request:
+    return work_group.Request(workload, work_group.usual_problem(workload, 128), length=SHORT, items=items)
+
+
+def test_the_sizes_are_komatsus(device: Device) -> None:
+    most = device.info.max_work_group_size
+    of_cp = work_group.sizes(device, request("coulomb"))
+    assert [label for label, _, _ in of_cp] == [f"16 x {y}" for y in (1, 2, 4, 8, 16, 32) if 16 * y <= most]
+    of_mri = [items for _, items, _ in work_group.sizes(device, request("mri"))]
+    assert of_mri[0] == 16
+    assert of_mri[-1] <= most < 2 * of_mri[-1]
+    assert work_group.usual_problem("coulomb").sizes == {"atoms": 40000, "nx": 512, "ny": 512, "nz": 1}
+
+
+@pytest.mark.parametrize(("workload", "items"), [("coulomb", (16, 64)), ("mri", (16, 32))])
+def test_work_groups(device: Device, workload: str, items: tuple[int, ...]) -> None:
+    rows = work_group.sweep([device], request(workload, items))
+    assert [(row.items, row.relaxed) for row in rows] == [(size, relaxed) for relaxed in (False, True) for size in items]
+    for relaxed in (False, True):
+        relative = [row.relative for row in rows if row.relaxed is relaxed]
+        assert min(value for value in relative if value is not None) == 1
+    assert all(row.status == "ok" and row.error is not None and row.error <= 1 for row in rows if not row.relaxed)
+    assert all(row.device == device.info.id and row.seconds for row in rows if row.status == "ok")
+
+
+def test_a_size_that_cannot_run_is_a_row(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
+        raise LaunchError("too many work-items\nby far")
+
+    monkeypatch.setattr(work_group.runs, "timed", refuse)
+    row, *_ = work_group.sweep([device], request("coulomb"))
+    assert row.status == "too many work-items"
+    assert (row.seconds, row.relative, row.error) == (None, None, None)
+
+
+def test_local_memory(device: Device) -> None:
+    rows = memory.sweep([device], memory.Request(sizes=(24,), blocks=(2, 4), repeat=1))
+    assert [(row.algorithm, row.block) for row in rows] == [("sequential", 2), ("global", 2), ("global", 4), ("local", 2), ("local", 4)]
+    for row in rows:
+        assert row.status == "ok"
+        assert row.kernel
+        assert row.window is not None
+        assert row.window == pytest.approx(row.allocate + row.read_back + row.kernel)  # type: ignore[operator]
+        assert row.gflops == pytest.approx(2 * 24**3 / row.kernel / 1e9)
+    assert max(row.reduction for row in rows if row.algorithm == "global" and row.reduction is not None) == 0
+
+
+def test_a_block_that_does_not_fit_is_a_row(device: Device) -> None:
+    rows = memory.sweep([device], memory.Request(sizes=(200,), blocks=(4096,), repeat=0))
+    assert all(row.status != "ok" and row.kernel is None for row in rows)
+    assert tidy.to_csv(memory.Row, rows).count("\n") == len(rows) + 1
+
+
+def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "table.csv"
+    assert main(["study", "memory", "--sizes", "24", "--blocks", "2", "-o", str(path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    written = list(csv.DictReader(io.StringIO(path.read_text())))
+    assert [row["algorithm"] for row in shown] == [row["algorithm"] for row in written] == ["sequential", "global", "local"]
+    assert list(written[0]) == list(tidy.columns(memory.Row))
+    assert main(["study", "work-group", "--workload", "coulomb", "--scale", "128", "--items", "16"]) == 0
+    assert "16 x 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["memory", "--sizes", "big"], "128,256"),
+        (["memory", "--blocks", "0"], "128,256"),
+        (["memory", "-o", "table.txt"], ".csv"),
+        (["memori"], "Did you mean 'memory'?"),
+        (["work-group", "--workload", "gemm"], "coulomb"),
+    ],
+)
+def test_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", *args]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""Ceilings are kept for each device and driver: what was written is read back, merged, and never half there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_workload_contract import DEVICES
+
+from portatile import ceilings
+from portatile.ceilings import Measured
+from portatile.errors import StoreError
+
+CPU, GPU = DEVICES["cpu"], DEVICES["gpu"]
+COPY = Measured("copy", "B/s", 8e9, (2.0, 1.0, 4.0), {"dtype": "float64"})
+FP32 = Measured("fp32", "flop/s", 2e12, (1.0, 1.25), {"dtype": "float32"})
+
+
+@pytest.fixture(autouse=True)
+def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+
+
+def transfer(memory: str, size: int, seconds: float) -> Measured:
+    return Measured("htod", "B/s", float(size), (seconds,), {"memory": memory, "bytes": size})
+
+
+def test_nothing_is_known_at_first() -> None:
+    assert ceilings.load(CPU) is None
+
+
+def test_what_is_added_is_read_back_for_this_device_only() -> None:
+    added = ceilings.add(CPU, [COPY, FP32])
+    found = ceilings.load(CPU)
+    assert found == added
+    assert found is not None
+    assert (found.copy, found.triad, found.fp32, found.fp64, found.special, found.local_memory) == (8.0, None, 2e12, None, None, None)
+    assert found.bandwidth == 8.0
+    assert found.driver == CPU.driver
+    assert found.time
+    assert found.samples == {"copy float64": COPY.samples, "fp32 float32": FP32.samples}
+    assert all(m.time for m in found.measured)
+    assert ceilings.load(GPU) is None
+
+
+def test_another_driver_starts_anew() -> None:
+    ceilings.add(CPU, [COPY])
+    other = replace(CPU, driver="another")
+    assert ceilings.load(other) is None
+    assert ceilings.add(other, [FP32]).copy is None
+
+
+def test_measuring_again_replaces_the_same_quantity_and_keeps_the_others() -> None:
+    ceilings.add(CPU, [COPY, transfer("pinned", 1000, 1e-6), transfer("pageable", 1000, 2e-6)])
+    found = ceilings.add(CPU, [replace(COPY, samples=(2.0,)), transfer("pinned", 1000, 5e-7), transfer("pinned", 2000, 2e-6)])
+    assert found.copy == 4.0
+    assert len(found.transfers) == 3
+    assert found.transfer("htod") == pytest.approx(2.0)
+    assert found.transfer("htod", "pageable") == pytest.approx(0.5)
+    assert found.transfer("dtoh") is None
+
+
+def test_a_damaged_file_warns_and_can_be_replaced() -> None:
+    ceilings.add(CPU, [COPY])
+    ceilings.path_of(CPU).write_text('{"device": 3}')
+    with pytest.warns(UserWarning, match="device"):
+        assert ceilings.load(CPU) is None
+    with pytest.warns(UserWarning, match="measure again"):
+        assert ceilings.add(CPU, [COPY]).copy == 8.0
+    assert ceilings.load(CPU) is not None
+    assert list(ceilings.path_of(CPU).parent.glob(".new-*")) == []
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "file"))
+    with pytest.raises(StoreError, match="PORTATILE_DATA_DIR"):
+        ceilings.add(CPU, [COPY])
+
+
+def test_shares_and_the_least_time() -> None:
+    known = ceilings.Ceilings(CPU, (COPY, FP32))
+    shares = known.shares(flops=1e12, traffic=4e9, seconds=1.0, dtype="float32")
+    assert shares == pytest.approx({"arithmetic": 0.5, "memory": 0.5})
+    assert known.shares(1e12, 4e9, 1.0, "float64") == pytest.approx({"memory": 0.5})
+    assert known.least_seconds(2e12, "float32", margin=2.0) == pytest.approx(0.5)
+    assert known.least_seconds(2e12, "float64") == 0.0

@@ -1,0 +1,120 @@
+"""The words that `portatile run` turns into a kernel's arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from portatile.cli._arguments import operands, signature
+from portatile.cli.run import _difference
+from portatile.errors import ArgumentError
+from portatile.records import Entry, Parameter
+
+
+def one(kind: str, type_: str, word: str, seed: int = 0) -> object:
+    """What a single word becomes."""
+    (operand,) = operands(Entry("k", "k", (Parameter("p", kind, type_),)), (word,), seed)  # type: ignore[arg-type]
+    return operand.value if operand.array is None else operand.array
+
+
+@pytest.mark.parametrize(
+    ("type_", "word", "expected"),
+    [
+        ("float*", "3", np.zeros(3, np.float32)),
+        ("double*", "2=1.5", np.full(2, 1.5)),
+        ("uchar*", "2x2=index", np.arange(4, dtype=np.uint8)),
+        ("int4*", "1=ones", np.ones((1, 4), np.int32)),
+        ("float3*", "1=index", np.arange(4, dtype=np.float32).reshape(1, 4)),
+        ("node*", "ushort:2=0x10", np.full(2, 16, np.uint16)),
+    ],
+)
+def test_buffers(type_: str, word: str, expected: np.ndarray) -> None:
+    found = one("buffer", type_, word)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("type_", "low", "high"), [("float*", 0, 1), ("int*", 0, 100), ("half*", 0, 1)])
+def test_random_buffers_are_the_seeds(type_: str, low: int, high: int) -> None:
+    a, b, c = (one("buffer", type_, "500=random", seed) for seed in (1, 1, 2))
+    assert isinstance(a, np.ndarray)
+    np.testing.assert_array_equal(a, b)
+    assert (a != c).any()
+    assert (a >= low).all()
+    assert (a <= high).all()
+    narrow = one("buffer", type_, "500=random(-3,-1)")
+    assert isinstance(narrow, np.ndarray)
+    assert -3 <= narrow.min() < narrow.max() <= -1
+
+
+def test_scalars_and_local_memory() -> None:
+    assert one("scalar", "int", "-5") == np.int32(-5)
+    assert one("scalar", "uint", "0xff") == np.uint32(255)
+    assert type(one("scalar", "float", "1.5")) is np.float32
+    vector = one("scalar", "int3", "1,2,3")
+    assert isinstance(vector, np.void)
+    assert vector.tobytes() == np.array([1, 2, 3, 0], np.int32).tobytes()
+    assert one("local", "float*", "64") == 256
+    assert one("local", "float3*", "2x4") == 128
+    assert one("local", "node*", "local:100") == 100
+
+
+def test_images_and_files(tmp_path: Path) -> None:
+    picture = one("image", "image2d_t", "5x3x4=2")
+    assert isinstance(picture, np.ndarray)
+    assert picture.shape == (3, 5, 4)
+    assert picture.dtype == np.float32
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "a.npy", array)
+    np.testing.assert_array_equal(one("buffer", "float*", f"@{tmp_path}/a.npy"), array)
+    np.testing.assert_array_equal(one("image", "image2d_t", f"@{tmp_path}/a.npy"), array[..., None])
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_", "word", "message"),
+    [
+        ("buffer", "float*", "many", "invalid literal"),
+        ("buffer", "float*", "0", "positive"),
+        ("buffer", "float*", "4=noise", "could not convert"),
+        ("buffer", "node*", "4", "size of node"),
+        ("buffer", "float*", "@nowhere.npy", "no such file"),
+        ("scalar", "int", "1.5", "invalid literal"),
+        ("scalar", "uchar", "300", "300"),
+        ("scalar", "float4", "1,2", "4 components"),
+        ("scalar", "sampler_t", "0", "samplers"),
+        ("local", "int*", "float:4", "local:BYTES"),
+        ("image", "image2d_t", "7", "not enough values"),
+    ],
+)
+def test_what_does_not_fit_is_named(kind: str, type_: str, word: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message) as caught:
+        one(kind, type_, word)
+    assert "argument p" in str(caught.value)
+
+
+def test_the_number_of_arguments() -> None:
+    entry = Entry("k", "k", (Parameter("a", "buffer", "float*"), Parameter("t", "local", "int*")))
+    assert signature(entry) == "k(float* a, __local int* t)"
+    with pytest.raises(ArgumentError, match="takes 2 arguments, not 1"):
+        operands(entry, ("4",), 0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "agrees"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], True),
+        ([1.0, 200.0], [1.001, 200.0], True),  # relative to the largest
+        ([1.0, 2.0], [1.0, 2.1], False),
+        ([np.nan, np.inf], [np.nan, np.inf], True),
+        ([np.nan, 1.0], [0.0, 1.0], False),
+        ([np.inf, 1.0], [1.0, 1.0], False),
+        ([0.0, 0.0], [0.0, 0.0], True),
+    ],
+)
+def test_comparison_of_two_devices(a: list[float], b: list[float], agrees: bool) -> None:
+    assert _difference(np.array(a, np.float32), np.array(b, np.float32), 1e-5)["agrees"] is agrees
+    assert _difference(np.array([1, 2]), np.array([1, 2]), 0.0) == {"agrees": True, "difference": 0}
+    assert _difference(np.array([1, 2]), np.array([3, 2]), 0.0) == {"agrees": False, "difference": 1}

@@ -1,0 +1,136 @@
+"""The comparison of strategies: its figures on spaces whose answers are known, its picture and its command."""
+
+from __future__ import annotations
+
+import json
+import math
+import xml.etree.ElementTree as ElementTree
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_replay import OTHER, recorded, recording
+from test_store import DEVICE
+
+from portatile.cli import main
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.records import Budget, Trial, to_json
+from portatile.studies import picture
+from portatile.studies.strategies import Landscape, Request, compare
+
+
+def line(times: list[float]) -> list[Trial]:
+    """One parameter whose values have these times; infinite for a failure."""
+    return [
+        Trial(
+            OTHER,
+            {"X": x},
+            DEVICE,
+            "s",
+            "ok" if math.isfinite(time) else "crash",
+            (time,) if math.isfinite(time) else (),
+            seconds={"run": 2.0},
+        )
+        for x, time in enumerate(times)
+    ]
+
+
+def test_chance_is_exact() -> None:
+    """Against every order of a small space."""
+    times = [5.0, math.inf, 1.0, 3.0, 2.0, math.inf]
+    space = Landscape.of(recording(line(times)))
+    assert (space.optimum, space.median, space.size) == (1.0, 2.5, 6)
+    orders = np.minimum(np.array(list(permutations(times))), space.median)
+    assert space.chance(6) == pytest.approx(np.minimum.accumulate(orders, axis=1).mean(axis=0))
+
+
+def test_the_budget_is_where_chance_is_near_the_optimum() -> None:
+    rng = np.random.default_rng(2)
+    space = Landscape.of(recording(line((1 + rng.pareto(2.0, 700)).tolist())))
+    budget = space.budget()
+    assert 100 <= budget <= 700
+    goal = space.optimum + 0.05 * (space.median - space.optimum)
+    curve = space.chance(700)
+    assert curve[budget - 1] <= goal or budget == 700
+    assert budget == 100 or curve[budget - 2] > goal
+    assert Landscape.of(recording(line([3.0, 1.0, 2.0]))).budget() == 3
+
+
+def test_figures_of_a_known_order() -> None:
+    """``exhaustive`` goes through the space in its order, so that everything can be said beforehand."""
+    times = [8.0, math.inf, 4.0, 2.0, 2.0, 1.0, 9.0, 3.0, 5.0, 7.0]
+    (curve,) = compare(Request(recording(line(times)), ("exhaustive",), 2, Budget(evaluations=10))).curves
+    assert curve.middle == pytest.approx((1 / 8, 1 / 8, 1 / 4, 1 / 2, 1 / 2, 1, 1, 1, 1, 1))
+    assert curve.low == curve.high == curve.middle
+    assert curve.shares == (curve.middle[0], curve.middle[1], curve.middle[4], 1.0)
+    assert (curve.to_95, curve.to_98) == (6, 6)
+    space = Landscape.of(recording(line(times)))
+    y, chance = np.minimum(np.minimum.accumulate(times), space.median), space.chance(10)
+    able = chance > 1
+    assert curve.score == pytest.approx(float(((chance - y)[able] / (chance - 1)[able]).mean()))
+
+
+def test_simulated_time_is_an_axis_too() -> None:
+    times = [8.0, 4.0, 2.0, 1.0]
+    comparison = compare(Request(recording(line(times)), ("exhaustive",), 1, Budget(seconds=8.0)))
+    assert comparison.unit == "seconds"
+    assert comparison.places[-1] == 8.0
+    (curve,) = comparison.curves
+    at = dict(zip(np.round(comparison.places, 6).tolist(), curve.middle, strict=True))
+    assert [at[1.92], at[2.0], at[4.0], at[6.0], at[8.0]] == pytest.approx([0, 1 / 8, 1 / 4, 1 / 2, 1])
+    assert curve.score is None
+
+
+def test_random_search_is_as_good_as_chance() -> None:
+    """Its score is 0 in expectation; with these seeds, which repeat, it lies within four standard errors."""
+    rng = np.random.default_rng(9)
+    found = recording(line(rng.uniform(1, 2, 200).tolist()))
+    scores = [compare(Request(found, ("random",), 1, Budget(evaluations=40), seed)).curves[0].score or 0.0 for seed in range(60)]
+    assert abs(np.mean(scores)) < 4 * np.std(scores) / len(scores) ** 0.5
+
+
+def test_nothing_valid_and_wrong_names_are_mistakes() -> None:
+    with pytest.raises(ArgumentError, match="none of its 2 configurations"):
+        compare(Request(recording(line([math.inf, math.inf])), ("random",)))
+    with pytest.raises(UnknownNameError, match="Did you mean 'genetic'"):
+        compare(Request(recording(), ("random", "genetics")))
+
+
+def test_the_picture_is_svg_with_a_line_and_a_band_for_each() -> None:
+    made = [compare(Request(recording(), ("random", "local"), 3, Budget(evaluations=20)))] * 2
+    root = ElementTree.fromstring(picture.svg(made))
+    space = "{http://www.w3.org/2000/svg}"
+    assert len(root.findall(f"{space}polyline")) == len(root.findall(f"{space}polygon")) == 4
+    texts = [text.text or "" for text in root.iter(f"{space}text")]
+    assert texts.count("random") == texts.count("local") == 2
+    width, height = (float(root.attrib[name]) for name in ("width", "height"))
+    for shape in (*root.iter(f"{space}polyline"), *root.iter(f"{space}polygon")):
+        points = np.array([[float(n) for n in pair.split(",")] for pair in shape.attrib["points"].split()])
+        assert (points >= 0).all()
+        assert (points <= [width, height]).all()
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "list.json").write_bytes(to_json(recorded()))
+    files = [str(tmp_path / "list.json")] * 2
+    common = ["--strategies", "local, random", "--repeats", "3", "--budget", "20"]
+    assert main(["compare-strategies", *files, *common, "-o", str(tmp_path / "curves.svg")]) == 0
+    out = capsys.readouterr().out
+    assert "3 runs of 20 evaluations" in out
+    assert all(word in out for word in ("local", "random", "to 95 %", "P over all recordings"))
+    assert ElementTree.parse(tmp_path / "curves.svg").getroot().tag.endswith("svg")
+    assert main(["compare-strategies", files[0], *common, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [curve["strategy"] for curve in found["curves"]] == ["local", "random"]
+    assert len(found["curves"][0]["middle"]) == len(found["places"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [(["--strategies", "lokal"], "Did you mean 'local'"), (["--strategies", ","], "names none"), (["--budget", "soon"], "budget")],
+)
+def test_mistakes_end_with_2(args: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "list.json").write_bytes(to_json(recorded()))
+    assert main(["compare-strategies", str(tmp_path / "list.json"), *args]) == 2
+    assert complaint in capsys.readouterr().err

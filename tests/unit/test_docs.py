@@ -1,0 +1,34 @@
+"""The documentation as a site: every page and every public name has its place, and it builds without a warning."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import portatile
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("nav:")[2]
+    assert set(re.findall(r"[\w-]+\.md", navigation)) == {page.name for page in DOCS.glob("*.md")}
+
+
+def test_the_reference_names_everything_public_once() -> None:
+    named = re.findall(r"^::: portatile\.(\w+)$", (DOCS / "reference.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(portatile.__all__)
+
+
+@pytest.mark.skipif(find_spec("mkdocs") is None or find_spec("mkdocstrings") is None, reason="mkdocs is not installed (extra docs)")
+def test_the_site_builds(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "alpha * op(a) @ op(b) + beta * c" in (tmp_path / "reference" / "index.html").read_text()

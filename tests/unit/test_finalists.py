@@ -1,0 +1,116 @@
+"""The race as the parent sees it: who is sent into it, and what becomes of what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from test_store import DEVICE, PROBLEM, trial
+
+from portatile.records import Certificate, Plan, Trial, canonical
+from portatile.tuning.child import Variant
+from portatile.tuning.finalists import Finals
+from portatile.tuning.protocol import Evaluated, Raced
+
+
+class Planner:
+    """Plans without steps."""
+
+    def plan(self, problem: object, config: object) -> Plan:
+        return Plan(())
+
+    def variant(self, number: int, config: object, timed: Plan) -> Variant:
+        return Variant(number, (), ())
+
+    def certificate(self, variant: Variant, errors: object, source: str) -> Certificate:
+        return Certificate(DEVICE.driver, DEVICE.compiler, source, time="now")
+
+
+@dataclass
+class Workers:
+    """Gives the races' outcomes one after another: seconds of each entry, or a failure."""
+
+    answers: list[list[float | str]]
+    free: bool = True
+    asked: list[tuple[float, ...]] = field(default_factory=list)
+
+    def calm(self, timeout: float) -> bool:
+        return self.free
+
+    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float) -> Raced:
+        self.asked.append(best)
+        found = []
+        for entry, answer in zip(entries, self.answers.pop(0), strict=True):
+            if isinstance(answer, str):
+                found.append(Evaluated(entry.number, "wrong", message=answer))
+            else:
+                found.append(Evaluated(entry.number, "ok", (answer,) * 16, error=0.5, errors=()))
+        return Raced(tuple(found))
+
+
+def decide(workers: Workers, *trials: Trial, seconds: float = 1.0) -> tuple[tuple[Trial, ...], dict[str, Trial]]:
+    """The finalists, and the trials of the run after the race."""
+    known = {canonical(one.config): one for one in trials}
+
+    def add(one: Trial) -> None:
+        known[canonical(one.config)] = one
+
+    room: Any = workers
+    planner: Any = Planner()
+    finals = Finals(PROBLEM, planner, room, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None)
+    return finals.decide(), known
+
+
+def order(finalists: tuple[Trial, ...]) -> list[object]:
+    return [one.config["TILE"] for one in finalists]
+
+
+def test_the_race_decides() -> None:
+    workers = Workers([[1.02, 1.05]])
+    finalists, known = decide(workers, trial(1, 5.0), trial(2, 1.0), trial(3, 1.05))
+    assert order(finalists) == [2, 3]
+    assert workers.asked == [(1.0, 1.05)]
+    assert known[canonical(trial(2).config)] is finalists[0]
+    assert known[canonical(trial(1).config)].standing is None
+    assert finalists[0].certificate is not None
+    assert finalists[0].samples == (1.02,) * 16
+
+
+def test_a_finalist_that_is_wrong_now_is_out() -> None:
+    workers = Workers([["wrong when run again", 1.0, 1.01]])
+    finalists, known = decide(workers, trial(1, 0.99), trial(2, 1.0), trial(3, 1.05))
+    assert order(finalists) == [2, 3]
+    gone = known[canonical(trial(1).config)]
+    assert (gone.status, gone.message, gone.samples) == ("wrong", "wrong when run again", ())
+    assert gone.certificate is None
+
+
+def test_who_is_ahead_only_because_the_machine_was_faster_has_to_race_too() -> None:
+    workers = Workers([[2.0] * 5, [2.0, 2.1]])  # twice as slow in the race as before it
+    finalists, known = decide(workers, *(trial(number, 1 + number / 1000) for number in range(6)))
+    assert workers.asked[1] == (2.0, 1.005)
+    assert order(finalists) == [0, 5]
+    assert min(known.values(), key=lambda one: one.rank) == finalists[0]
+
+
+def test_a_race_is_not_held_twice() -> None:
+    finalists, known = decide(Workers([[1.0, 1.05]]), trial(1, 1.0), trial(2, 1.05))
+    again, _ = decide(Workers([]), *known.values())
+    assert again == finalists
+    joined, _ = decide(Workers([[1.0, 1.02, 1.04]]), *known.values(), trial(3, 1.02))
+    assert order(joined) == [1, 3, 2]
+
+
+@pytest.mark.parametrize("workers", [Workers([], free=False), Workers([[]])])
+def test_without_a_race_the_search_stands(workers: Workers) -> None:
+    if workers.answers:
+        workers.race = lambda entries, best, seconds: Raced((), "no time")  # type: ignore[method-assign]
+    finalists, known = decide(workers, trial(1, 1.0), trial(2, 1.05))
+    assert finalists == ()
+    assert list(known.values()) == [trial(1, 1.0), trial(2, 1.05)]
+
+
+def test_one_alone_does_not_race() -> None:
+    assert decide(Workers([]), trial(1, 1.0), trial(2, 2.0), trial(3, status="wrong"))[0] == ()
+    assert decide(Workers([]), trial(1, 1.0), trial(2, 1.01), seconds=0)[0] == ()

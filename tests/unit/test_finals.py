@@ -1,0 +1,101 @@
+"""Who wins a race: the intervals hold what they promise, disturbances that all share do not count, ties break by cost."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from statistics import median
+
+import numpy as np
+import pytest
+from test_store import trial
+
+from portatile.records import Resources
+from portatile.tuning import finals
+from portatile.tuning.finals import alike, contenders, finish, interval, slower
+
+
+def dice(purpose: str) -> np.random.Generator:
+    seed = secrets.randbelow(2**32)
+    print(purpose, "seed", seed)
+    return np.random.default_rng(seed)
+
+
+@pytest.mark.parametrize(("count", "confidence"), [(8, 0.95), (8, 0.99), (16, 0.99), (33, 0.95)])
+def test_the_interval_holds_the_median_as_often_as_it_says(count: int, confidence: float) -> None:
+    rng = dice("coverage")
+    samples = rng.exponential(size=(4000, count))  # skewed, as times are
+    covered = 0
+    for row in samples.tolist():
+        low, high = interval(row, confidence)
+        covered += low <= np.log(2) <= high
+    assert covered / 4000 >= confidence - 0.012  # three standard deviations of 4000 draws at 95 %
+
+
+def test_few_samples_give_the_outermost() -> None:
+    assert interval([3.0, 1.0, 2.0]) == (1.0, 3.0)
+    assert interval([5.0]) == (5.0, 5.0)
+    low, high = interval(list(map(float, range(101))))
+    assert 30 < low < 50 < high < 70
+
+
+def test_what_all_share_tells_nobody_apart() -> None:
+    rng = dice("drift")
+    drift = np.exp(rng.normal(0, 0.3, 32))  # each round, the machine is somewhere else
+    one, other = drift * rng.normal(1.00, 0.005, 32), drift * rng.normal(1.04, 0.005, 32)
+    assert slower(other.tolist(), one.tolist())
+    assert not slower(one.tolist(), other.tolist())
+    assert alike(one.tolist(), (drift * rng.normal(1.0, 0.002, 32)).tolist())
+    assert not alike(one.tolist(), other.tolist())
+
+
+def test_equal_ones_are_seldom_told_apart() -> None:
+    rng = dice("false alarms")
+    pairs = rng.normal(1, 0.02, (2000, 2, 16)).tolist()
+    assert sum(slower(one, other) for one, other in pairs) < 30  # each tail of a 99 % interval is at most 0.5 %: 10 of 2000
+
+
+def test_too_few_rounds_tell_nothing() -> None:
+    assert not slower([2.0] * 7, [1.0] * 7)
+    assert slower([2.0] * 8, [1.0] * 8)
+    assert not alike([1.0] * 7, [1.0] * 7)
+
+
+def test_the_fastest_wins_and_equals_by_their_cost() -> None:
+    rng = dice("finish")
+    fast, same, apart = (rng.normal(mean, 0.003, 32).tolist() for mean in (1.0, 1.0, 1.05))
+    for costs, winner in (([2, 1, 0], 1), ([1, 2, 0], 0)):
+        order = finish([fast, same, apart], costs)
+        assert [one.number for one in order] == [winner, 1 - winner, 2]
+        assert [one.place for one in order] == [1, 2, 3]
+        assert [one.tied for one in order] == [True, True, False]
+        assert order[0].seconds == min(median(fast), median(same))
+        assert order[0].seconds < order[1].seconds < order[2].seconds
+        assert all(one.interval[0] <= median((fast, same, apart)[one.number]) <= one.interval[1] for one in order)
+
+
+def test_a_tie_does_not_give_speed_away() -> None:
+    """So few rounds tell nothing apart, but who was 20 % slower in the median does not win by its cost."""
+    order = finish([[1.0, 1.0, 1.0], [1.2, 1.2, 1.2]], [1, 0])
+    assert [one.number for one in order] == [0, 1]
+    assert all(one.tied for one in order)
+
+
+def test_who_left_early_cannot_lead() -> None:
+    samples = [[1.0] * 16, [0.9] * 3 + [1.3] * 5]
+    assert finals.leader(samples) == 0
+
+
+def test_contenders_are_near_and_few() -> None:
+    trials = [trial(number, 1 + number / 100) for number in range(9)]
+    default, failed = trial(20, 1.09), trial(21, status="wrong")
+    field = contenders([failed, default, *reversed(trials)], default)
+    assert [one.config["TILE"] for one in field] == [0, 1, 2, 3, 4, 20]
+    assert contenders([trials[0], trial(20, 1.2)], default) == [trials[0]]
+
+
+def test_cost_is_registers_then_workspace_then_text() -> None:
+    lean, fat = (replace(trial(9), resources={"k": Resources(n), "pack": Resources(8)}) for n in (64, 128))
+    assert finals.cost(lean, 4096) < finals.cost(fat, 0)
+    assert finals.cost(lean, 0) < finals.cost(lean, 4096)
+    assert finals.cost(trial(1), 0) < finals.cost(trial(2), 0)

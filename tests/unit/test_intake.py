@@ -1,0 +1,151 @@
+"""`portatile import`: trials come in once, as a whole file or not at all, and it says what for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_formats import some
+from test_replay import recorded, write
+from test_store import DEVICE
+
+from portatile import device, workloads
+from portatile.cli import main
+from portatile.errors import UsageError
+from portatile.formats import t4
+from portatile.records import Problem, Trial, to_json
+from portatile.shipping import intake
+from portatile.store import ResultStore
+
+GEMM = workloads.get("gemm").problem({"m": 8, "n": 8, "k": 8})
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+
+
+def held() -> list[Trial]:
+    with ResultStore.default() as store:
+        return store.trials()
+
+
+@pytest.mark.parametrize("kind", ["list", "t4"])
+def test_trials_come_in_once(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trials = [replace(one, problem=GEMM) for one in some(4)]
+    path = tmp_path / "results.json"
+    path.write_bytes(t4.write(trials) if kind == "t4" else to_json(trials))
+    valid = sum(one.status == "ok" for one in trials)
+    assert main(["import", str(path)]) == 0
+    assert (
+        f"chip (opencl, platform): {len(trials)} trials came in, {valid} of them valid; used for near devices only"
+        in capsys.readouterr().out
+    )
+    assert held() == trials
+    assert main(["import", str(path)]) == 0
+    assert f"0 trials came in, 0 of them valid, {len(trials)} were there" in capsys.readouterr().out
+    assert held() == trials
+
+
+def test_one_evaluation_in_two_files_is_one_trial(tmp_path: Path) -> None:
+    trials = [replace(one, problem=GEMM) for one in some(5)]
+    (tmp_path / "list.json").write_bytes(to_json(trials))
+    (tmp_path / "t4.json").write_bytes(t4.write(trials))
+    assert main(["import", str(tmp_path / "t4.json"), str(tmp_path / "list.json")]) == 0
+    assert held() == trials
+
+
+def test_a_device_of_this_machine_is_used_as_if_tuned_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = device.devices()[0].info
+    trials = [replace(one, problem=GEMM, device=info) for info in (mine, replace(mine, name="a stranger")) for one in some(6, 3)]
+    (tmp_path / "list.json").write_bytes(to_json(trials))
+    assert main(["import", str(tmp_path / "list.json")]) == 0
+    here, there = capsys.readouterr().out.splitlines()
+    assert mine.name in here
+    assert here.endswith("used as if tuned here")
+    assert "a stranger" in there
+    assert there.endswith("none such")
+
+
+def plain() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(to_json([replace(one, problem=GEMM) for one in some(7, 4)]))
+    return found
+
+
+def breaking(*path: str | int, value: object) -> Callable[[list[dict[str, Any]]], None]:
+    def change(trials: list[dict[str, Any]]) -> None:
+        place: Any = trials
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (breaking(2, "status", value="fine"), "`$[2].status`"),
+        (breaking(0, "samples", value=[1.0, "x"]), "`$[0].samples[1]`"),
+        (breaking(0, "samples", value=[1.0, -2.0]), "`$[0].samples[1]`"),
+        (breaking(0, "samples", value=[]), "`$[0].samples`"),
+        (breaking(1, "config", value={}), "`$[1].config`"),
+        (breaking(1, "config", value={"TILE": [1]}), "`$[1].config"),
+        (breaking(3, "device", "backend", value="abacus"), "`$[3].device.backend`"),
+        (breaking(3, "device", "name", value=""), "`$[3].device.name`"),
+        (breaking(3, "problem", "sizes", value={"m": 8, "n": 8}), "`$[3].problem`"),
+        (breaking(3, "problem", "options", "trans_a", value="X"), "`$[3].problem`"),
+    ],
+)
+def test_a_malformed_file_is_refused_as_a_whole(
+    change: Callable[[list[dict[str, Any]]], None], place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = plain(), plain()
+    change(bad)
+    (tmp_path / "good.json").write_text(json.dumps(good))
+    (tmp_path / "bad.json").write_text(json.dumps(bad))
+    assert main(["import", str(tmp_path / "good.json"), str(tmp_path / "bad.json")]) == 2
+    shown = capsys.readouterr().err
+    assert place in shown
+    assert "bad.json" in shown
+    assert held() == []
+
+
+def test_what_names_no_problem_is_left_to_replay(tmp_path: Path) -> None:
+    paths = write(tmp_path, recorded())
+    with pytest.raises(UsageError, match="replay"):
+        intake.read(paths["cache"])
+    foreign = json.loads(paths["t4"].read_text())
+    del foreign["metadata"]
+    (tmp_path / "foreign.json").write_text(json.dumps(foreign))
+    with pytest.raises(UsageError, match=r"foreign.json.*replay"):
+        intake.read(tmp_path / "foreign.json")
+
+
+def test_results_of_a_workload_that_is_not_here_are_kept(tmp_path: Path) -> None:
+    trials = [replace(one, problem=Problem("future", {"n": 3}, "float32")) for one in some(8, 2)]
+    (tmp_path / "list.json").write_bytes(to_json(trials))
+    assert intake.read(tmp_path / "list.json") == trials
+
+
+@pytest.mark.parametrize(("text", "complaint"), [("nonsense", "no JSON"), ('{"a": 1}', "holds no trials"), ("3", "holds no trials")])
+def test_what_holds_no_trials_is_refused(text: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file.json").write_text(text)
+    assert main(["import", str(tmp_path / "file.json")]) == 2
+    assert complaint in capsys.readouterr().err
+    assert main(["import", str(tmp_path)]) == 2
+    assert "no folder that" in capsys.readouterr().err
+
+
+def test_an_unwritten_device_is_not_mistaken(tmp_path: Path) -> None:
+    """Every record of the same evaluation is one, whatever a later version adds to it; another evaluation is another."""
+    one = replace(some(9, 1)[0], problem=GEMM)
+    with ResultStore(tmp_path / "own.sqlite") as store:
+        store.add(one)
+        later = [replace(one, cold=True), replace(one, samples=(1.0, 2.0)), replace(one, config={"TILE": 99})]
+        (arrived,) = intake.add(store, later, [DEVICE])
+        assert (arrived.added, arrived.known, arrived.here) == (2, 1, True)

@@ -1,0 +1,423 @@
+"""A user's own kernel without a device: what it is made from, what is refused and how, and what it is stored under; and as CUDA."""
+
+from __future__ import annotations
+
+import itertools
+import runpy
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from checking import check, new_seed
+
+from portatile import device as devices
+from portatile import program, select
+from portatile.device import cuda_compiler
+from portatile.dialect.signature import signature
+from portatile.errors import ArgumentError, CompileError, LaunchError, PortatileError, SpaceError, UnknownNameError
+from portatile.kernel import Kernel
+from portatile.kernel.checks import Checks
+from portatile.kernel.expression import Expression, identity
+from portatile.records import DeviceInfo, Launch, Trial
+from ptx_machine.device import PtxDevice
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("kernel_*.py"))
+
+ADD = """kernel void add(global const float *a, global const float *b, global float *c, int n) {
+    for (int k = 0, i = get_global_id(0) * work; k < work && i < n; k++, i++)
+        c[i] = a[i] + b[i];
+}
+"""
+N = 1000
+needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
+
+
+def given(**changes: Any) -> dict[str, Any]:
+    """The arguments of a kernel that adds two vectors, some of them changed."""
+    a, b = np.random.default_rng(new_seed("vectors")).random((2, N), np.float32)
+    base: dict[str, Any] = {
+        "source": ADD,
+        "name": "add",
+        "arguments": (a, b, np.zeros(N, np.float32), N),
+        "parameters": {"block": [32, 64], "work": [1, 2]},
+        "global_size": "n / work",
+        "local_size": "block",
+        "reference": lambda a, b: a + b,
+    }
+    return {**base, **changes}
+
+
+def add(**changes: Any) -> Kernel:
+    return Kernel(**given(**changes))
+
+
+@pytest.fixture(scope="module")
+def info() -> DeviceInfo:
+    return PtxDevice().info
+
+
+def launch(kernel: Kernel, info: DeviceInfo, **config: Any) -> Launch:
+    (step,) = kernel.plan(kernel.problem(), config, info).steps
+    assert isinstance(step, Launch)
+    return step
+
+
+def test_a_kernel_is_a_workload(info: DeviceInfo) -> None:
+    kernel = add()
+    assert kernel.name == "kernel:add"
+    assert [(operand.name, operand.role) for operand in kernel.operands] == [("a", "in"), ("b", "in"), ("c", "inout")]
+    assert kernel.space(kernel.problem(), info).count() == 4
+    assert kernel.default(kernel.problem(), info) == {"block": 32, "work": 1}
+    step = launch(kernel, info, block=64, work=2)
+    assert (step.global_size, step.local_size) == ((512, 1, 1), (64, 1, 1))
+    assert step.source.defines == (("block", "64"), ("work", "2"))
+    assert [(arg.name, arg.kind, arg.role) for arg in step.args[:3]] == [
+        ("a", "buffer", "in"),
+        ("b", "buffer", "in"),
+        ("c", "buffer", "inout"),
+    ]
+    assert (step.args[3].dtype, step.args[3].value) == ("int32", N)
+
+
+def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> None:
+    (tmp_path / "real.h").write_text("typedef float real;\n")
+    (tmp_path / "add.cl").write_text('#include "real.h"\n' + ADD.replace("float", "real"))
+    for source in (tmp_path / "add.cl", str(tmp_path / "add.cl")):
+        kernel = add(source=source)
+        assert "typedef float real" in launch(kernel, info, block=32, work=1).source.text
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "real.h").rename(tmp_path / "headers" / "real.h")
+    with pytest.raises(CompileError, match=r"add\.cl:1: #include"):
+        add(source=tmp_path / "add.cl")
+    for options in (["-I", str(tmp_path / "headers"), "-cl-mad-enable"], [f"-I{tmp_path / 'headers'}", "-cl-mad-enable"]):
+        source = launch(add(source=tmp_path / "add.cl", options=options), info, block=32, work=1).source
+        assert "typedef float real" in source.text
+        assert source.options == ("-cl-mad-enable",)
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        add(source=tmp_path / "sub.cl")
+
+
+# What is refused, with a message that names what is wrong
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"name": "ad"}, UnknownNameError, r"'ad'. Did you mean 'add'"),
+        ({"source": ADD.replace("kernel void", "__global__ void")}, ArgumentError, "add.cl:1: __global__ is CUDA C"),
+        ({"source": ADD.replace("int n)", "int n")}, CompileError, "add.cl:1"),
+        ({"source": ADD.replace("global const float *a", "const float *a")}, CompileError, "add.cl:1: the pointer 'a'"),
+        ({"source": "\n" + ADD.replace("int n", "image2d_t n")}, ArgumentError, "n of add is an image"),
+        ({"source": ADD.replace("int n", "float4 n")}, ArgumentError, "n of add is a float4 by value"),
+        ({"parameters": {"n": [1], "block": [32], "work": [1]}}, ArgumentError, "'n' is an argument of add"),
+        ({"parameters": {"bl ock": [1]}}, ArgumentError, "'bl ock' cannot be #defined"),
+        ({"parameters": {"block": [], "work": [1]}}, ArgumentError, "'block' has no values"),
+        ({"parameters": {"block": "32", "work": [1]}}, ArgumentError, "'block' must have a list"),
+        ({"parameters": {"block": [32, 32], "work": [1]}}, SpaceError, "lists a value twice"),
+        ({"parameters": {"block": [None], "work": [1]}}, ArgumentError, "None is a NoneType"),
+        ({"constants": {"block": 1}}, ArgumentError, "a parameter and a constant"),
+        ({"global_size": "n / wrok"}, UnknownNameError, "global_size='n / wrok':.*Did you mean 'work'"),
+        ({"global_size": "n /"}, ArgumentError, "not an expression"),
+        ({"global_size": None}, ArgumentError, "global_size=None must be a number"),
+        ({"local_size": lambda blok: blok}, UnknownNameError, "local_size=a lambda:.*'blok'"),
+        ({"local_size": lambda **all: 1}, ArgumentError, "without \\* and \\*\\*"),
+        ({"local_size": None}, ArgumentError, "local_size is missing"),
+        ({"constraints": ["blok < 64"]}, UnknownNameError, "'blok'"),
+        ({"constraints": ["block <"]}, SpaceError, "not an expression"),
+        ({"reference": lambda a, d: a}, UnknownNameError, "argument of the reference 'd'"),
+        ({"reference": np.zeros(3)}, ArgumentError, r"the reference gives c shape \(3,\), the argument has \(1000,\)"),
+        ({"reference": {"d": np.zeros(N)}}, UnknownNameError, "output in the reference 'd'"),
+        ({"reference": {"c": None}}, ArgumentError, "every output unchecked"),
+        ({"rtol": -1}, ArgumentError, "rtol=-1"),
+        ({"atol": {"a": 1.0}}, UnknownNameError, "output in atol 'a'"),
+        ({"roles": {"a": "out"}}, ArgumentError, "declares it const"),
+        ({"roles": {"c": "write"}}, ArgumentError, "must be one of in, out, inout"),
+        ({"roles": {"d": "out"}}, UnknownNameError, "'d'"),
+        ({"roles": {"c": "in"}}, ArgumentError, "writes none of its arguments"),
+        ({"default": {"blok": 32}}, UnknownNameError, "'blok'. Did you mean 'block'"),
+        ({"flops": "block"}, UnknownNameError, "flops='block'"),
+        ({"options": "-w"}, ArgumentError, "must be a list"),
+    ],
+)
+def test_mistakes_in_a_definition(changes: dict[str, Any], kind: type[PortatileError], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        add(**changes)
+
+
+A = np.zeros(N, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((A, A, A), r"takes 4 arguments, got 3"),
+        ((A, A, A, N, 5), r"takes 4 arguments, got 5"),
+        ({"a": A, "b": A, "c": A}, "no value for n"),
+        ({"a": A, "b": A, "c": A, "n": N, "m": 1}, "unknown argument of add 'm'"),
+        ((A, np.zeros(2 * N, np.float32)[::2], A, N), r"b is not contiguous in memory; pass numpy.ascontiguousarray\(b\)"),
+        ((A, np.zeros((N, 2), np.float32).T, A, N), "b is not contiguous"),
+        ((A, A.astype(np.float64), A, N), r"b has dtype float64, but the kernel declares float\*: pass b.astype\('float32'\)"),
+        ((A, A.astype(object), A, N), "b has dtype object, which OpenCL C has no type for"),
+        ((A, A.astype(">f4"), A, N), "b has dtype >f4"),
+        ((A, A.tolist(), A, N), "b is a pointer to float: pass a NumPy array, not a list"),
+        ((A, A[:0], A, N), "b has no elements"),
+        ((A, A, A, 2**31), "n is 2147483648, too large"),
+        ((A, A, A, 0.5), "n is 0.5; the kernel takes one number of type int32"),
+        ((A, A, A, A), "the kernel takes one number"),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments: Any, message: str) -> None:
+    with pytest.raises((ArgumentError, UnknownNameError), match=message):
+        add(arguments=arguments)
+
+
+def test_no_legal_configuration_says_what_stands_in_the_way(info: DeviceInfo) -> None:
+    kernel = add(constraints=["block < 10"])
+    with pytest.raises(SpaceError, match="none of 4 fulfils all of: block < 10"):
+        kernel.default(kernel.problem(), info)
+    kernel = add(default={"block": 48, "work": 1})
+    with pytest.raises(SpaceError, match=r"default configuration is not legal.*48 is not one of"):
+        kernel.default(kernel.problem(), info)
+
+
+def test_a_work_group_too_large_for_the_device_is_not_legal(info: DeviceInfo) -> None:
+    kernel = add(parameters={"block": [32, 1 << 20], "work": [1]}, local_size=lambda block: (1, block))
+    assert [config["block"] for config in kernel.space(kernel.problem(), info)] == [32]
+
+
+def test_a_size_of_nothing_is_a_launch_that_fails(info: DeviceInfo) -> None:
+    with pytest.raises(LaunchError, match="gives 0; sizes must be positive"):
+        launch(add(global_size="n // 2000"), info, block=32, work=1)
+    with pytest.raises(ArgumentError, match="one to three numbers"):
+        launch(add(global_size=lambda n: "many"), info, block=32, work=1)
+    with pytest.raises(ArgumentError, match="ZeroDivisionError"):
+        launch(add(global_size="n // (work - 1)"), info, block=32, work=1)
+
+
+# The work-group that the text requires
+
+
+def test_the_text_decides_the_work_group(info: DeviceInfo) -> None:
+    text = ADD.replace("void add", "__attribute__((reqd_work_group_size(block / 2, 1, 1))) void add")
+    kernel = add(source=text, local_size=None)
+    assert launch(kernel, info, block=64, work=1).local_size == (32, 1, 1)
+    assert launch(add(source=text, local_size="block // 2"), info, block=64, work=1).local_size == (32, 1, 1)
+    with pytest.raises(ArgumentError, match=r"local_size is \(64, 1, 1\), but the text says reqd_work_group_size\(32, 1, 1\)"):
+        launch(add(source=text), info, block=64, work=1)
+
+
+def test_a_text_that_refuses_a_configuration_is_read_with_another() -> None:
+    text = "#if block * work < 64\n#error too few\n#endif\n" + ADD
+    assert add(source=text).arguments.called == ("a", "b", "c", "n")
+    with pytest.raises(CompileError, match=r"add\.cl:2: #error too few"):
+        add(source=text.replace("< 64", "> 0"))
+
+
+# Heads
+
+
+def test_heads_of_kernels_are_read() -> None:
+    text = """
+    #define REAL double
+    typedef float4 vec;
+    int helper(global int *x) { return x[0]; }
+    kernel void other(global int *x);
+    __kernel __attribute__((reqd_work_group_size(BX, 2 * BY, 1)))
+    void head(__global const REAL *restrict a, __constant vec *b, global REAL *const c, local vec *d, const unsigned int n, long m) { }
+    """
+    head = signature(text, "head", defines={"BX": "8", "BY": "4"})
+    kinds = [(p.name, p.kind, p.type) for p in head.parameters]
+    buffers = [("a", "buffer", "double*"), ("b", "buffer", "float4*"), ("c", "buffer", "double*")]
+    assert kinds == [*buffers, ("d", "local", "float4*"), ("n", "scalar", "uint"), ("m", "scalar", "long")]
+    assert head.read_only == {"a", "b"}
+    assert head.work_group == (8, 8, 1)
+    assert signature("kernel void f(void) {}", "f").parameters == ()
+
+
+def test_local_memory_is_counted_in_elements(info: DeviceInfo) -> None:
+    text = "kernel void f(global float *x, local float3 *t, local double *u) { x[0] = 1; }"
+    kernel = Kernel(text, "f", (np.zeros(4, np.float32), "2 * w", lambda w: w + 1), {"w": [4]}, global_size=1, local_size=1)
+    assert [arg.value for arg in launch(kernel, info, w=4).args[1:]] == [8 * 16, 5 * 8]
+    assert kernel.arguments.called == ("x",)
+    with pytest.raises(UnknownNameError, match="elements of t"):
+        Kernel(text, "f", (np.zeros(4, np.float32), "2 * v", 1), {"w": [4]}, global_size=1, local_size=1)
+
+
+# Expressions
+
+
+def test_expressions_read_names_and_calculate() -> None:
+    values = {"n": 100, "work": 8}
+    assert Expression.of("ceil(n / work) * work", "size")(values) == 104
+    assert Expression.of(("n", 2, lambda work: work), "size")(values) == (100, 2, 8)
+    assert Expression.of("max(x for x in (n, work))", "size").reads == ("n", "work")
+    with pytest.raises(ArgumentError, match="cannot be computed for n=100: TypeError"):
+        Expression.of("n + 'a'", "size")(values)
+    with pytest.raises(UnknownNameError, match="'open'"):
+        Expression.of("open('file')", "size").check(values, "size")
+
+
+def test_the_identity_of_a_callable_follows_what_it_does() -> None:
+    def scaled(factor: int) -> Callable[[int], int]:
+        return lambda n: factor * n
+
+    assert identity(scaled(2)) == identity(scaled(2)) != identity(scaled(3))
+    assert identity(lambda n: n + 1) == identity(lambda n: n + 1) != identity(lambda n: n + 2)
+    assert identity(lambda n: abs(n)) != identity(lambda n: int(n))
+
+
+# What is right
+
+
+def outputs(*names: str, dtype: Any = np.float32) -> Any:
+    head = f"kernel void f({', '.join(f'global {_C[np.dtype(dtype).name]} *{name}' for name in names)}) {{ }}"
+    arrays = [np.zeros((2, 3), dtype) for _ in names]
+    return Kernel(head, "f", arrays, {}, global_size=1, local_size=1).arguments.outputs
+
+
+_C = {"float32": "float", "int32": "int", "complex64": "float2"}
+
+
+def test_references_come_as_arrays_tuples_and_dicts() -> None:
+    ones = np.ones((2, 3))
+    for reference in ({"x": ones, "y": None}, (ones, None), lambda: {"x": ones, "y": None}, lambda: [ones, None]):
+        expected = Checks(reference, None, None).expected(outputs("x", "y"), {})
+        assert set(expected) == {"x"}
+        assert np.array_equal(expected["x"].values, np.ones(6))
+    for reference, message in (((ones,), "gives 1 arrays"), (ones, "a value for each of x, y"), ({"x": ones}, "says nothing of y")):
+        with pytest.raises(ArgumentError, match=message):
+            Checks(reference, None, None).settle(outputs("x", "y"), ())
+    with pytest.raises(ArgumentError, match="returns None"):
+        Checks(lambda: None, None, None).expected(outputs("x"), {})
+
+
+def test_tolerances_become_the_scale() -> None:
+    wanted = np.array([[1.0, -2.0, np.inf], [np.nan, 0.0, 4.0]])
+    (expected,) = Checks(wanted, 0.1, 0.5).expected(outputs("x"), {}).values()
+    assert np.allclose(expected.scale, [0.6, 0.7, 0, 0, 0.5, 0.9])
+    (expected,) = Checks(wanted, {"x": 0.1}, None).expected(outputs("x"), {}).values()
+    assert np.allclose(expected.scale, [0.14, 0.24, 0, 0, 0.04, 0.44])
+    (expected,) = Checks(np.ones((2, 3), int), None, None).expected(outputs("x", dtype=np.int32), {}).values()
+    assert np.array_equal(expected.scale, np.zeros(6))
+
+
+def test_masked_elements_and_complex_numbers() -> None:
+    masked = np.ma.masked_less(np.arange(6.0).reshape(2, 3), 2)
+    (expected,) = Checks(masked, None, None).expected(outputs("x"), {}).values()
+    assert expected.indices is not None
+    assert expected.indices.tolist() == [2, 3, 4, 5]
+    (expected,) = Checks(np.full((2, 3), 1 + 2j), None, None).expected(outputs("x", dtype=np.complex64), {}).values()
+    assert expected.values.tolist() == [1.0, 2.0] * 6
+    with pytest.raises(ArgumentError, match="must hold numbers like"):
+        Checks(np.full((2, 3), 1j), None, None).expected(outputs("x"), {})
+
+
+def test_an_output_that_holds_the_answer_already_is_no_test(info: DeviceInfo) -> None:
+    def reference_of(kernel: Kernel) -> None:
+        kernel.reference(kernel.problem(), kernel.inputs(kernel.problem(), np.random.default_rng(0)))
+
+    a, b, _, n = given()["arguments"]
+    with pytest.warns(UserWarning, match="c held the expected values before add ran"):
+        reference_of(add(arguments=(a, b, a + b, n)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reference_of(add(arguments=(a, b, a + b, n), roles={"c": "out"}))
+        reference_of(add())
+
+
+def test_outputs_that_are_only_written_are_poisoned() -> None:
+    kernel = add(roles={"c": "out"})
+    assert np.isnan(kernel.inputs(kernel.problem(), np.random.default_rng(0)).operands["c"]).all()
+
+
+# What results are stored under
+
+
+def test_equal_definitions_have_equal_keys_and_others_do_not() -> None:
+    a, b, c, n = given()["arguments"]
+    assert add().problem().key == add().problem().key  # other numbers, the same problem
+    others = [
+        {"source": ADD + " "},
+        {"arguments": (a, b, c, n - 1)},
+        {"arguments": (a, b, np.zeros(N + 1, np.float32), n), "reference": None},
+        {"parameters": {"block": [32, 64], "work": [1, 2], "more": [1]}},
+        {"global_size": "n"},
+        {"local_size": lambda block: block},
+        {"reference": None},
+        {"reference": lambda a, b: b + a + 0},
+        {"rtol": 1e-3},
+        {"roles": {"c": "out"}},
+        {"constants": {"k": 1}},
+        {"options": ["-cl-fast-relaxed-math"]},
+    ]
+    keys = [add(**changes).problem().key for changes in ({}, *others)]
+    assert len(set(keys)) == len(keys)
+    assert add(parameters={"block": [32, 64, 128], "work": [1, 2]}).problem().key == keys[0]  # more values: what is known stays known
+
+
+def test_a_near_problem_and_a_changed_text_lend_their_configuration(info: DeviceInfo) -> None:
+    kernel, near, changed = add(), add(global_size="n"), add(source=ADD.replace("k++", "++k"))
+    best = {"block": 64, "work": 2}
+    trial = Trial(kernel.problem(), best, info, "", "ok", samples=(1e-3, 1e-3))
+    assert select.choose(kernel, kernel.problem(), info, [trial]).reason == "tuned"
+    for other in (near, changed):
+        assert select.choose(other, other.problem(), info, [trial]).config == best
+    assert select.choose(kernel, kernel.problem({"n": 1100}), info, [trial]).config == best
+    assert select.choose(kernel, kernel.problem({"n": 100_000}), info, [trial]).reason == "default"
+
+
+def test_only_integer_arguments_may_differ() -> None:
+    with pytest.raises(ArgumentError, match="only integer arguments may differ"):
+        add().problem({}, "float64")
+
+
+# As CUDA, without a GPU
+
+
+class CapturedError(Exception):
+    """Instead of tuning."""
+
+
+def example(path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    """The kernel that an example is about to tune."""
+    found: list[Kernel] = []
+
+    def capture(kernel: Kernel, *_: object, **__: object) -> None:
+        found.append(kernel)
+        raise CapturedError
+
+    monkeypatch.setattr(Kernel, "tune", capture)
+    with pytest.raises(CapturedError):
+        runpy.run_path(str(path))
+    return found[0]
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_compile_as_cuda(path: Path, monkeypatch: pytest.MonkeyPatch, info: DeviceInfo) -> None:
+    """To machine code, assembler included, in the default and a random configuration."""
+    kernel = example(path, monkeypatch)
+    space = kernel.space(kernel.problem(), info)
+    rng = np.random.default_rng(new_seed(path.stem))
+    target = devices.backends()["cuda"].target("sm_90")
+    for config in (kernel.default(kernel.problem(), info), space.sample(rng)):
+        binary = program.build(launch(kernel, info, **config).source, target, None)
+        assert binary.kind == "cubin"
+        assert [entry.name for entry in binary.entries] == [kernel.entry]
+
+
+@needs_nvrtc
+def test_a_kernel_is_right_as_cuda() -> None:
+    n = 77
+    rng = np.random.default_rng(new_seed("cuda"))
+    a, b = rng.random((2, n), np.float32)
+    kernel = add(arguments=(a, b, np.zeros(n, np.float32), n), global_size="n / work")
+    device = PtxDevice(limit=1_000_000)
+    for block, work in itertools.product((32, 64), (1, 2)):
+        verdict = check(device, kernel, kernel.problem(), {"block": block, "work": work}, rng)
+        assert verdict.ok, verdict.message
+    wrong = add(source=ADD.replace("+ b[i]", "- b[i]"), arguments=(a, b, np.zeros(n, np.float32), n))
+    assert not check(device, wrong, wrong.problem(), {"block": 32, "work": 1}, rng).ok

@@ -1,0 +1,201 @@
+"""Replay: the same search on recorded trials, whatever file they come from; its budget and its clock are simulated."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_store import DEVICE, PROBLEM, trial
+
+from portatile import strategies, workloads
+from portatile.cli import main
+from portatile.errors import ArgumentError, NoValidVariantError, UnknownNameError
+from portatile.formats import t4
+from portatile.records import Budget, DeviceInfo, Problem, Trial, to_json
+from portatile.store import ResultStore
+from portatile.tuning import replay, tuner
+
+OTHER = Problem("mystery", {"x": 8}, "float32")
+
+
+def recorded(seed: int = 3, problem: Problem = OTHER, device: DeviceInfo = DEVICE) -> list[Trial]:
+    """A space of 60 configurations, a tenth of which fail; each took 0.25 s to compile and 0.5 s to run."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for tile in range(10):
+        for width in (1, 2, 4, 8, 16, 32):
+            seconds = 1e-3 * (1 + abs(tile - 6) + abs(math.log2(width) - 3) + 0.2 * rng.random())
+            failed = rng.random() < 0.1
+            samples = () if failed else (seconds, seconds * 1.01, seconds * 0.99)
+            phases = {"compile": 0.25, "run": 0.5}
+            made.append(Trial(problem, {"TILE": tile, "WIDTH": width}, device, "s", "crash" if failed else "ok", samples, seconds=phases))
+    return made
+
+
+def recording(trials: list[Trial] | None = None) -> replay.Recording:
+    (found,) = replay.group(trials or recorded(), "recorded")
+    return found
+
+
+def write(folder: Path, trials: list[Trial]) -> dict[str, Path]:
+    """The trials in every kind of file that holds all of them."""
+    with ResultStore(folder / "store.sqlite") as store:
+        for one in trials:
+            store.add(one)
+    (folder / "list.json").write_bytes(to_json(trials))
+    (folder / "t4.json").write_bytes(t4.write(trials))
+    entries = {}
+    for one in trials:
+        time = one.median * 1e3 if one.status == "ok" else "RuntimeFailedConfig"
+        phases = {"compile_time": one.seconds["compile"] * 1e3, "benchmark_time": one.seconds["run"] * 1e3}
+        entries[str(len(entries))] = {**one.config, "time": time, "times": [sample * 1e3 for sample in one.samples], **phases}
+    names = list(trials[0].config)
+    (folder / "cache.json").write_text(json.dumps({"device_name": "chip", "kernel_name": "k", "tune_params_keys": names, "cache": entries}))
+    return {path.stem: path for path in folder.iterdir() if path.suffix in (".sqlite", ".json")}
+
+
+def test_every_kind_of_file_replays_alike(tmp_path: Path) -> None:
+    trials = recorded()
+    paths = write(tmp_path, trials)
+    assert set(paths) == {"store", "list", "t4", "cache"}
+    answers = []
+    for path in paths.values():
+        (found,) = replay.recordings(path)
+        result = replay.run(replay.Request(found, Budget(evaluations=25), "genetic", 5))
+        answers.append([(dict(one.config), one.status == "ok", pytest.approx(one.median)) for one in result.trials])
+        assert result.seconds == pytest.approx(25 * 0.75)
+    assert all(answer == answers[0] for answer in answers)
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_only_what_was_recorded_is_tried_and_each_once(name: str) -> None:
+    found = recording(recorded()[::2])
+    result = replay.run(replay.Request(found, Budget(evaluations=1000), name, 1))
+    tried = [tuple(one.config.items()) for one in result.trials]
+    assert len(tried) == len(set(tried))
+    assert all(one in found.trials for one in result.trials)
+    assert result.best.median == min(one.median for one in result.trials)
+
+
+def test_the_budget_counts_evaluations_and_simulated_seconds() -> None:
+    by_count = replay.run(replay.Request(recording(), Budget(evaluations=7), "random"))
+    assert (len(by_count.trials), by_count.stopped) == (7, "budget")
+    by_time = replay.run(replay.Request(recording(), Budget(seconds=3.0), "random"))
+    assert (len(by_time.trials), by_time.seconds, by_time.stopped) == (4, pytest.approx(3.0), "budget")
+    everything = replay.run(replay.Request(recording(), Budget(seconds=1e9), "random"))
+    assert (len(everything.trials), everything.stopped) == (60, "exhausted")
+    assert everything.best.median == min(one.median for one in recorded())
+
+
+def test_a_seed_repeats() -> None:
+    def order(seed: int) -> list[Trial]:
+        return list(replay.run(replay.Request(recording(), Budget(evaluations=15), "random", seed)).trials)
+
+    assert order(4) == order(4)
+    assert order(4) != order(5)
+
+
+def test_the_listener_hears_of_every_trial() -> None:
+    heard: list[tuner.Progress] = []
+    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), heard.append)
+    assert [one.last for one in heard] == list(result.trials)
+    assert [one.evaluations for one in heard] == list(range(1, 10))
+    assert heard[-1].seconds == result.seconds
+    assert heard[-1].best == result.best
+
+
+def test_the_default_comes_first_where_it_was_recorded() -> None:
+    problem = workloads.get("matmul").problem({"m": 33, "n": 21, "k": 17})
+    workload = workloads.get("matmul")
+    default = workload.default(problem, DEVICE)
+    rng = np.random.default_rng(0)
+    configs = [workload.space(problem, DEVICE).sample(rng) for _ in range(30)]
+    trials = [replace(trial(1, 1e-3 * (place + 1), problem=problem), config=config) for place, config in enumerate([*configs, default])]
+    result = replay.run(replay.Request(recording(trials), Budget(evaluations=1), "random"))
+    assert dict(result.default.config) == dict(default)
+    assert [dict(one.config) for one in result.trials] == [dict(default)]
+    assert replay.run(replay.Request(recording(), Budget(evaluations=1))).default.status == "skipped"
+
+
+def test_the_later_of_two_trials_counts_and_other_parameters_are_left_out() -> None:
+    old, new = trial(1, 5.0, problem=OTHER), trial(1, 2.0, problem=OTHER)
+    strange = replace(new, config={"BLOCK": 3})
+    (found,) = replay.group([old, trial(2, 4.0, problem=OTHER), strange, new], "mixed")
+    assert [one.median for one in found.trials] == [2.0, 4.0]
+    assert found.left_out == 1
+
+
+def test_where_all_failed_it_says_so() -> None:
+    failed = [replace(one, status="wrong", samples=()) for one in recorded()]
+    with pytest.raises(NoValidVariantError, match="5 wrong"):
+        replay.run(replay.Request(recording(failed), Budget(evaluations=5)))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [("{}", "holds no trials"), ("[{}]", r"problem.*\$\[0\]"), ("nonsense", "no JSON"), ('[{"problem": 3}]', r"\$\[0\]\.problem")],
+)
+def test_what_is_no_recording_is_a_mistake(text: str, complaint: str, tmp_path: Path) -> None:
+    (tmp_path / "file.json").write_text(text)
+    with pytest.raises(ArgumentError, match=complaint):
+        replay.recordings(tmp_path / "file.json")
+
+
+def test_a_wrong_strategy_is_a_mistake() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
+        replay.run(replay.Request(recording(), strategy="randon"))
+
+
+# The command
+
+
+def test_the_command_prints_what_live_tuning_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, recorded())["list"]
+    assert main(["tune", "--replay", str(path), "--budget", "12", "--strategy", "random", "--seed", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert "mystery x=8" in out
+    assert "12 configurations in 9.0 s" in out
+    assert "winner" in out
+    assert "default" not in out
+    assert "12 tried" in err
+    assert main(["tune", "--replay", str(path), "--budget", "12", "--strategy", "random", "--seed", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["trials"]) == 12
+    assert found["seconds_per_run"] == min(sorted(one["samples"])[1] for one in found["trials"] if one["status"] == "ok")
+    assert found["gflops"] is None
+
+
+def test_the_command_finds_the_problem_among_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = workloads.get("matmul").problem({"m": 33, "n": 21, "k": 17})
+    another = replace(DEVICE, name="another chip")
+    groups = [recorded(), recorded(problem=problem), recorded(problem=problem, device=another), recorded(problem=PROBLEM)]
+    (tmp_path / "list.json").write_bytes(to_json([one for group in groups for one in group]))
+    path = str(tmp_path / "list.json")
+    sizes = ["matmul", "-m", "33", "-n", "21", "-k", "17"]
+    assert main(["tune", *sizes, "--replay", path, "--device", "another", "--budget", "5"]) == 0
+    out = capsys.readouterr().out
+    assert "on another chip" in out
+    assert "Gflop/s" in out
+    assert main(["tune", "--replay", path]) == 2
+    assert "4 recordings" in capsys.readouterr().err
+    assert main(["tune", *sizes, "--replay", path]) == 2
+    assert "2 recordings" in capsys.readouterr().err
+    assert main(["tune", "matmul", "-m", "3", "-n", "3", "-k", "3", "--replay", path]) == 2
+    assert "no trials of that problem" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        (["--budget", "3"], "name a workload"),
+        (["--budget", "3", "matmul", "-m", "1", "-n", "1", "-k", "1"], "options stand behind the workload"),
+        (["--replay", "nowhere.json"], "cannot be read"),
+    ],
+)
+def test_mistakes_end_with_2(args: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", *args]) == 2
+    assert complaint in capsys.readouterr().err
