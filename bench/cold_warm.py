@@ -67,7 +67,7 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     workload, problem = program_of(name, sizes, dtype)
     resolve = resolver(chip.info, store.known_results())
     flat = execute.flatten(resolve(problem), resolve)
-    inputs = workload.inputs(problem, np.random.default_rng(SEED))
+    inputs = workload.usual_inputs(problem, np.random.default_rng(SEED))
     kept = cache.default()
     watch.skip()
     binaries = {source: program.build(source, chip.target, kept) for source in execute.sources(flat)}

@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
     from portatile.routines.compiled import Compiled, compile
     from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
     from portatile.routines.coulomb import coulomb_potential
+    from portatile.routines.level3 import symm, syrk, trmm
     from portatile.routines.mri import mri_fhd, mri_q
     from portatile.tuning.tuner import Result as TuningResult
 
@@ -64,6 +65,9 @@ __all__ = [
     "mri_fhd",
     "mri_q",
     "report",
+    "symm",
+    "syrk",
+    "trmm",
     "trsm",
     "tune",
     "wavelets",
@@ -78,6 +82,7 @@ _ROOMS = {
     "portatile.routines.compiled": ("Compiled", "compile"),
     "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
     "portatile.routines.coulomb": ("coulomb_potential",),
+    "portatile.routines.level3": ("symm", "syrk", "trmm"),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
 }
 

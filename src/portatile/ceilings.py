@@ -23,6 +23,9 @@ Unit = Literal["B/s", "flop/s", "op/s"]
 
 STREAMS = ("copy", "mul", "add", "triad", "dot")
 DIRECTIONS = ("htod", "dtoh", "dtod")
+MEASURING = ("stream", "peak")
+"""The workloads by which ceilings are measured: what they reach is never judged by ceilings measured before."""
+
 MATRIX_UNITS = 16.0
 """How many times as fast as its plain instructions a device's matrix units may calculate, at most: a generous factor."""
 
@@ -49,7 +52,7 @@ class Measured:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the next measurement of the same quantity replaces: transfers of each size and kind of memory are kept apart."""
+        """What tells whether two measurements are of the same quantity: transfers of each size and kind of memory are kept apart."""
         apart = ("memory", "bytes") if self.name in DIRECTIONS else ("dtype", "quantity")
         return (self.name, *(self.details.get(name) for name in apart))
 
@@ -162,15 +165,19 @@ def load(device: DeviceInfo) -> Ceilings | None:
     return found if (found.device.driver, found.device.compiler) == (device.driver, device.compiler) else None
 
 
-def add(device: DeviceInfo, measured: Iterable[Measured]) -> Ceilings:
-    """Keep measurements beside what is known of the device, in place of earlier ones of the same quantities; returns all of them.
+def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -> Ceilings:
+    """Keep measurements beside what is known of the device with its present driver; returns all of it.
 
-    The file is replaced as a whole, so that a reader never sees half of it. Raises StoreError where it cannot be written.
+    Of two measurements of one quantity the faster is kept, for a busy machine only ever lowers what is seen; with ``fresh`` the
+    new one. The file is replaced as a whole, so that a reader never sees half of it. Raises StoreError where it cannot be written.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     known = load(device)
     merged = {m.key: m for m in (known.measured if known else ())}
-    merged |= {m.key: replace(m, time=m.time or now) for m in measured}
+    for new in measured:
+        old = merged.get(new.key)
+        if fresh or old is None or new.rate >= old.rate:
+            merged[new.key] = replace(new, time=new.time or now)
     ceilings = Ceilings(device, tuple(merged.values()), now)
     _replace(path_of(device), to_json(ceilings))
     return ceilings

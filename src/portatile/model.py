@@ -26,7 +26,7 @@ BEYOND_CACHES = 1 << 29
 _REGISTERS = 65536  # of a multiprocessor, and the most of one work-group
 _REGISTERS_EACH = 255
 _REGISTER_UNIT, _WARP = 256, 32  # registers are given to whole warps, in such portions
-_TURBO = 2.0  # how much faster than its share of the whole a part of a processor may run
+_TURBO = 4.0  # how much faster than its share of the whole a part of a processor may run: higher clocks, and cores that threads share
 
 
 class Screen(msgspec.Struct, frozen=True):

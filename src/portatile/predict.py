@@ -58,16 +58,15 @@ class Prediction:
 
     def default(self) -> float:
         """How much slower than the best the workload's default should be here: by the defaults of other problems, where they were
-        measured, and what this one wastes.
+        measured (elsewhere something else was better, by a guess), and what this one wastes.
         """
         trials = {(trial.problem.key, canonical(trial.config)): trial for _, trial in self._rows}
         weight, total = _DOUBT, _DOUBT * _DEFAULT_GUESS
         for key, best in self._fastest.items():
             trial = trials.get((key, canonical(self.workload.default(best.problem, self.device))))
-            if trial is not None:
-                share = math.exp(-_DEFAULT_FADES * self._distance[key])
-                weight += share
-                total += share * (self._bare(trial) - self._base[key])
+            share = math.exp(-_DEFAULT_FADES * self._distance[key])
+            weight += share
+            total += share * (_DEFAULT_GUESS if trial is None else self._bare(trial) - self._base[key])
         return total / weight + self._waste(self.problem, self.workload.default(self.problem, self.device))
 
     def _candidate(self, measured: Sequence[Trial]) -> Candidate:

@@ -35,8 +35,12 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     architecture, else vendor, else kind); the workload's default. A configuration is taken only where it is legal for this
     problem on this device.
     """
-    found = next((choice for choice, better in _known(workload, problem, device, results) if better), None)
-    return found or Choice(workload.default(problem, device), "default", f"nothing tuned is near; the default of {workload.name}")
+    why = "nothing tuned is near"
+    for choice, better in _known(workload, problem, device, results):
+        if better:
+            return choice
+        why = "it should be faster than what was tuned for other problems"
+    return Choice(workload.default(problem, device), "default", f"{why}; the default of {workload.name}")
 
 
 def candidates(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial], count: int) -> list[Choice]:
@@ -77,12 +81,13 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     for trial in sorted(alike, key=lambda trial: (trial.cold, trial.rank)):
         if trial.config in space:
             yield Choice(trial.config, "near problem", f"tuned on this device for {_sizes(trial)} in another layout", trial), True
+    default = math.inf  # its slowness, by the most like device that knows
     for strange, rows in sorted(near.items()):
         warm = [row for row in rows if not row[1].cold]
         legal = {key: config in space for key, config in {canonical(trial.config): trial.config for _, trial in rows}.items()}
         chosen = [row for row in warm or rows if legal[canonical(row[1].config)]]
         prediction = predict.Prediction(workload, problem, device, chosen)
-        ranked, default = prediction.candidates(), prediction.default()
+        ranked, default = prediction.candidates(), min(default, prediction.default())
         for candidate in ranked:
             trial = candidate.trial
             where = "this device" if strange == 0 else f"{trial.device.name} through {trial.device.backend}"

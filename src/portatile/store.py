@@ -53,7 +53,7 @@ FROM (
 """
 
 _CROSSED = """
-place <= ? OR (device, config) IN (SELECT device, config FROM placed WHERE place <= 2)
+place <= ? OR (device, config) IN (SELECT device, config FROM placed WHERE place = 1)
 OR (problem, device, config) IN
     (SELECT problem, device, config FROM trials WHERE id IN (SELECT min(id) FROM trials WHERE {where} GROUP BY problem, device))
 """
@@ -152,7 +152,7 @@ class ResultStore:
         return self._leaders(Query(workload=workload), count)
 
     def crossed(self, workload: str, count: int = 5) -> list[Trial]:
-        """The ``leaders``, each problem's first trial (its default), and what its two fastest took on the device's other problems."""
+        """The ``leaders``, each problem's first trial (its default), and what its fastest took on the device's other problems."""
         return self._leaders(Query(workload=workload), count, _CROSSED)
 
     def close(self) -> None:

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile import device as devices
-from portatile import workloads
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.records import Layout
-from portatile.routines import convolve, slabs
+from portatile.routines import convolve, pointwise, slabs
 from portatile.routines.arrays import Array
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d
-from portatile.routines.engine import engine
-
-Grid = TypeVar("Grid", NDArray[Any], Buffer)
 
 _AXES = 3
 _SYNTHESIS_LOWER = -8  # places in c_0 d_0 c_1 d_1 ...: the first pair that an output needs lies four before its own
@@ -152,13 +147,19 @@ def magicfilter3d(
 ) -> Array:
     """The magic filter, or its ``transpose``, along all three axes; in the order of ``array``.
 
+    With four dimensions (orbitals, n1, n2, n3) each orbital of the batch is filtered by itself.
+
     >>> import numpy as np
     >>> from portatile.wavelets import magicfilter3d
     >>> bool(np.allclose(magicfilter3d(np.ones((3, 4, 5))), 1))
     True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-    return convolve3d_separable(array, chosen.taps, lower=chosen.lower, boundary=boundary, device=device)
+
+    def one(orbital: Any) -> Any:
+        return convolve3d_separable(orbital, chosen.taps, lower=chosen.lower, boundary=boundary, device=device)
+
+    return cast(Array, _each(array, one, (), device) if getattr(array, "ndim", _AXES) == _AXES + 1 else one(array))
 
 
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None) -> Array:
@@ -209,12 +210,14 @@ def synthesis3d(array: Array, *, device: str | None = None) -> Array:
     return convolve.passes3d(array, _SYNTHESIS, _SYNTHESIS_LOWER, "synthesis", "periodic", device)
 
 
-def apply_potential(psi: Grid, potential: Grid, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None) -> Grid:
+def apply_potential(
+    psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+) -> Array:
     """The local potential in Daubechies' basis: the magic filter along three axes, times ``potential``, the transposed filter.
 
     ``psi`` is one orbital (n1, n2, n3) or a batch (orbitals, n1, n2, n3); ``potential`` lies on the points that the filter gives, which
-    are n along a ``periodic`` axis (``zero``: too) and n + 15 along a ``grow``, free one. NumPy arrays, or Buffers of one device; the result
-    is of the shape and library of ``psi``. Raises ArgumentError for what does not fit.
+    are n along a ``periodic`` or ``zero`` axis and n + 15 along a ``grow``, free one. NumPy arrays, or Buffers of one device; the
+    result is of the shape and library of ``psi``. Raises ArgumentError for what does not fit.
 
     >>> import numpy as np
     >>> from portatile.wavelets import apply_potential
@@ -224,18 +227,19 @@ def apply_potential(psi: Grid, potential: Grid, *, boundary: Boundary | Sequence
     """
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in _boundaries(boundary))
     _on_grid(psi, potential, boundary)
+    field = _on_device(potential, device) if _moved(psi, (potential,), device) else potential
 
-    def apply(orbital: Grid) -> Grid:
-        values = _stream("product", magicfilter3d(orbital, boundary=boundary, device=device), potential)
+    def apply(orbital: Any) -> Any:
+        values: Any = pointwise.product(magicfilter3d(orbital, boundary=boundary, device=device), field)
         return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back), device=device)
 
-    return _each(psi, apply, (potential,), device)
+    return cast(Array, _each(psi, apply, (potential,), device))
 
 
 def potential_energy(
-    psi: Grid, potential: Grid, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+    psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
 ) -> NDArray[np.float64]:
-    """The sum over the grid of ``potential`` times the square of each orbital, <psi| V |psi>: one number, or one for each orbital of a batch.
+    """<psi| V |psi>, the sum over the grid of ``potential`` times an orbital squared: one number, or one for each orbital of a batch.
 
     Arguments as for ``apply_potential``; to be multiplied with a grid cell's volume.
 
@@ -244,15 +248,20 @@ def potential_energy(
     >>> float(potential_energy(np.ones((4, 4, 4)), np.full((4, 4, 4), 0.5)).round(6))
     32.0
     """
-    applied = apply_potential(psi, potential, boundary=boundary, device=device)
-    pairs = [(psi, applied)] if psi.ndim == _AXES else [(psi[place], applied[place]) for place in range(psi.shape[0])]
-    sums = np.array([float(_dot(one, other)) for one, other in pairs])
-    return sums[0] if psi.ndim == _AXES else sums  # type: ignore[no-any-return]
+    given: Any = psi
+    applied: Any = apply_potential(psi, potential, boundary=boundary, device=device)
+    pairs = [(given, applied)] if given.ndim == _AXES else [(given[place], applied[place]) for place in range(given.shape[0])]
+    sums = np.array([float(pointwise.dot(one, other)) for one, other in pairs])
+    return sums[0] if given.ndim == _AXES else sums
 
 
 def density(
-    psi: Grid, *, occupation: Sequence[float] | None = None, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
-) -> Grid:
+    psi: Array,
+    *,
+    occupation: Sequence[float] | None = None,
+    boundary: Boundary | Sequence[Boundary] = "periodic",
+    device: str | None = None,
+) -> Array:
     """The density of the orbitals on the grid: the sum over orbitals of ``occupation`` (1 each) times the magic filter's values squared.
 
     ``psi`` is one orbital or a batch, as for ``apply_potential``; the result lies on the points that the filter gives.
@@ -262,22 +271,22 @@ def density(
     >>> bool(np.allclose(density(np.ones((2, 8, 8, 8)), occupation=[2.0, 1.0]), 3.0))
     True
     """
-    orbitals = [psi] if psi.ndim == _AXES else [psi[place] for place in range(psi.shape[0])]
+    given: Any = psi
+    orbitals = [given] if given.ndim == _AXES else [given[place] for place in range(given.shape[0])]
     weights = [1.0] * len(orbitals) if occupation is None else [float(weight) for weight in occupation]
-    if psi.ndim not in (_AXES, _AXES + 1) or not orbitals or len(weights) != len(orbitals):
+    if given.ndim not in (_AXES, _AXES + 1) or not orbitals or len(weights) != len(orbitals):
         raise ArgumentError(
-            f"psi has shape {tuple(psi.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
+            f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
         )
     moved = _moved(psi, (), device)
-    total: Grid | None = None
+    total: Any = None
     for orbital, weight in zip(orbitals, weights, strict=True):
-        values = magicfilter3d(_on_device(orbital, device) if moved else orbital, boundary=boundary, device=device)
+        values: Any = magicfilter3d(_on_device(orbital, device) if moved else orbital, boundary=boundary, device=device)
         if total is None:
             zeros = np.zeros(values.shape, values.dtype)
             total = Buffer.from_numpy(zeros, values.device) if isinstance(values, Buffer) else zeros
-        total = _stream("square", values, total, weight)
-    assert total is not None
-    return cast(Grid, total.numpy() if moved and isinstance(total, Buffer) else total)
+        total = pointwise.add_square(total, values, weight)
+    return cast(Array, total.numpy() if moved and isinstance(total, Buffer) else total)
 
 
 def kinetic(
@@ -317,7 +326,7 @@ def _boundaries(boundary: Boundary | Sequence[Boundary]) -> tuple[Boundary, ...]
     return (boundary,) * _AXES if isinstance(boundary, str) else tuple(boundary)
 
 
-def _on_grid(psi: Grid, potential: Grid, boundary: Boundary | Sequence[Boundary]) -> None:
+def _on_grid(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:
     """Raise ArgumentError where the potential does not lie on the points that the magic filter gives."""
     if psi.ndim not in (_AXES, _AXES + 1):
         raise ArgumentError(f"psi has shape {tuple(psi.shape)}; pass one orbital (three dimensions) or a batch of them (four)")
@@ -331,7 +340,7 @@ def _on_grid(psi: Grid, potential: Grid, boundary: Boundary | Sequence[Boundary]
         raise ArgumentError(f"the potential {have}; with this psi it must be a {type(psi).__name__} of shape {shape} and dtype {psi.dtype}")
 
 
-def _moved(psi: Grid, others: tuple[Grid, ...], device: str | None) -> bool:
+def _moved(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
     """Whether NumPy arrays are better worked on in the device's memory: it has its own, and they fit."""
     if not isinstance(psi, np.ndarray):
         return False
@@ -340,57 +349,25 @@ def _moved(psi: Grid, others: tuple[Grid, ...], device: str | None) -> bool:
     return not chip.info.unified_memory and not slabs.too_large(chip, (*(other.nbytes for other in others), *[4 * orbital] * 4))
 
 
-def _on_device(array: Grid, device: str | None) -> Grid:
-    return cast(Grid, Buffer.from_numpy(array, devices.get(device)) if isinstance(array, np.ndarray) else array)
+def _on_device(array: Any, device: str | None) -> Any:
+    return Buffer.from_numpy(array, devices.get(device)) if isinstance(array, np.ndarray) else array
 
 
-def _each(psi: Grid, apply: Callable[..., Grid], others: tuple[Grid, ...], device: str | None) -> Grid:
+def _each(psi: Any, apply: Callable[[Any], Any], others: tuple[Any, ...], device: str | None) -> Any:
     """``apply`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between."""
-    batch = psi.ndim > _AXES
+    orbitals = [psi] if psi.ndim == _AXES else [psi[place] for place in range(psi.shape[0])]
+    if not orbitals:
+        raise ArgumentError("a batch of no orbitals has no result")
     if isinstance(psi, np.ndarray):
         moved = _moved(psi, others, device)
-        result = np.empty_like(psi, order="C")
-        for place in np.ndindex(psi.shape[:1] if batch else ()):
-            applied = apply(_on_device(psi[place], device) if moved else psi[place])
-            result[place] = applied.numpy() if isinstance(applied, Buffer) else applied
-        return result
-    if not batch:
+        found = [apply(_on_device(orbital, device) if moved else orbital) for orbital in orbitals]
+        host = [one.numpy() if isinstance(one, Buffer) else one for one in found]
+        return host[0] if psi.ndim == _AXES else np.stack(host)
+    if psi.ndim == _AXES:
         return apply(psi)
-    whole = Buffer.empty(psi.shape, psi.dtype, psi.device)
-    queue = psi.device.default_queue()
-    for place in range(psi.shape[0]):
-        part: Any = apply(psi[place])
-        queue.copy(whole.memory, part.memory, part.nbytes, whole[place].offset, part.offset)
-    return cast(Grid, whole)
-
-
-def _stream(operation: str, x: Any, y: Any, scalar: float = 1.0) -> Any:
-    """x y (``product``) or y + scalar x^2 (``square``), element by element: by NumPy for its arrays, on the device for Buffers."""
-    if isinstance(x, np.ndarray):
-        return x * y if operation == "product" else y + x.dtype.type(scalar) * x**2
-    y = _on_device(y, x.device.info.id)
-    result = Buffer.empty(x.shape, x.dtype, x.device)
-    _launch(operation, x, y, result, scalar)
-    return result
-
-
-def _dot(x: Any, y: Any) -> Any:
-    if isinstance(x, np.ndarray):
-        return np.vdot(x, y)
-    result = Buffer.empty((1,), x.dtype, x.device)
-    _launch("dot", x, y, result, 1.0)
-    return result.numpy()[0]
-
-
-def _launch(operation: str, x: Buffer, y: Buffer, out: Buffer, scalar: float) -> None:
-    """Queue a streaming kernel on contiguous Buffers."""
-    size = x.dtype.itemsize
-    for buffer in (x, y):
-        if buffer.strides != Buffer(buffer.memory, buffer.shape, buffer.dtype, None, buffer.offset).strides:
-            raise ArgumentError("psi or the potential is a Buffer that is not C-contiguous; copy it")
-    layout = {name: Layout((1,), buffer.offset // size, size) for name, buffer in (("x", x), ("y", y), ("out", out))}
-    problem = workloads.get("stream").problem({"n": x.size}, x.dtype.name, {"operation": operation}, layout)
-    home = engine(x.device)
-    with home.lock:
-        memory = {"x": x.memory, "y": y.memory, "out": out.memory}
-        home.prepare(problem).run(x.device.default_queue(), memory, {"scalar": scalar})
+    first = apply(orbitals[0])
+    whole = Buffer.empty((len(orbitals), *first.shape), first.dtype, first.device)
+    for place, orbital in enumerate(orbitals):
+        part = first if place == 0 else apply(orbital)
+        first.device.default_queue().copy(whole.memory, part.memory, part.nbytes, whole[place].offset, part.offset)
+    return whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,12 @@ class Workload(ABC):
     @abstractmethod
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands and scalars in the problem's layout."""
+
+    def usual_inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Inputs with the default scalars, for timing: with a factor of 0, say, less would be timed than is counted."""
+        kind = np.dtype(problem.dtype).type
+        given = self.inputs(problem, rng)
+        return replace(given, scalars={**given.scalars, **{name: float(kind(value)) for name, value in self.scalars.items()}})
 
     @abstractmethod
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:

@@ -13,6 +13,16 @@ from battery.types import CASES as TYPES
 from battery.vectors import CASES as VECTORS
 from battery.work import CASES as WORK
 
-CASES: dict[str, Case] = {case.name: case for case in (*VECTORS, *MEMORY, *WORK, *MATH, *IDIOMS, *CUSTOMS, *SWITCHES, *TYPES)}
+GROUPS: dict[str, list[Case]] = {
+    "vectors": VECTORS,
+    "address spaces, structures": MEMORY,
+    "work-items, atomics, groups": WORK,
+    "math": MATH,
+    "idioms of C": IDIOMS,
+    "customs of C and GNU": CUSTOMS,
+    "device switches": SWITCHES,
+    "half, images, printf": TYPES,
+}
+CASES: dict[str, Case] = {case.name: case for group in GROUPS.values() for case in group}
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "GROUPS", "Case"]

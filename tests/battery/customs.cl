@@ -155,7 +155,7 @@ __kernel void k(__global int *o)
   o[get_global_id(0)] = flip(c) + SECOND + other;
 }
 
-//// three_components
+//// three_components_in_memory
 typedef struct {
   char c;
   float3 v;
@@ -212,4 +212,21 @@ __kernel void k(__read_only image2d_t image, __global int *o)
   int2 d = get_image_dim(image);
   o[i] = get_image_width(image) + 100 * get_image_height(image) + 10000 * (d.x == 7 && d.y == 5)
        + 100000 * (get_image_channel_order(image) == CLK_RGBA) + 1000000 * (get_image_channel_data_type(image) == CLK_FLOAT);
+}
+
+//// typedefs_with_attributes
+typedef struct {
+  uchar r, g;
+} pixel __attribute__((aligned(4)));
+typedef float real;
+typedef real f3 __attribute__((ext_vector_type(3)));
+typedef int __attribute__((ext_vector_type(4))) i4;
+__kernel void k(__global const float4 *a, __global float *o, __global i4 *p)
+{
+  int i = get_global_id(0);
+  pixel q = (pixel){1, 2};
+  f3 v = a[i].xyz * (f3)(1, 2, 3);
+  q = (pixel){q.g, sizeof(pixel)};
+  o[i] = v.x + v.z + q.r * 10 + q.g * 100;
+  p[i] = (i4)(i, 1, 2, 3) + (i4)(1);
 }

@@ -49,8 +49,8 @@ CASES: list[Case] = [
     Case("return_through_pointer", TEXT["return_through_pointer"], (Out((9 * _R + 4).astype(np.uint32)),)),
     Case("enumeration_tags", TEXT["enumeration_tags"], (_int(np.where(_R & 1, 5, 0) + 8 + 3),)),
     Case(
-        "three_components",
-        TEXT["three_components"],
+        "three_components_in_memory",
+        TEXT["three_components_in_memory"],
         (
             In(_F),
             _int(
@@ -67,4 +67,13 @@ CASES: list[Case] = [
     Case("macros_of_the_language", TEXT["macros_of_the_language"], (_int(np.full(32, 127)),)),
     Case("comments_in_macros", TEXT["comments_in_macros"], (_int(2 * _R + 1 + 13),)),
     Case("image_queries", TEXT["image_queries"], (Picture(_P), _int(np.full(32, 7 + 500 + 1110000)))),
+    Case(
+        "typedefs_with_attributes",
+        TEXT["typedefs_with_attributes"],
+        (
+            In(_F),
+            Out((_FOUR[:, 0] + 3 * _FOUR[:, 2] + 220).astype(np.float32), tolerance=1e-6),
+            _int(np.stack([_R + 1, _R * 0 + 2, _R * 0 + 3, _R * 0 + 4], 1).reshape(-1)),
+        ),
+    ),
 ]

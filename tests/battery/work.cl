@@ -147,7 +147,7 @@ __kernel void k(__global const long *a, __global long *o)
 __kernel void k(__global const int *a, __global int *o)
 {
   int i = get_local_id(0), x = a[get_global_id(0)], n = get_sub_group_size(), at = get_sub_group_local_id();
-  int s = sub_group_reduce_add(x & 15) + sub_group_scan_inclusive_max(x & 63) + (at ? sub_group_scan_exclusive_add(x & 7) : 0);
+  int s = sub_group_reduce_add(x & 15) + sub_group_scan_inclusive_max(x & 63) + sub_group_scan_exclusive_add(x & 7) + at - at;
   s += sub_group_broadcast(x & 31, 3) + 1000 * sub_group_all(x & 1) + 2000 * sub_group_any(x == 5) + sub_group_shuffle_xor(i, 1);
   sub_group_barrier(CLK_LOCAL_MEM_FENCE);
   o[get_global_id(0)] = s + 100000 * get_num_sub_groups() + 10000 * get_sub_group_id() + (n - n % 4) * 1000000;

@@ -24,7 +24,41 @@ def _indices() -> np.ndarray:
     return np.array(rows, np.int32).reshape(-1)
 
 
+_OLD = {"Portable Computing Language": "functions of OpenCL C 2", "NVIDIA": "functions of OpenCL C 2", "Intel": "functions of OpenCL C 2"}
+
+
+def _sub_groups() -> np.ndarray:
+    """Work-groups of 40: a whole warp and one of 8."""
+    result = []
+    for first in (0, 40):
+        for low, high in ((0, 32), (32, 40)):
+            x, n = _I[first + low : first + high].astype(np.int64), high - low
+            before = np.concatenate([[0], np.cumsum(x & 7)[:-1]])
+            s = (x & 15).sum() + np.maximum.accumulate(x & 63) + before
+            s = s + (x[3] & 31) + 1000 * (x & 1).all() + 2000 * (x == 5).any() + (np.arange(low, high) ^ 1)
+            result.append(s + 200000 + 10000 * (low // 32) + n * 1000000)
+    return np.concatenate(result).astype(np.int32)
+
+
+def _group_functions() -> tuple[np.ndarray, np.ndarray]:
+    whole, real = [], []
+    for x, b in zip(_I[:80].reshape(2, 40).astype(np.int64), floats(80).reshape(2, 40), strict=True):
+        before = np.concatenate([[0], np.cumsum(x & 3)[:-1]])
+        whole.append((x & 15).sum() + 1000 * before + 1000000 * (x | 1).all() + 2000000 * (x & 1).any() + (x[5] & 31))
+        real.append(b.max() + np.minimum.accumulate(b))
+    return np.concatenate(whole).astype(np.int32), np.concatenate(real).astype(np.float32)
+
+
 CASES: list[Case] = [
+    Case("sub_groups", TEXT["sub_groups"], (In(_I), Out(_sub_groups())), (80, 1, 1), (40, 1, 1), without=_OLD),
+    Case(
+        "work_group_functions",
+        TEXT["work_group_functions"],
+        (In(_I), In(floats(80)), *map(Out, _group_functions())),
+        (80, 1, 1),
+        (40, 1, 1),
+        without=_OLD,
+    ),
     Case("index_functions", TEXT["index_functions"], (Out(_indices()),), (8, 6, 2), (4, 3, 2)),
     Case(
         "index_beyond_three",

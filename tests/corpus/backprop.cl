@@ -1,5 +1,6 @@
 /* A layer of a neural network, 16 inputs by 16 units, with a tree in local memory.
-   run: backprop --global 16,32 --local 16,16 33=random 34x17=random(-1,1) 32=zeros 16 16x16 16 2 */
+   run: backprop --global 16,32 --local 16,16 33=random 34x17=random(-1,1) 32=zeros 16 16x16 16 2
+   tolerance: 2e-4 */
 #define HEIGHT 16
 __kernel void backprop(__global float *input_cuda, __global float *input_hidden_cuda, __global float *hidden_partial_sum,
                        __local float *input_node, __local float *weight_matrix, int hid, int in)

@@ -50,3 +50,12 @@ def test_cold_warm_measures_every_phase_in_every_state(tmp_path: Path) -> None:
         assert (row["compiled"] == 0) == (own == "warm")
         assert {"import", "platform", "context", "build", "kernel", "transfer", "execution", "again", "read-back"} == set(row["median"])
     assert "cache warm, driver warm" in shown
+
+
+def test_warm_start_compares_searches(tmp_path: Path) -> None:
+    document, shown = run("warm_start.py", tmp_path, "--workload", "matmul", "--shapes", "24x16x40,32x16x40", "--budget", "6")
+    first, second = document["shapes"]
+    assert (first["warm"]["warm_starts"], second["cold"]["warm_starts"]) == (0, 0)
+    assert second["warm"]["warm_starts"] > 0
+    assert any(second[name]["near_at"] for name in ("cold", "warm"))
+    assert "24x16x40" in shown

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 from faulty import Faulty
 
-from portatile import cache, execute, program
+from portatile import cache, execute, program, verify, workloads
 from portatile.device.base import Device
 from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source, Trial
 from portatile.routines.certify import Certifier
+from portatile.routines.engine import Engine
 from portatile.select import Choice
 from portatile.space import ParameterSpace
+from portatile.store import ResultStore
+from portatile.verify import Verdict
 
 WORKLOAD = Faulty()
 PROBLEM = WORKLOAD.problem({"n": 100_003})
@@ -130,3 +133,25 @@ def test_a_problem_is_made_as_small_as_stays_legal(device: Device, tmp_path: Pat
         assert room.settle(older(room.trial({"fault": "wrong", "group": 32}))).reason == "default"
     assert len(seen) == 2
     assert all(Large.least <= n < 2 * Large.least + 2 for n in seen)
+
+
+def test_an_engine_uses_what_passes_and_the_default_for_what_does_not(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
+    matmul = workloads.get("matmul")
+    problem = matmul.problem({"m": 30, "n": 20, "k": 10})
+    default = matmul.default(problem, device.info)
+    config = next(other for other in matmul.space(problem, device.info).neighbours(default) if other != default)
+    with ResultStore.default() as store:
+        store.add(older(Trial(problem, config, device.info, "a text of last year", "ok", (1e-9,))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prepared = Engine(device).prepare(problem)
+    assert (prepared.choice.config, prepared.choice.reason) == (config, "tuned")
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "another"))  # where nothing is remembered
+    monkeypatch.setattr(verify, "compare", lambda *_: Verdict(False, 3.0, "out[0] is 3 times off"))
+    with pytest.warns(RuntimeWarning, match="out.0. is 3 times off"):
+        prepared = Engine(device).prepare(problem)
+    assert (prepared.choice.config, prepared.choice.reason) == (default, "default")

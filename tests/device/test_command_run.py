@@ -54,9 +54,9 @@ def result(capsys: pytest.CaptureFixture[str], device: Device, kernels: Path, *a
 def test_outputs_are_found_and_saved(device: Device, kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x = np.random.default_rng(3).normal(size=64).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
-    args = ["saxpy", "--global", "64", "--local", "16", f"@{tmp_path}/x.npy", "64=index", "2.5", "-o", f"y={tmp_path}/y.npy"]
+    args = ["saxpy", "--global", "64", "--local", "16", f"@{tmp_path}/x.npy", "64=index", "-2.5", "-o", f"y={tmp_path}/y.npy"]
     found = result(capsys, device, kernels, *args)
-    expected = np.arange(64) + 2.5 * x.astype(float)
+    expected = np.arange(64) - 2.5 * x.astype(float)
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-6, atol=1e-5)
     first, second = found["operands"]
     assert (first["name"], first["changed"]) == ("x", False)
@@ -91,6 +91,7 @@ def test_check_compares_with_another_device(device: Device, kernels: Path, capsy
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
+        (["saxpy", "--global", "64", "--locol", "8", "64", "64", "1"], 2, "no option --locol"),
         (["saxpz", "--global", "64"], 2, "Did you mean 'saxpy'?"),
         (["saxpy", "--global", "64", "64"], 2, "takes 3 arguments, not 1"),
         (["saxpy", "--global", "none", "64", "64", "1"], 2, "--global"),

@@ -58,7 +58,7 @@ def test_tune_says_who_raced_and_what_was_checked(capsys: pytest.CaptureFixture[
 
 
 def test_tune_cold_and_without_the_model(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(tune(capsys, "--json", "--cold", "--no-model")[0])
+    found = json.loads(tune(capsys, "--json", "--cold", "--no-model", "--budget", "1")[0])
     assert all(trial["cold"] for trial in found["trials"])
     assert not {"on paper", "once compiled"} & set(found["saved"])
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_workload_contract import DEVICES
 
 from portatile import ceilings, workloads
 from portatile.ceilings import STREAMS, Measured
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, DeviceError
+from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.measure import limits, peaks, runs, transfers
 from portatile.measure.runs import Length, Way
 from portatile.measure.transfers import Copy
@@ -72,6 +73,7 @@ def test_a_copy_that_loses_bytes_is_noticed(device: Device, monkeypatch: pytest.
 
 def test_streams_and_arithmetic_are_answered_and_kept(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peaks, "refuse_removed", lambda *args: None)  # whose clock a busy machine upsets
+    monkeypatch.setattr(peaks, "contenders", lambda asked, info: [])  # which take time to compile
     questions = [*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info)]
     assert {question.name for question in questions} == {*STREAMS, "fp32", "special", "local", *(["fp64"] if device.info.fp64 else [])}
     small = replace(device.info, compute_units=1)
@@ -86,6 +88,34 @@ def test_streams_and_arithmetic_are_answered_and_kept(device: Device, monkeypatc
     assert found is not None
     assert None not in (found.copy, found.bandwidth, found.fp32, found.local_memory)
     assert found.special is None
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_contenders_are_legal_and_several(kind: str) -> None:
+    info = DEVICES[kind]
+    for question in (*peaks.memory_questions(info), *peaks.arithmetic_questions(info)):
+        asked = peaks.problem(question, info)
+        space = workloads.get(question.workload).space(asked, info)
+        found = peaks.contenders(asked, info)
+        assert len(found) >= 2
+        assert all(space.violated(config) is None for config in found)
+
+
+def test_the_fastest_contender_is_taken(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that fails is left out; where all fail, the failure is told."""
+    asked = peaks.problem(peaks.memory_questions(device.info)[0], device.info, nbytes=4096)
+    seconds = {64: 2.0, 256: 1.0, 1024: 3.0}
+    configs = [{"PER_ITEM": size} for size in (64, 16, 256, 64, 1024)]
+
+    def timed(chip: Device, problem: peaks.Problem, config: peaks.Config, way: Way) -> runs.Timed:
+        if config["PER_ITEM"] not in seconds:
+            raise LaunchError("too many")
+        return runs.Timed(problem, config, (seconds[int(config["PER_ITEM"])],), 0.0)
+
+    monkeypatch.setattr(runs, "timed", timed)
+    assert peaks._best(device, asked, configs) == {"PER_ITEM": 256}
+    with pytest.raises(LaunchError, match="too many"):
+        peaks._best(device, asked, [{"PER_ITEM": 1}])
 
 
 def test_what_the_rates_count(device: Device) -> None:

@@ -236,6 +236,8 @@ class Machine:
                 return steps.copy_step(parts, operands)
             case "shfl":
                 return steps.shuffle_step(parts, operands)
+            case "vote":
+                return steps.vote_step(parts, operands)
             case "isspacep":
                 window = WINDOW[parts[1]]
                 return steps.assign(operands[0], lambda a: int(window <= a < window + (1 << 32)), operands[1:])

@@ -238,6 +238,27 @@ def shuffle_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dic
     return run
 
 
+def vote_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], str]:
+    """``vote.sync.all`` and ``any`` over the lanes of the mask."""
+    combine = {"all": all, "any": any}[parts[2]]
+    value, mask = _reader(operands[1]), _reader(operands[2])
+
+    def run(thread: Thread, symbols: dict[str, int]) -> str:
+        thread.turn += 1
+        turn, base = thread.turn, thread.linear - thread.lane
+        thread.block.exchange[thread.linear, turn] = value(thread, symbols)
+        lanes = mask(thread, symbols)
+
+        def resume(thread: Thread) -> None:
+            votes = [thread.block.exchange[base + lane, turn] for lane in range(WARP) if lanes >> lane & 1]
+            thread.registers[operands[0]] = int(combine(votes))
+
+        thread.resume = resume
+        return "shuffle"
+
+    return run
+
+
 def matrix_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], str]:
     shape = next(p for p in parts if re.fullmatch(r"m\d+n8k\d+", p))
     target_kind, a_kind, b_kind, c_kind = parts[-4:]

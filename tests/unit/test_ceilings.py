@@ -51,14 +51,30 @@ def test_another_driver_starts_anew() -> None:
     assert ceilings.add(other, [FP32]).copy is None
 
 
-def test_measuring_again_replaces_the_same_quantity_and_keeps_the_others() -> None:
+def test_the_faster_of_two_measurements_is_kept() -> None:
+    """Slower than before means a busier machine; other quantities, sizes and kinds of memory are apart."""
     ceilings.add(CPU, [COPY, transfer("pinned", 1000, 1e-6), transfer("pageable", 1000, 2e-6)])
     found = ceilings.add(CPU, [replace(COPY, samples=(2.0,)), transfer("pinned", 1000, 5e-7), transfer("pinned", 2000, 2e-6)])
-    assert found.copy == 4.0
+    assert found.copy == 8.0
     assert len(found.transfers) == 3
     assert found.transfer("htod") == pytest.approx(2.0)
     assert found.transfer("htod", "pageable") == pytest.approx(0.5)
     assert found.transfer("dtoh") is None
+
+
+def test_a_fresh_measurement_replaces_the_earlier_one() -> None:
+    ceilings.add(CPU, [COPY, FP32])
+    found = ceilings.add(CPU, [replace(COPY, samples=(2.0,))], fresh=True)
+    assert (found.copy, found.fp32) == (4.0, 2e12)
+
+
+def test_functions_are_apart() -> None:
+    kinds = [
+        Measured("special", "op/s", rate, (1.0,), {"dtype": "float32", "quantity": kind}) for kind, rate in (("cos", 2.0), ("rsqrt", 5.0))
+    ]
+    found = ceilings.add(CPU, kinds)
+    assert found.special == 5.0
+    assert set(found.samples) == {"special float32 cos", "special float32 rsqrt"}
 
 
 def test_a_damaged_file_warns_and_can_be_replaced() -> None:

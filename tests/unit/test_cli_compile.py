@@ -95,6 +95,7 @@ def test_what_does_not_build_ends_with_1(text: str, place: str, tmp_path: Path, 
         (["--emit", "ptx", "--backend", "opencl"], "does not go with"),
         (["--backend", "opencl", "--arch", "sm_90"], "--device"),
         (["-D", "1=2"], "defines no name"),
+        (["-I", "nowhere"], "no such folder"),
         (["--arch", "sm_9x"], "architecture"),
     ],
 )

@@ -64,6 +64,8 @@ def test_entries_describe_parameters() -> None:
         ("\n#if (\n#endif", r"user\.cl:2: "),
         ("__kernel void k(\n  float *p) {}", r"user\.cl:2: the pointer 'p' of a kernel must be __global, __constant or __local"),
         ("__kernel void k(__global float *) {}", r"user\.cl:1: a parameter of a kernel needs a name"),
+        ("\nvoid f() {\n  const float *p = (float[]){1, 2}; }", r"user\.cl:3: an array literal is not supported on CUDA; declare an array"),
+        ("\n__kernel void k(read_only pipe int p) {}", r"user\.cl:2: pipe: pipes are not supported on CUDA"),
         ("__kernel __attribute__((reqd_work_group_size(N, 1, 1))) void k() {}", r"user\.cl:1: 'N' is not a constant number"),
         ("__kernel __attribute__((reqd_work_group_size(8, 1))) void k() {}", r"reqd_work_group_size takes three positive numbers"),
     ],

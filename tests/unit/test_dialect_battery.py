@@ -14,7 +14,7 @@ from portatile.program import lower
 from portatile.records import Source
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from battery import CASES
+from battery import CASES, GROUPS
 from battery.case import In, Local, Out, Picture
 from battery.check import check, compare, host
 from ptx_machine import GlobalMemory, Machine
@@ -72,3 +72,12 @@ def _kind(arg: In | Out | Picture | Local | np.generic) -> str:
     if isinstance(arg, Picture):
         return "image"
     return "local" if isinstance(arg, Local) else "buffer" if isinstance(arg, In | Out) else "scalar"
+
+
+def test_the_table_in_the_documentation() -> None:
+    """The figures are those of the battery."""
+    page = (Path(__file__).parents[2] / "docs" / "dialect.md").read_text()
+    for name, cases in GROUPS.items():
+        pocl = sum("Portable Computing Language" not in case.without and not case.fp16 for case in cases)
+        assert f"| {name} | {len(cases)} | {pocl} | {len(cases)} | {len(cases)} |" in page
+    assert len(CASES) == sum(map(len, GROUPS.values()))

@@ -248,7 +248,7 @@ def test_the_store_gives_leaders_their_crossings_and_the_first_trial() -> None:
         found = {(t.problem.sizes["m"], canonical(t.config)) for t in store.crossed("tiles", 1)}
     at = [canonical(each) for each in configs]
     assert {(512, at[0]), (640, at[5])} <= found  # the leaders
-    assert {(640, at[0]), (512, at[5]), (640, at[1]), (512, at[4])} <= found  # the two fastest of the one on the other
+    assert {(640, at[0]), (512, at[5])} <= found  # the fastest of the one on the other
     assert (512, at[3]) in found  # the first
     assert (512, at[2]) not in found
 

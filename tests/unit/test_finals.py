@@ -63,7 +63,8 @@ def test_too_few_rounds_tell_nothing() -> None:
 
 def test_the_fastest_wins_and_equals_by_their_cost() -> None:
     rng = dice("finish")
-    fast, same, apart = (rng.normal(mean, 0.003, 32).tolist() for mean in (1.0, 1.0, 1.05))
+    fast, apart = (rng.normal(mean, 0.003, 32).tolist() for mean in (1.0, 1.05))
+    same = fast[::-1]  # as often faster as slower
     for costs, winner in (([2, 1, 0], 1), ([1, 2, 0], 0)):
         order = finish([fast, same, apart], costs)
         assert [one.number for one in order] == [winner, 1 - winner, 2]
@@ -84,14 +85,16 @@ def test_a_tie_does_not_give_speed_away() -> None:
 def test_who_left_early_cannot_lead() -> None:
     samples = [[1.0] * 16, [0.9] * 3 + [1.3] * 5]
     assert finals.leader(samples) == 0
+    assert [(one.number, one.tied) for one in finish([*samples, [1.3] * 8], [0, 0, 0])] == [(0, True), (1, False), (2, False)]
 
 
 def test_contenders_are_near_and_few() -> None:
-    trials = [trial(number, 1 + number / 100) for number in range(9)]
-    default, failed = trial(20, 1.09), trial(21, status="wrong")
+    trials = [replace(trial(number), samples=(1 + number / 100,) * 7) for number in range(9)]
+    default, failed = replace(trial(20), samples=(1.09,) * 7), trial(21, status="wrong")
     field = contenders([failed, default, *reversed(trials)], default)
     assert [one.config["TILE"] for one in field] == [0, 1, 2, 3, 4, 20]
-    assert contenders([trials[0], trial(20, 1.2)], default) == [trials[0]]
+    slow, scattered = replace(trial(22), samples=(1.2,) * 7), replace(trial(23), samples=(1.05, 1.5, 1.2, 1.9, 1.3, 1.4, 1.6))
+    assert contenders([trials[0], slow, scattered], default) == [trials[0], scattered]
 
 
 def test_cost_is_registers_then_workspace_then_text() -> None:

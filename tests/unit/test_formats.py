@@ -163,6 +163,16 @@ def test_every_interruption_is_read(tmp_path: Path) -> None:
         assert len(found) == sum(end <= cut for end in ends), f"cut at {cut}"
 
 
+def test_a_cache_that_looks_finished_and_is_not(tmp_path: Path) -> None:
+    """Values may be objects, whose braces are not those of the cache; they count as text."""
+    entries = {"16": {"x": 16, "how": {"b": [1], "a": 2}, "time": 1.0}, "32": {"x": 32, "time": 2.0, "how": {}}}
+    whole = json.dumps({"device_name": "A", "tune_params_keys": ["x", "how"], "cache": entries})
+    for text in (whole, whole[:-1], whole[:-2], whole[:-2] + "\n", whole[:-2] + ",\n"):
+        (tmp_path / "cache.json").write_text(text)
+        found = kernel_tuner.read(tmp_path / "cache.json")
+        assert [dict(one.config) for one in found] == [{"x": 16, "how": '{"a": 2, "b": [1]}'}, {"x": 32, "how": "{}"}], text
+
+
 def test_a_packed_cache_is_read(tmp_path: Path) -> None:
     (tmp_path / "cache.json.gz").write_bytes(gzip.compress(json.dumps(cache(ENTRIES)).encode()))
     assert len(kernel_tuner.read(tmp_path / "cache.json.gz")) == len(ENTRIES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ from test_formats import some
 from test_replay import recorded, write
 from test_store import DEVICE
 
-from portatile import device, workloads
+from portatile import device, select, workloads
 from portatile.cli import main
 from portatile.errors import UsageError
 from portatile.formats import t4
 from portatile.records import Problem, Trial, to_json
 from portatile.shipping import intake
-from portatile.store import ResultStore
+from portatile.store import ResultStore, known_results
 
 GEMM = workloads.get("gemm").problem({"m": 8, "n": 8, "k": 8})
 
@@ -34,11 +34,17 @@ def held() -> list[Trial]:
         return store.trials()
 
 
-@pytest.mark.parametrize("kind", ["list", "t4"])
+@pytest.mark.parametrize("kind", ["list", "run", "t4"])
 def test_trials_come_in_once(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trials = [replace(one, problem=GEMM) for one in some(4)]
     path = tmp_path / "results.json"
-    path.write_bytes(t4.write(trials) if kind == "t4" else to_json(trials))
+    run = {
+        "problem": GEMM,
+        "device": DEVICE,
+        "trials": [asdict(one) | {"problem": None, "device": None} for one in trials],
+        "stopped": "budget",
+    }
+    path.write_bytes({"list": to_json(trials), "run": to_json(run), "t4": t4.write(trials)}[kind])
     valid = sum(one.status == "ok" for one in trials)
     assert main(["import", str(path)]) == 0
     assert (
@@ -69,6 +75,19 @@ def test_a_device_of_this_machine_is_used_as_if_tuned_here(tmp_path: Path, capsy
     assert here.endswith("used as if tuned here")
     assert "a stranger" in there
     assert there.endswith("none such")
+
+
+def test_results_of_another_device_are_near(tmp_path: Path) -> None:
+    workload = workloads.get("matmul")
+    problem = workload.problem({"m": 64, "n": 64, "k": 64})
+    default = workload.default(problem, DEVICE)
+    config = next(other for other in workload.space(problem, DEVICE) if other != dict(default))
+    tuned = replace(some(10, 1)[0], problem=problem, config=config, device=replace(DEVICE, name="another chip"))
+    (tmp_path / "list.json").write_bytes(to_json([tuned]))
+    before = select.choose(workload, problem, DEVICE, held())
+    assert main(["import", str(tmp_path / "list.json")]) == 0
+    after = select.choose(workload, problem, DEVICE, known_results()("matmul"))
+    assert (before.reason, after.reason, dict(after.config)) == ("default", "near device", config)
 
 
 def plain() -> list[dict[str, Any]]:
@@ -113,6 +132,14 @@ def test_a_malformed_file_is_refused_as_a_whole(
     assert place in shown
     assert "bad.json" in shown
     assert held() == []
+
+
+def test_a_malformed_run_is_refused_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = {"problem": json.loads(to_json(GEMM)), "device": json.loads(to_json(DEVICE)), "trials": plain()}
+    run["trials"][2]["status"] = "fine"
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    assert main(["import", str(tmp_path / "run.json")]) == 2
+    assert "`$.trials[2].status`" in capsys.readouterr().err
 
 
 def test_what_names_no_problem_is_left_to_replay(tmp_path: Path) -> None:

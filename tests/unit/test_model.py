@@ -128,7 +128,7 @@ def test_a_plan_of_few_groups_has_part_of_the_peak() -> None:
     peaks, work = Peaks(1e12, 0), Work(1e12, 0)
     assert estimate(Plan((launch(groups=132),)), work, GPU, peaks) == 1
     assert estimate(Plan((launch(groups=33), launch(groups=66))), work, GPU, peaks) == 2
-    assert estimate(Plan((launch(groups=1),)), work, replace(DEVICE, compute_units=8), peaks) == 4  # a part of a processor may run faster
+    assert estimate(Plan((launch(groups=1),)), work, replace(DEVICE, compute_units=8), peaks) == 2  # a part of a processor may run faster
 
 
 def test_an_estimate_is_never_below_the_bound_of_the_work() -> None:

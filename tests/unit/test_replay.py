@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +48,8 @@ def write(folder: Path, trials: list[Trial]) -> dict[str, Path]:
             store.add(one)
     (folder / "list.json").write_bytes(to_json(trials))
     (folder / "t4.json").write_bytes(t4.write(trials))
+    bare = [asdict(one) | {"problem": None, "device": None} for one in trials]
+    (folder / "run.json").write_bytes(to_json({"problem": trials[0].problem, "device": trials[0].device, "trials": bare}))
     entries = {}
     for one in trials:
         time = one.median * 1e3 if one.status == "ok" else "RuntimeFailedConfig"
@@ -61,7 +63,7 @@ def write(folder: Path, trials: list[Trial]) -> dict[str, Path]:
 def test_every_kind_of_file_replays_alike(tmp_path: Path) -> None:
     trials = recorded()
     paths = write(tmp_path, trials)
-    assert set(paths) == {"store", "list", "t4", "cache"}
+    assert set(paths) == {"store", "list", "run", "t4", "cache"}
     answers = []
     for path in paths.values():
         (found,) = replay.recordings(path)
@@ -106,6 +108,15 @@ def test_the_listener_hears_of_every_trial() -> None:
     assert [one.evaluations for one in heard] == list(range(1, 10))
     assert heard[-1].seconds == result.seconds
     assert heard[-1].best == result.best
+
+
+def test_an_interrupt_keeps_what_was_found() -> None:
+    def interrupt(progress: tuner.Progress) -> None:
+        if progress.evaluations == 5:
+            raise KeyboardInterrupt
+
+    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), interrupt)
+    assert (len(result.trials), result.stopped) == (5, "interrupted")
 
 
 def test_the_default_comes_first_where_it_was_recorded() -> None:

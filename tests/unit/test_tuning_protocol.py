@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from portatile.errors import ArgumentError
+from portatile.model import Screen
 from portatile.records import Arg, Launch, Plan, Source, Temporary
 from portatile.tuning import protocol
 from portatile.tuning.arena import Arena, ArenaView
-from portatile.tuning.protocol import Entered, Evaluate, Frames, Part, Timing
+from portatile.tuning.protocol import Entered, Evaluate, Evaluated, Frames, Part, Race, Raced, Timing
 from portatile.workload import Expected
 
 ONE, TWO = Source("one.cl", "__kernel void one() {}" * 50, (("N", "3"),)), Source("two.cl", "__kernel void two() {}")
@@ -39,6 +40,15 @@ def test_a_plan_carries_each_text_once() -> None:
     read = protocol.request(body)
     assert isinstance(read, Evaluate)
     assert [protocol.thick(part.plan, read.sources) for part in read.parts] == [PLAN] * 10
+
+
+def test_a_race_goes_there_and_comes_back() -> None:
+    entries = tuple(Evaluate(number, (ONE,), (), Timing(cold=True), 0.5, Screen(True)) for number in range(3))
+    (body,) = Frames().feed(protocol.frame(Race(entries, 2.5)))
+    assert protocol.request(body) == Race(entries, 2.5)
+    outcome = Evaluated(1, "ok", (1.0, 2.0), error=0.5, errors=(0.1, 0.5), conditions={"power_w": 300.0})
+    (body,) = Frames().feed(protocol.frame(Raced((outcome,), "", True)))
+    assert protocol.reply(body) == Raced((outcome,), "", True)
 
 
 def test_frames_arrive_in_any_pieces() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +98,7 @@ class _Wish:
 @click.option("--cpu", is_flag=True, help="A CPU, whatever else there is.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
 @click.option("--repeat", type=click.IntRange(min=0), default=3, show_default=True, help="Runs of the kernel after the first.")
-@click.option("--cold", is_flag=True, help="Compile even if the cache holds the kernel.")
+@click.option("--cold", is_flag=True, help="Compile even if a cache, ours or the driver's, holds the kernel.")
 @click.option("--seed", default=0, show_default=True, help="Of A and B, uniform in [-0.5, 0.5).")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write C here: .txt, .npy, or .npz with A and B beside it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
@@ -127,7 +130,8 @@ def matmul(
     if algorithm == "host" and rung is None:
         _host(wish, seed, output, as_json)
         return
-    done, operands = split(Plea(wish.choose, _selector(device, platform, cpu), cold, repeat, seed))
+    with _cold_compiler() if cold else nullcontext():
+        done, operands = split(Plea(wish.choose, _selector(device, platform, cpu), cold, repeat, seed))
     shapes = workloads.get(done.problem.workload).shapes(done.problem)
     if output is not None:
         _write(output, {name: operands[name][: shape[0] * shape[1]].reshape(shape) for name, shape in shapes.items()})
@@ -147,6 +151,18 @@ def _print(wish: _Wish, done: Split, best: float, rate: float) -> None:
     _console.out.print(_console.table(title, ("phase", "time", "share"), rows))
     first = f"kernel at best {_console.seconds(best)} of {1 + len(done.again)}: {rate:.4g} Gflop/s"
     _console.out.print(f"{first}; error {done.error:.2g} of what rounding allows")
+
+
+@contextmanager
+def _cold_compiler() -> Iterator[None]:
+    """No cache of the driver's for a while; a driver that was loaded before may not notice."""
+    before = dict(os.environ)
+    os.environ.update(devices.COLD_COMPILER)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _selector(device: str | None, platform: int | None, cpu: bool) -> str | None:

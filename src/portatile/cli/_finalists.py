@@ -10,7 +10,7 @@ import msgspec
 
 from portatile.cli import _console
 from portatile.errors import UsageError
-from portatile.records import Trial
+from portatile.records import Trial, canonical
 from portatile.tuning import tuner
 
 
@@ -20,6 +20,13 @@ def measured(request: tuner.Request, cold: bool, no_model: bool, objective: str)
         raise UsageError("--cold times single runs, too short for a reading of power: leave out --cold or --objective energy")
     timing = msgspec.structs.replace(request.timing, cold=cold)
     return replace(request, timing=timing, model=not no_model, objective=objective)
+
+
+def ordered(result: tuner.Result) -> list[Trial]:
+    """The valid trials as they came out: the best, those it raced against by their places, the others by their times."""
+    first = {canonical(trial.config): trial for trial in (result.best, *result.finalists)}
+    rest = (trial for trial in result.trials if trial.status == "ok" and canonical(trial.config) not in first)
+    return [*first.values(), *sorted(rest, key=lambda trial: trial.rank)]
 
 
 def interval(trial: Trial) -> str:

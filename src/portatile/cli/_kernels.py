@@ -35,18 +35,22 @@ def kernel_file(command: Callable[..., Any]) -> Callable[..., Any]:
     call.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for add in (
         click.option("--option", "flags", multiple=True, metavar="OPTION", help="A build option, such as -cl-fast-relaxed-math; repeat."),
-        click.option(
-            "-I", "folders", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path), help="Look for headers here."
-        ),
+        click.option("-I", "folders", multiple=True, type=click.Path(path_type=Path), help="Look for headers in this folder; repeat."),
         click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro; repeat."),
-        click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+        click.argument("path", metavar="FILE", type=click.Path(path_type=Path)),
     ):
         call = add(call)
     return call
 
 
 def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags: tuple[str, ...]) -> KernelFile:
-    """The file with its headers in place. Raises ArgumentError for a definition without a name or a file that is no text."""
+    """The file with its headers in place.
+
+    Raises ArgumentError for a definition without a name, a folder that is none and a file that is none or no text.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise ArgumentError(f"-I {folder}: there is no such folder")
     pairs = {}
     for define in defines:
         name, equals, value = define.partition("=")
@@ -57,6 +61,8 @@ def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ArgumentError(f"{path} is not text in UTF-8") from None
+    except OSError as error:
+        raise ArgumentError(f"{path} cannot be read: {error.strerror}") from None
     gathered = gather(text, path, folders, pairs)
     return KernelFile(Source(str(path), gathered, tuple(pairs.items()), flags))
 

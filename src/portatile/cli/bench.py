@@ -47,6 +47,7 @@ def command() -> None:
 @click.option("--stream/--no-stream", default=True, show_default=True, help="BabelStream's kernels as well: copy, mul, add, triad, dot.")
 @click.option("--size", type=click.IntRange(min=64), help="Bytes of one array of the kernels; default 256 MiB, on CPUs 64 MiB.")
 @click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
+@click.option("--fresh", is_flag=True, help="Forget earlier figures; else the faster of old and new is kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
 def bandwidth(
@@ -62,6 +63,7 @@ def bandwidth(
     stream: bool,
     size: int | None,
     budget: str | None,
+    fresh: bool,
     as_json: bool,
     as_csv: bool,
 ) -> None:
@@ -80,6 +82,7 @@ def bandwidth(
     measured += [
         peaks.answer(chip, question, peaks.problem(question, chip.info, size)) for question in _console.track(questions, "streaming")
     ]
+    ceilings.add(chip.info, measured, fresh)
     _finish(chip, measured, f"Bandwidth of {chip.info.name} ({chip.info.id})", as_json, as_csv)
 
 
@@ -87,9 +90,10 @@ def bandwidth(
 @click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
 @click.option("--rounds", type=click.IntRange(min=8), default=2048, show_default=True, help="Steps of a chain; more where readings waver.")
 @click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
+@click.option("--fresh", is_flag=True, help="Forget earlier figures; else the faster of old and new is kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
-def peak(device: str | None, rounds: int, budget: str | None, as_json: bool, as_csv: bool) -> None:
+def peak(device: str | None, rounds: int, budget: str | None, fresh: bool, as_json: bool, as_csv: bool) -> None:
     """Rates of multiply-adds, native functions and local memory.
 
     Every kernel is checked before it is timed, and timed again with twice the rounds, which must take twice as long.
@@ -100,6 +104,7 @@ def peak(device: str | None, rounds: int, budget: str | None, as_json: bool, as_
         _tune(chip.info, questions, budget, None)
     asked = [(question, peaks.problem(question, chip.info, rounds=rounds)) for question in questions]
     measured = [peaks.answer(chip, question, problem) for question, problem in _console.track(asked, "calculating")]
+    ceilings.add(chip.info, measured, fresh)
     _finish(chip, measured, f"Peaks of {chip.info.name} ({chip.info.id})", as_json, as_csv)
 
 
@@ -114,8 +119,7 @@ def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: in
 
 
 def _finish(chip: Device, measured: list[Measured], title: str, as_json: bool, as_csv: bool) -> None:
-    """Keep what was found, and print it."""
-    ceilings.add(chip.info, measured)
+    """Print what was found."""
     if as_json:
         print(to_json({"device": chip.info, "measured": [{**_row(m), "record": m} for m in measured]}).decode())
     elif as_csv:

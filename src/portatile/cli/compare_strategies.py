@@ -28,7 +28,7 @@ _USUAL = "auto,genetic,annealing,local,random"
 def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | None, seed: int, path: Path | None, as_json: bool) -> None:
     """Compare strategies on FILES of recorded trials.
 
-    A file is a result store, a list as `portatile results --json` prints it, T4, or a cache of Kernel Tuner, packed by gzip or not.
+    A file is a result store, what `results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner, packed by gzip or not.
     Every problem on every device in it is a recording of its own. What was not recorded counts as not legal, so record widely.
     """
     chosen = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))

@@ -18,7 +18,7 @@ from portatile.store import ResultStore
 def command(files: tuple[Path, ...], path: Path | None) -> None:
     """Put the trials of FILES into the result store, each only once.
 
-    A file is what `portatile results --json` or `portatile export` wrote. A file in which anything is malformed is refused as a whole.
+    A file is what `results --json`, `tune --json` or `export` wrote. A file in which anything is malformed is refused as a whole.
     Results of a device that this machine does not have are used for the nearest device where nothing was tuned.
     """
     found = [trial for file in files for trial in intake.read(file)]

@@ -46,10 +46,18 @@ class _Outcome:
     seconds: list[float]
 
 
-@click.command(help=f"Run KERNEL of FILE over --global work-items, one ARGUMENT for each of its parameters.\n\n{SYNTAX}\n\n"
-               "\b\nportatile run saxpy.cl saxpy --global 4096 4096=random 4096=index 2.5\n"
-               "portatile run scan.cl scan --global 1024 --local 256 1024=random 1024 256 --check opencl:0:0\n\n"
-               "Prints the time and every buffer that the kernel changed. Exit code 1: it fails or --check differs.")  # fmt: skip
+_HELP = f"""Run KERNEL of FILE over --global work-items, one ARGUMENT for each of its parameters.
+
+{SYNTAX}
+
+\b
+portatile run saxpy.cl saxpy --global 4096 4096=random 4096=index 2.5
+portatile run scan.cl scan --global 1024 --local 256 1024=random 1024 256 --check opencl:0:0
+
+Prints the time and every buffer that the kernel changed. Exit code 1: it fails or --check differs."""
+
+
+@click.command(help=_HELP, context_settings={"ignore_unknown_options": True})  # -5 is a scalar
 @kernel_file
 @click.argument("kernel")
 @click.argument("words", metavar="ARGUMENT...", nargs=-1)
@@ -79,6 +87,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Read the arguments by the kernel's signature, run, report."""
+    for word in words:
+        if word.startswith("--"):
+            raise UsageError(f"there is no option {word}; see `portatile run --help`")
     entry = entry_called(file.entries(), kernel)
     global_size = _size(global_text, "--global")
     local_size = _size(local_text, "--local") if local_text else entry.work_group or _group(global_size)

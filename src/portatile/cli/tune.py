@@ -200,7 +200,7 @@ def _print(result: tuner.Result, workload: Workload | None) -> None:
     summary = [[name, *_figures(trial, workload, result.default)] for name, trial in both if trial.status != "skipped"]
     _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up"), summary))
     print_("")
-    valid = [result.best, *sorted((t for t in result.trials if t.status == "ok" and t is not result.best), key=lambda t: t.rank)][:5]
+    valid = _finalists.ordered(result)[:5]
     names = varying(valid)
     rows = [[*_figures(trial, workload, result.default), _spell(trial.config, names)] for trial in valid]
     print_("best five" if len(valid) == 5 else f"best {len(valid)}")

@@ -44,6 +44,7 @@
 #define cl_khr_local_int32_extended_atomics 1
 #define cl_khr_int64_base_atomics 1
 #define cl_khr_int64_extended_atomics 1
+#define cl_khr_subgroups 1
 #define cl_nv_pragma_unroll 1
 
 #define CLK_LOCAL_MEM_FENCE 1

@@ -163,10 +163,11 @@ class Declarations:
         for i in part:
             if tokens[i].text in SPACES:
                 tokens[i].out = "const" if tokens[i].text in CONSTANT and not has_const else ""
-            elif tokens[i].text == "static" or (tokens[i].text in _POINTER_WORDS and tokens.text_at(i - 1) == "["):
-                tokens[i].out = ""  # void f(int n[static 4], int m[const])
         if constant and star is not None and not any(tokens[i].out == "__restrict__" for i in range(star, part.stop)):
             tokens[star].out = "* __restrict__ "
+        bracket = next((i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text in ("[", "(")), None)
+        if bracket is not None and tokens[bracket].text == "[":  # the first extent means nothing: int a[n], a[static 4], a[const]
+            tokens.erase(bracket + 1, tokens.partner[bracket] - 1)
 
     def _accept_any_pointer(self, function: _Function, closing: int) -> None:
         """An overload behind the function that converts pointers as C does: from and to ``void *``, other signs, without const."""

@@ -52,6 +52,9 @@ def declared(tokens: Tokens) -> Names:
             _aggregate(tokens, i, aggregates, members)
         elif token.text == "typedef":
             end = next((j for j in tokens.at_depth(i, len(tokens)) if tokens[j].text == ";"), len(tokens))
+            while tokens.text_at(end - 1) == ")" and tokens.text_at(tokens.partner[end - 1] - 1) == "__attribute__":
+                end = tokens.partner[end - 1] - 1
+            _extended(tokens, i, end, vectors)
             name = tokens.text_at(end - 1)
             words = tuple(tokens[j].text for j in tokens.at_depth(i + 1, end - 1))
             if words and words[0] in ("struct", "union"):
@@ -63,6 +66,18 @@ def declared(tokens: Tokens) -> Names:
                 if words and words[-1] in vectors and set(words[:-1]) <= _QUALIFIERS:
                     vectors.add(name)
     return Names(frozenset(vectors), frozenset(aggregates), frozenset(members), aliases, _vector_variables(tokens, vectors))
+
+
+def _extended(tokens: Tokens, start: int, end: int, vectors: set[str]) -> None:
+    """``typedef float f4 __attribute__((ext_vector_type(4)))`` names a vector."""
+    stop = next((j for j in tokens.at_depth(start, len(tokens)) if tokens[j].text == ";"), len(tokens))
+    attribute = next((j for j in range(start, stop) if tokens[j].text.strip("_") == "ext_vector_type"), None)
+    names = [j for j in tokens.at_depth(start + 1, end) if tokens[j].kind == "name" and tokens[j].text != "__attribute__"]
+    if attribute is not None and len(names) > 1:
+        first = next(j for j in range(attribute, start, -1) if tokens[j].text == "__attribute__")
+        vectors.add(tokens[names[-1]].text)
+        tokens[names[-2]].out = f"::oclt::vec<{tokens[names[-2]].text}, {tokens.text_at(attribute + 2)}>"
+        tokens.erase(first, tokens.partner[first + 1])
 
 
 def _vector_variables(tokens: Tokens, vectors: set[str]) -> frozenset[str]:

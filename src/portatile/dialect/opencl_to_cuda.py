@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from portatile.dialect import declarations, expressions
 from portatile.dialect.initialisers import Initialisers
+from portatile.dialect.names import SPACES
 from portatile.dialect.preprocess import Places, preprocess, quoted
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError
@@ -23,9 +24,16 @@ _HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_math.h")
 _ON_DEMAND = {
     "cuda_half.h": re.compile(r"half(?:2|3|4|8|16)?|v(?:load|store)a?_half\w*|(?:convert|as)_half\w*"),
     "cuda_image.h": re.compile(r"image[123]d_(?:array_|buffer_)?t|sampler_t"),
-    "cuda_groups.h": re.compile(r"(?:sub|work)_group_(?:barrier|all|any|broadcast|shuffle|reduce|scan)\w*|\w+_sub_groups?_\w+|intel_sub_group_\w+"),
+    "cuda_groups.h": re.compile(
+        r"(?:sub|work)_group_(?:barrier|all|any|broadcast|shuffle|reduce|scan)\w*|\w+_sub_groups?_\w+|intel_sub_group_\w+"
+    ),
     "cuda_printf.h": re.compile(r"printf"),
 }
+
+
+_NOT_HERE = {"pipe": "pipes", "enqueue_kernel": "kernels that start kernels", "read_pipe": "pipes", "write_pipe": "pipes"}
+_QUALIFIERS = SPACES | {"const", "struct", "union"}
+_HEADS = frozenset({"if", "while", "for", "switch"})
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,19 @@ def _version() -> str:
     return digest(version("pcpp"), *(p.read_bytes() for p in files))
 
 
+def _refuse(tokens: Tokens, places: Places) -> None:
+    """Raise CompileError for the first construct that has no form in CUDA."""
+    for i, token in enumerate(tokens):
+        if token.kind == "name" and token.text in _NOT_HERE and (tokens.text_at(i + 1) == "(" or token.text == "pipe"):
+            raise CompileError(f"{places.at(token.line)}: {token.text}: {_NOT_HERE[token.text]} are not supported on CUDA")
+        if token.text == "{" and tokens.text_at(i - 1) == ")" and tokens.text_at(i - 2) == "]":
+            first = tokens.partner[i - 1]
+            kind = [tokens[j].text for j in range(first + 1, tokens.partner[i - 2]) if tokens[j].text not in _QUALIFIERS]
+            if len(kind) == 1 and kind[0].isidentifier() and tokens.text_at(first - 1) not in _HEADS:
+                where = places.at(token.line)
+                raise CompileError(f"{where}: an array literal is not supported on CUDA; declare an array with these values")
+
+
 VERSION = _version()
 PRELUDE_OPENCL = (_HERE / "opencl.h").read_text()
 
@@ -67,6 +88,7 @@ def translate(text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] 
         tokens = Tokens(plain)
     except UnbalancedError as error:
         raise CompileError(f"{places.at(error.line)}: {error}") from None
+    _refuse(tokens, places)
     names = expressions.declared(tokens)
     expressions.rewrite(tokens, names)
     Initialisers(tokens, names).rewrite()

@@ -62,9 +62,10 @@ def parse(data: bytes | str) -> object:
     except json.JSONDecodeError as error:
         reason = error
     whole = text.rstrip().rstrip(",")
-    for kept in (whole, whole[: whole.rfind("}") + 1], whole[: whole.rfind("},") + 1]):
+    entries = (whole, whole[: whole.rfind("}") + 1], whole[: whole.rfind("},") + 1])
+    for repaired in (whole + "}", *(kept + "}}" for kept in entries)):
         try:
-            return json.loads(kept + "}}")
+            return json.loads(repaired)
         except json.JSONDecodeError:
             continue
     raise ArgumentError(f"this is no JSON: {reason}")
@@ -99,9 +100,10 @@ def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, 
     place = f"$.cache[{key!r}]"
     config: dict[str, Value] = {}
     for name in names:
-        if not isinstance(entry.get(name), (bool, int, float, str)):
+        if name not in entry:
             raise ArgumentError(f"no value of the parameter {name!r} - at `{place}`")
-        config[name] = entry[name]
+        value = entry[name]
+        config[name] = value if isinstance(value, (bool, int, float, str)) else json.dumps(value, sort_keys=True)
     if "time" not in entry and "__error__" not in entry:
         raise ArgumentError(f"no 'time' - at `{place}`")
     time = entry.get("__error__", entry.get("time"))

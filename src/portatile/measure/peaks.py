@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from portatile import workloads
 from portatile.ceilings import STREAMS, Measured, Unit
 from portatile.device.base import Device
-from portatile.errors import DeviceError
+from portatile.errors import DeviceError, PortatileError
 from portatile.measure import runs
 from portatile.measure.limits import refuse_impossible, refuse_removed
-from portatile.measure.runs import Way
-from portatile.records import DeviceInfo, Problem, Value
+from portatile.measure.runs import Length, Way
+from portatile.records import Config, DeviceInfo, Problem, Value
 
 STREAM_BYTES = 1 << 28
 """Bytes of one array: BabelStream's 2^25 doubles."""
@@ -20,6 +20,7 @@ STREAM_BYTES = 1 << 28
 _CPU_BYTES = 1 << 26  # still sixteen times a core's cache
 _CHAINS = {"cpu": 1 << 15, "gpu": 1 << 15, "accelerator": 1 << 15}  # for each compute unit: a GPU's 2048 items of 16
 _ROUNDS = 2048
+_GLANCE = Way(Length(samples=3, seconds=0.0, burst=0.005))
 _TRIES = 5  # how often a pair of readings that contradict each other is taken again, lest the machine was only busy
 
 
@@ -64,13 +65,15 @@ def problem(question: Question, info: DeviceInfo, nbytes: int | None = None, rou
 
 
 def answer(device: Device, question: Question, asked: Problem | None = None, way: Way | None = None) -> Measured:
-    """Measure a quantity with the best configuration known for its problem, checked before it is timed.
+    """Measure a quantity with the configuration tuned for its problem, else with the best of a few, checked before they are timed.
 
     Arithmetic is measured with twice as many rounds as well, which must take twice as long: else the compiler has removed
     steps, and DeviceError is raised. So it is for rates that no such device reaches.
     """
     asked = asked or problem(question, device.info)
     choice = runs.known(asked, device)
+    if choice.reason != "tuned":
+        choice = replace(choice, config=_best(device, asked, [choice.config, *contenders(asked, device.info)]))
     timed = runs.timed(device, asked, choice.config, way)
     if question.workload == "peak":
         timed = _scaled(device, question, timed, way)
@@ -83,6 +86,39 @@ def answer(device: Device, question: Question, asked: Problem | None = None, way
     measured = Measured(question.name, question.unit, work, timed.samples, {**details, "chosen": choice.reason})
     refuse_impossible(measured, device.info)
     return measured
+
+
+def contenders(asked: Problem, info: DeviceInfo) -> list[Config]:
+    """Configurations that were fastest on some device: near the workload's default, and legal."""
+    workload = workloads.get(asked.workload)
+    default = dict(workload.default(asked, info))
+    cpu = info.kind == "cpu"
+    if asked.workload == "stream":
+        spread: dict[str, Value] = {"VECTOR": 1, "WGS": 256, "PER_ITEM": 1, "ORDER": "group"}
+        changes: list[dict[str, Value]] = [{"PER_ITEM": 4096}, spread] if cpu else [{"VECTOR": 2 * int(default["VECTOR"])}, {"WGS": 128}]
+    elif cpu:
+        changes = [{"VECTOR": 2 * int(default["VECTOR"])}, {"ILP": 12, "UNROLL": 4}, {"MAD": "fma"}]
+    else:
+        changes = [{"ILP": 4}, {"ILP": 16, "UNROLL": 16}, {"WGS": 128}]
+    space = workload.space(asked, info)
+    wanted = ({**default, **change} for change in changes)
+    return [config for config in (default, *wanted) if space.violated(config) is None]
+
+
+def _best(device: Device, asked: Problem, configs: Sequence[Config]) -> Config:
+    """The fastest by short runs; one that fails is left out unless all do."""
+    times: dict[int, float] = {}
+    failure: PortatileError | None = None
+    for place, config in enumerate(configs):
+        if config in configs[:place]:
+            continue
+        try:
+            times[place] = runs.timed(device, asked, config, _GLANCE).best
+        except PortatileError as error:
+            failure = error
+    if not times and failure is not None:
+        raise failure
+    return configs[min(times, key=lambda place: times[place])]
 
 
 def _scaled(device: Device, question: Question, once: runs.Timed, way: Way | None) -> runs.Timed:

@@ -18,8 +18,9 @@ from portatile.records import Binary, Config, Problem, Source
 from portatile.select import Choice
 from portatile.workload import Inputs
 
-BURST = 0.02
-"""Seconds of back-to-back runs between two readings of the clock: long beside its resolution and beside a launch."""
+BURST = 0.005
+"""Seconds of back-to-back runs between two readings of the clock: long beside its resolution and a launch, and short enough that on
+a busy machine some are not disturbed."""
 
 _MOST_RUNS = 4096
 
@@ -74,13 +75,6 @@ def loaded(device: Device, problem: Problem, config: Config, options: tuple[str,
     return Executable(device, flat, build)
 
 
-def usual_inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
-    """Random operands with the workload's default scalars: with a factor of 0, say, less would be timed than is counted."""
-    workload = workloads.get(problem.workload)
-    kind = np.dtype(problem.dtype).type
-    return replace(workload.inputs(problem, rng), scalars={name: float(kind(value)) for name, value in workload.scalars.items()})
-
-
 @contextmanager
 def placed(device: Device, queue: Queue, inputs: Inputs) -> Iterator[Mapping[str, Memory]]:
     """The operands in device memory, uploaded."""
@@ -118,7 +112,7 @@ def timed(device: Device, problem: Problem, config: Config | None = None, way: W
     workload = workloads.get(problem.workload)
     config = known(problem, device).config if config is None else config
     rng = np.random.default_rng(way.seed)
-    inputs = usual_inputs(problem, rng)
+    inputs = workloads.get(problem.workload).usual_inputs(problem, rng)
     with (
         loaded(device, problem, config, way.options) as executable,
         device.queue(profiling=True) as queue,

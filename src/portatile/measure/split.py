@@ -15,7 +15,6 @@ from portatile import cache, device, execute, program, select, store, verify, wo
 from portatile.device.base import Device, Memory
 from portatile.errors import DeviceError
 from portatile.execute import Executable
-from portatile.measure.runs import usual_inputs
 from portatile.records import Config, DeviceInfo, Problem
 
 PHASES = ("platform", "context", "build", "allocate", "transfer in", "kernel", "transfer out")
@@ -71,7 +70,7 @@ def split(plea: Plea) -> tuple[Split, dict[str, NDArray[Any]]]:
         problem, config = plea.choose(chip)
         workload = workloads.get(problem.workload)
         rng = np.random.default_rng(plea.seed)
-        inputs = usual_inputs(problem, rng)
+        inputs = workloads.get(problem.workload).usual_inputs(problem, rng)
         roles = {operand.name: operand.role for operand in workload.operands}
         plan = execute.flatten(workload.plan(problem, config, chip.info), select.resolver(chip.info, store.known_results()))
         with _charged(seconds, "build"):

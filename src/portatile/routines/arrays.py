@@ -46,6 +46,11 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
         return isinstance(self.array, Buffer)
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix, or of each, not as stored."""
+        return (self.columns, self.rows) if self.transposed else (self.rows, self.columns)
+
+    @property
     def layout(self) -> Layout:
         """The layout of the stored matrix, or of the stack."""
         strides = (self.stride, 1) if self.number == 1 else (self.step, self.stride, 1)
@@ -171,6 +176,27 @@ def new(model: Array, shape: tuple[int, ...]) -> Array:
     if type(model).__module__.split(".")[0] == "cupy":
         return type(model)(shape, model.dtype)  # type: ignore[call-arg,attr-defined]
     raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
+
+
+def output(out: Any, shape: tuple[int, int], model: Matrix) -> Matrix:
+    """An output as a matrix; raises ArgumentError where it cannot be written or does not fit."""
+    writable(out, "out")
+    return fitting(out, shape, model, "out")
+
+
+def fitting(array: Any, shape: tuple[int, int], model: Matrix, name: str) -> Matrix:
+    """The array as a matrix; raises ArgumentError where it is not of ``shape`` and of the dtype of ``model``."""
+    stored = matrix(array, name)
+    if stored.shape != shape or stored.array.dtype != model.array.dtype:
+        have = f"has shape {stored.shape} and dtype {stored.array.dtype}"
+        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {model.array.dtype}")
+    return stored
+
+
+def alike(a: Matrix, b: Matrix) -> None:
+    """Raise ArgumentError where the operands a and b differ in dtype."""
+    if a.array.dtype != b.array.dtype:
+        raise ArgumentError(f"a is {a.array.dtype} and b is {b.array.dtype}; convert one of them")
 
 
 def writable(array: Any, name: str) -> None:

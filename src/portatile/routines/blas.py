@@ -6,7 +6,7 @@ device; the work is queued on the caller's current stream, the result is of the 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from portatile.errors import ArgumentError
 from portatile.routines import arrays, batched, runtime
@@ -56,16 +56,16 @@ def gemm(
     if batched.stacked(a) or batched.stacked(b):
         return batched.gemm(a, b, c, (alpha, beta), (trans_a, trans_b), out, device)
     stored_a, stored_b = _op(arrays.matrix(a, "a"), trans_a, "trans_a"), _op(arrays.matrix(b, "b"), trans_b, "trans_b")
-    (m, k), (k_b, n) = _shape(stored_a), _shape(stored_b)
+    (m, k), (k_b, n) = stored_a.shape, stored_b.shape
     if k != k_b:
         raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
-    _same_kind(stored_a, stored_b)
+    arrays.alike(stored_a, stored_b)
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c")
     result = arrays.new(a, (m, n)) if out is None else out
-    stored_c = _output(result, (m, n), stored_a)
+    stored_c = arrays.output(result, (m, n), stored_a)
     if c is not None and beta != 0 and c is not result:
-        runtime.copy(_input(c, (m, n), stored_a, "c"), stored_c, "c")
+        runtime.copy(arrays.fitting(c, (m, n), stored_a, "c"), stored_c, "c")
     arrays.apart(stored_c, stored_a, "a")
     arrays.apart(stored_c, stored_b, "b")
     if stored_c.transposed:  # row-major C^T = op(b)^T op(a)^T
@@ -105,13 +105,13 @@ def trsm(
         if value not in tuple(allowed):
             raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
     stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
-    m, n = _shape(source)
+    m, n = source.shape
     order = m if side == "L" else n
-    if _shape(stored_a) != (order, order):
-        raise ArgumentError(f"a is {_shape(stored_a)}; side {side} with a b of shape {(m, n)} needs {(order, order)}")
-    _same_kind(stored_a, source)
+    if stored_a.shape != (order, order):
+        raise ArgumentError(f"a is {stored_a.shape}; side {side} with a b of shape {(m, n)} needs {(order, order)}")
+    arrays.alike(stored_a, source)
     result = arrays.new(b, (m, n)) if out is None else out
-    stored_b = _output(result, (m, n), source)
+    stored_b = arrays.output(result, (m, n), source)
     if result is not b:
         runtime.copy(source, stored_b, "b")
     arrays.apart(stored_b, stored_a, "a")
@@ -131,26 +131,3 @@ def _op(stored: arrays.Matrix, trans: str, name: str) -> arrays.Matrix:
     if trans in ("T", "C"):
         return stored.flipped()
     raise ArgumentError(f"{name}={trans!r} is not one of N, T, C")
-
-
-def _shape(stored: arrays.Matrix) -> tuple[int, int]:
-    return (stored.columns, stored.rows) if stored.transposed else (stored.rows, stored.columns)
-
-
-def _same_kind(one: arrays.Matrix, other: arrays.Matrix) -> None:
-    if one.array.dtype != other.array.dtype:
-        raise ArgumentError(f"a is {one.array.dtype} and b is {other.array.dtype}; convert one of them")
-
-
-def _output(out: Any, shape: tuple[int, int], model: arrays.Matrix) -> arrays.Matrix:
-    arrays.writable(out, "out")
-    return _input(out, shape, model, "out")
-
-
-def _input(array: Any, shape: tuple[int, int], model: arrays.Matrix, name: str) -> arrays.Matrix:
-    """The array as a matrix, of ``shape`` and of the dtype of ``model``."""
-    stored = arrays.matrix(array, name)
-    if _shape(stored) != shape or stored.array.dtype != model.array.dtype:
-        have = f"has shape {_shape(stored)} and dtype {stored.array.dtype}"
-        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {model.array.dtype}")
-    return stored

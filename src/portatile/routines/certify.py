@@ -22,6 +22,7 @@ from portatile.workload import Workload
 
 _FORMAT = "certificate 1"
 _ALL = 1e8  # operations of a problem of which every result is compared; of a larger one some are
+_LARGEST = 1e10  # operations of a problem that is still a small one
 
 
 class Certifier:
@@ -75,8 +76,7 @@ class Certifier:
         key = self._key(problem, choice, _source(plan))
         found = self._remembered(key)
         if found is None:
-            small = _subject(workload, problem, choice, self._device)
-            trying = self._plan(small, choice)
+            small, trying = self._subject(workload, problem, choice, plan)
             source = _source(trying)
             checked = self._key(small, choice, source)
             found = self._remembered(checked) or self._examine(workload, small, choice, trying, source)
@@ -84,6 +84,27 @@ class Certifier:
                 self._known[name] = found
                 self._cache.put(name, to_json(found))
         return found
+
+    def _subject(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
+        """What to check the configuration on, and its plan: small, legal for it, and rather with the very kernels of ``plan``.
+
+        They are what will run, and are built anyway. So the first of: the largest small problem with these kernels, the problem made as
+        small as they allow, the largest small problem, the problem made as small as stays legal.
+        """
+
+        def legal(small: Problem) -> bool:
+            return choice.config in workload.space(small, self._device.info)
+
+        def same(small: Problem) -> bool:
+            return legal(small) and set(sources(plan)).issuperset(sources(self._plan(small, choice)))
+
+        awkward = sorted(filter(legal, workload.awkward(problem)), key=workload.flops, reverse=True)
+        small = next(filter(same, awkward), None)
+        if small is None:
+            small = _smaller(workload, problem, 0, same)
+            if workload.flops(small) > _LARGEST:
+                small = awkward[0] if awkward else _smaller(workload, problem, 1, legal)
+        return small, self._plan(small, choice)
 
     def _key(self, problem: Problem, choice: Choice, source: str) -> str:
         info = self._device.info
@@ -143,21 +164,14 @@ class Certifier:
         return verify.worst(verdicts)
 
 
-def _subject(workload: Workload, problem: Problem, choice: Choice, device: Device) -> Problem:
-    """The largest of the small problems that the configuration is legal for; else the problem, made as small as it stays legal."""
-
-    def legal(small: Problem) -> bool:
-        return choice.config in workload.space(small, device.info)
-
-    small = max(filter(legal, workload.awkward(problem)), key=workload.flops, default=None)
-    if small is not None:
-        return small
+def _smaller(workload: Workload, problem: Problem, odd: int, fits: Callable[[Problem], bool]) -> Problem:
+    """The problem with each size halved as often as it fits; ``odd`` makes sizes odd."""
     found = problem
     for name in problem.sizes:
         while found.sizes[name] > 1:
-            half = {**found.sizes, name: (found.sizes[name] // 2) | 1}
+            half = {**found.sizes, name: (found.sizes[name] // 2) | odd}
             smaller = workload.problem(half, problem.dtype, problem.options)
-            if half == found.sizes or not legal(smaller):
+            if half == found.sizes or not fits(smaller):
                 break
             found = smaller
     return found

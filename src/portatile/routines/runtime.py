@@ -121,6 +121,15 @@ def copy(source: Matrix, target: Matrix, name: str) -> None:
     queue.copy(target.array.memory, buffer.memory, buffer.nbytes, target.offset * size, source.offset * size)
 
 
+def clear(target: Matrix, out: Any) -> None:
+    """Make zeros of a packed matrix that was just made."""
+    if not target.on_device:
+        target.array[...] = 0
+    elif target.rows and target.columns:
+        buffer: Buffer = target.array
+        _queue(buffer.device, out).fill(buffer.memory, bytes(4), target.offset * buffer.dtype.itemsize, buffer.nbytes)
+
+
 def forget() -> None:
     """Drop what is remembered: results tuned since, and another default device, are used from the next call on."""
     for home, _, _ in _remembered.values():

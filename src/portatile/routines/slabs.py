@@ -16,6 +16,7 @@ from portatile.errors import DeviceError
 from portatile.records import Problem, Value
 from portatile.routines.arrays import Matrix
 from portatile.routines.engine import Engine, Prepared
+from portatile.select import Choice
 
 _SHARE = 0.9  # of a device's memory: the rest is the driver's
 _LEAST_SLABS = 4  # where there are several, so that most of the transfers run beside computation
@@ -145,10 +146,9 @@ def _problem(task: Task) -> Problem:
     return workloads.get(task.workload).problem(task.sizes, task.dtype, task.options)
 
 
-def _prepared(home: Engine, task: Task, whole: Problem) -> Prepared:
-    """A slab made ready, with the whole problem's configuration where it is legal: then every element is summed in the same order."""
+def _prepared(home: Engine, task: Task, choice: Choice) -> Prepared:
+    """A slab made ready, with the whole problem's ``choice`` where it is legal: then every element is summed in the same order."""
     problem = _problem(task)
-    choice = home.choose(whole)
     space = workloads.get(task.workload).space(problem, home.device.info)
     return home.prepare(problem, choice if space.violated(choice.config) is None else None)
 
@@ -160,11 +160,12 @@ def _width(home: Engine, task: Task, axis: Axis, limit: int) -> int:
     if fixed >= limit or any(_bytes(task, name) > most for name in task.matrices if name not in axis.pieces):
         return 0
     step = [_bytes(task, name) // max(size, 1) for name in axis.pieces]
+    choice = home.choose(_problem(task))
     width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), -(-size // _LEAST_SLABS))
     while width >= 1:
         if width > _GRAIN:
             width -= width % _GRAIN
-        workspace = _prepared(home, _part(task, axis, 0, width), _problem(task)).executable.plan.workspace
+        workspace = _prepared(home, _part(task, axis, 0, width), choice).executable.plan.workspace
         if fixed + 2 * width * sum(step) + 3 * workspace <= limit:  # one for each lane, one more for a last slab that is thinner
             return int(width)
         width //= 2
@@ -199,7 +200,8 @@ class _Shared:
 
 def _pipeline(home: Engine, task: Task, axis: Axis, width: int) -> None:
     """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded."""
-    chip, size, whole = home.device, task.sizes[axis.size], _problem(task)
+    chip, size, choice = home.device, task.sizes[axis.size], home.choose(_problem(task))
+    prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
     shared, lanes = _Shared(), []
     with home.lock:
         try:
@@ -210,13 +212,15 @@ def _pipeline(home: Engine, task: Task, axis: Axis, width: int) -> None:
             for low, lane in zip(range(0, size, width), cycle(lanes), strict=False):
                 _collect(lane)
                 part = _part(task, axis, low, min(low + width, size))
-                prepared = _prepared(home, part, whole)
+                extent = part.sizes[axis.size]
+                if extent not in prepared:
+                    prepared[extent] = _prepared(home, part, choice)
                 for name in axis.pieces:
                     if name in task.read:
                         stage = _staged(lane, part, name)
                         stage[...] = part.matrices[name].array
                         lane.queue.upload(lane.device[name], stage, blocking=False)
-                prepared.run(lane.queue, {**shared.memory, **lane.device}, part.scalars)
+                prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, part.scalars)
                 done = lane.queue.download(_staged(lane, part, task.output), lane.device[task.output], blocking=False)
                 lane.queue.flush()
                 lane.pending = part, done

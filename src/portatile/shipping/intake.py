@@ -8,11 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from portatile import workloads
 from portatile.errors import ArgumentError, UsageError
-from portatile.formats import foreign, kernel_tuner, t4
+from portatile.formats import foreign, kernel_tuner, own, t4
 from portatile.records import DeviceInfo, Problem, Trial, canonical
 from portatile.shipping.folder import TABLE, TRIALS
 from portatile.store import Query, ResultStore, device_key
@@ -30,7 +28,7 @@ class Arrived:
 
 
 def read(path: Path) -> list[Trial]:
-    """The trials in a file (a list as `portatile results --json` prints it, or T4) or in an exported folder.
+    """The trials in a file (what `portatile results --json` or `tune --json` prints, or T4) or in an exported folder.
 
     Raises ArgumentError with the path of what is malformed, UsageError for results that name no problem and device.
     """
@@ -52,12 +50,11 @@ def read(path: Path) -> list[Trial]:
             if not document.get("metadata", {}).get("portatile"):
                 raise UsageError("this T4 does not say of which problem and device it is; search it with tune --replay")
             return _checked(found, "$.results")
-        if not isinstance(document, list):
-            raise UsageError("this holds no trials: it is neither a list, as `portatile results --json` prints it, nor T4")
-        return _checked(msgspec.convert(document, list[Trial]), "$")
-    except (msgspec.ValidationError, UsageError) as error:
-        kind = ArgumentError if isinstance(error, (msgspec.ValidationError, ArgumentError)) else UsageError
-        raise kind(f"{path}: {error}") from None
+        if not own.is_one(document):
+            raise UsageError("this holds no trials: it is neither what `portatile results --json` or `tune --json` prints, nor T4")
+        return _checked(*own.read(document))
+    except UsageError as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[Arrived]:

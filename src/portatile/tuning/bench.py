@@ -243,6 +243,7 @@ class Bench:
             if again > timing.give_up * job.best:
                 record.samples += [first, again]
                 record.remark = f"{model.SLOW}: {again / job.best:.3g} times as slow as the best, not sampled further"
+                record.conditions = self.sensors.read() if self.sensors is not None else {}
                 record.took("run", started)
                 return self.outputs(loaded)
             first = again
@@ -275,10 +276,10 @@ class Bench:
         return end.seconds_since(start)
 
     def _chill(self) -> None:
-        """Queue a copy larger than every cache: reading, because large writes may pass the caches by."""
+        """Queue a copy of as much as every cache holds: it reads too, because large writes may pass the caches by."""
         if self._scrub is None:
             info = self.device.info
-            size = min(2 * cache_bytes(info), info.max_allocation, info.global_memory // 8)
+            size = min(cache_bytes(info), info.max_allocation, info.global_memory // 8)
             self._scrub = self.device.allocate(size), self.device.allocate(size)
         target, source = self._scrub
         self.clock.copy(target, source, source.nbytes)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from portatile.records import Problem, Standing, Trial
+from portatile.records import Certificate, Problem, Standing, Trial
 from portatile.tuning import finals, planner
 from portatile.tuning.child import Variant
 from portatile.tuning.planner import Planner
@@ -67,7 +67,8 @@ class Finals:
         costs = []
         for number, trial in enumerate(field):
             plan = self.planner.plan(self.problem, trial.config)
-            entries.append(self.planner.variant(number, trial.config, plan))
+            variant = self.planner.variant(number, trial.config, plan)
+            entries.append(replace(variant, parts=variant.parts[-1:]))  # the small problems were right in the search, and take time
             costs.append(finals.cost(trial, plan.workspace))
         ran: list[Evaluated] = []
         for outcome in self.supervisor.race(tuple(entries), tuple(trial.median for trial in field), seconds).outcomes:
@@ -83,11 +84,17 @@ class Finals:
             outcome = ran[finisher.number]
             before = field[outcome.number]
             standing = Standing(finisher.seconds, finisher.interval, finisher.place, finisher.tied, race)
-            proof = self.planner.certificate(entries[outcome.number], outcome.errors, before.source)
-            raced.append(
-                replace(before, samples=outcome.samples, error=outcome.error, certificate=proof, standing=standing, time=proof.time)
-            )
+            proof = self._proof(before, entries[outcome.number], outcome)
+            worst = max((check.error for check in proof.checks), default=outcome.error)
+            raced.append(replace(before, samples=outcome.samples, error=worst, certificate=proof, standing=standing, time=proof.time))
         for trial in raced:  # the winner first: whenever the run is killed, it leads
             self.add(trial)
         self.finalists = tuple(raced)
         return True
+
+    def _proof(self, before: Trial, entry: Variant, outcome: Evaluated) -> Certificate:
+        """What the search found on the small problems, and the race on the timed one."""
+        proof = self.planner.certificate(entry, outcome.errors, before.source)
+        if before.certificate is None or not before.certificate.holds(before.device, before.source):
+            return proof
+        return replace(proof, checks=(*before.certificate.checks[:-1], *proof.checks))

@@ -13,7 +13,7 @@ from portatile.records import UNRACED, Trial, canonical
 FIELD = 5
 """Configurations that race, the default not counted."""
 NEAR = UNRACED
-"""They are at most so many times as slow as the fastest."""
+"""They are at most so many times as slow as the fastest, by their best sample: where times scatter, more may be the fastest."""
 LOOKS = (8, 16, 32, 64)
 """After so many rounds the intervals are looked at; few looks, because each may tell apart by chance what is equal."""
 _SHOWN, _TOLD = 0.95, 0.99  # confidence of the interval that is shown, and of the one that tells two apart
@@ -77,7 +77,8 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
     No other counts as faster than the winner does. Behind it, tied ones come before the others, each in the order of the medians.
     """
     first = leader(samples)
-    tied = [n == first or not slower(samples[n], samples[first]) for n in range(len(samples))]
+    stayed = [len(one) == len(samples[first]) for one in samples]  # who left was slower than the leader of that time
+    tied = [n == first or (stayed[n] and not slower(samples[n], samples[first])) for n in range(len(samples))]
     medians = [median(one) for one in samples]
     same = [n for n in range(len(samples)) if tied[n] and (n == first or median(_ratios(samples[n], samples[first])) <= 1 + _SAME)]
     winner = min(same, key=lambda n: (costs[n], n))
@@ -95,9 +96,9 @@ def cost(trial: Trial, workspace: int) -> tuple[int, int, str]:
 
 
 def contenders(trials: Sequence[Trial], default: Trial) -> list[Trial]:
-    """Who races: the fastest few that are near the fastest, and the default where it is; fastest first."""
+    """Who races: the fastest few that may be the fastest of all, and the default where it may; fastest first."""
     valid = sorted((trial for trial in trials if trial.status == "ok"), key=lambda trial: trial.median)
-    near = [trial for trial in valid if trial.median <= NEAR * valid[0].median]
+    near = [trial for trial in valid if min(trial.samples) <= NEAR * valid[0].median]
     return [trial for place, trial in enumerate(near) if place < FIELD or trial is default]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from portatile import strategies, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, PortatileError
-from portatile.formats import foreign, kernel_tuner, t4
+from portatile.formats import foreign, kernel_tuner, own, t4
 from portatile.records import Budget, Config, DeviceInfo, Problem, Status, Trial, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore, device_key
@@ -79,9 +79,9 @@ def cost(trial: Trial) -> float:
 
 
 def recordings(path: Path) -> list[Recording]:
-    """The recordings in a file: a result store, `portatile results --json`, T4, or a cache of Kernel Tuner; packed by gzip or not.
+    """The recordings in a file: a result store, `portatile results --json` or `tune --json`, T4, or a cache of Kernel Tuner.
 
-    Raises ArgumentError with the path of what is wrong in it.
+    All but the store may be packed by gzip. Raises ArgumentError with the path of what is wrong in it.
     """
     data = foreign.raw(path)
     if data.startswith(_SQLITE):
@@ -94,10 +94,10 @@ def recordings(path: Path) -> list[Recording]:
             found = kernel_tuner.trials(document)
         elif t4.is_one(document):
             found = t4.read(document)
-        elif isinstance(document, list):
-            found = msgspec.convert(document, list[Trial])
+        elif own.is_one(document):
+            found, _ = own.read(document)
         else:
-            known = "a result store, a list as `portatile results --json` prints it, T4, or a cache of Kernel Tuner"
+            known = "a result store, what `portatile results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner"
             raise ArgumentError(f"this holds no trials: it is not {known}")
     except (msgspec.ValidationError, ArgumentError) as error:
         raise ArgumentError(f"{path}: {error}") from None
@@ -124,7 +124,7 @@ def run(request: Request, listen: Listener | None = None) -> Result:
     """Let the strategy search the recording until the budget is spent or nothing is left; seconds of the result are simulated.
 
     The workload's default is evaluated first where it was recorded, as in live tuning; elsewhere the result's default is a trial of
-    status ``skipped``. Raises NoValidVariantError where every configuration that was tried had failed.
+    status ``skipped``. Ctrl-C ends it as the budget would. Raises NoValidVariantError where every configuration that was tried had failed.
     """
     if not request.recording.trials:
         raise ArgumentError("there is nothing to replay: the recording is empty")
@@ -135,12 +135,17 @@ def run(request: Request, listen: Listener | None = None) -> Result:
     outcomes = strategies.evaluate(search, lambda config: table[canonical(config)])
     stopped: Stopped = "exhausted"
     first = [] if default is None else [table[canonical(default)]]
-    for trial in chain(first, outcomes):
-        assert isinstance(trial, Trial)
-        clock.take(trial)
-        if clock.spent():
-            stopped = "budget"
-            break
+    try:
+        for trial in chain(first, outcomes):
+            assert isinstance(trial, Trial)
+            clock.take(trial)
+            if clock.spent():
+                stopped = "budget"
+                break
+    except KeyboardInterrupt:
+        if clock.best is None:
+            raise
+        stopped = "interrupted"
     return clock.result(stopped, default)
 
 

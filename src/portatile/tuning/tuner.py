@@ -56,7 +56,7 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
         supervisor.begin()
         workload = request.workload or workloads.get(request.problem.workload)
         problems, cases = planner.cases(workload, request.problem, request.seed, arena)
-        run = _Run(request, strategy, store, listen, supervisor, Planner(workload, problems, supervisor.info()), started)
+        run = _Run(request, strategy, store, listen, supervisor, Planner(workload, problems, cases, supervisor.info()), started)
         run.check_space()
         supervisor.prepare(cases)
         return run.result(run.race(run.search()))
@@ -82,7 +82,7 @@ class _Run:
     number: int = 0
     on_paper: int = 0
     spill_free: bool = False
-    medians: list[float] = field(default_factory=list)
+    fastest: list[float] = field(default_factory=list)
     rivals: bool = False
     warm: frozenset[str] = frozenset()
 
@@ -282,8 +282,8 @@ class _Run:
             self.spill_free = self.spill_free or model.spills(trial.resources) is False
             if self.best is None or self.goal.score(trial) < self.goal.score(self.best):
                 self.best = trial
-            self.medians.append(trial.median)
-            self.rivals = sum(seconds <= finals.NEAR * self.best.median for seconds in self.medians) > 1
+            self.fastest.append(min(trial.samples))
+            self.rivals = sum(seconds <= finals.NEAR * self.best.median for seconds in self.fastest) > 1
         elif trial.status != "skipped":
             self.failures[trial.status] += 1
         if self.listen is not None:

@@ -11,16 +11,15 @@ from portatile.workloads import operands
 from portatile.workloads.gemm.plan import operand_shapes
 
 _FACTORS = ((1.0, 0.0), (1.0, 1.0), (-0.75, 0.5), (0.5, -1.25), (1.25, 0.0), (0.0, 0.75))
-_SMALL = 2**24  # below so many multiply-adds alpha and beta are drawn; above, problems are timed and take the defaults
 SAMPLE = 64  # rows and columns of a sampled reference
 
 
 def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
     """A, B and C uniform in [-0.5, 0.5); C is NaN where beta is 0, since it must not be read then.
 
-    Small problems draw alpha and beta from some pairs of the BLAS's cases; large ones have alpha = 1, beta = 0.
+    alpha and beta are one of some pairs of the BLAS's cases.
     """
-    alpha, beta = factors(rng, problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"])
+    alpha, beta = factors(rng)
     memory = {
         name: operands.storage(problem.layout[name], shape, problem.dtype)
         if name == "c" and beta == 0
@@ -30,9 +29,9 @@ def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
     return Inputs(memory, {"alpha": alpha, "beta": beta})
 
 
-def factors(rng: np.random.Generator, size: int) -> tuple[float, float]:
-    """alpha and beta for a product of ``size`` multiply-adds."""
-    return _FACTORS[int(rng.integers(len(_FACTORS)))] if size <= _SMALL else _FACTORS[0]
+def factors(rng: np.random.Generator) -> tuple[float, float]:
+    """alpha and beta of one of the BLAS's cases."""
+    return _FACTORS[int(rng.integers(len(_FACTORS)))]
 
 
 def reference(problem: Problem, given: Inputs, sample: np.random.Generator | None) -> Expected:

@@ -17,9 +17,8 @@ _SAMPLE = 16  # problems of a sampled reference
 
 
 def inputs(problem: Problem, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> Inputs:
-    """Stacks uniform in [-0.5, 0.5), C NaN where beta is 0; alpha and beta as for one product of this size."""
-    count = problem.sizes["batch"]
-    alpha, beta = single.factors(rng, count * problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"])
+    """Stacks uniform in [-0.5, 0.5), C NaN where beta is 0; alpha and beta as for one product."""
+    alpha, beta = single.factors(rng)
     memory = {
         name: operands.storage(problem.layout[name], shape, problem.dtype)
         if name == "c" and beta == 0

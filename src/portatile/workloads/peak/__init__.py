@@ -59,7 +59,7 @@ class Peak(Workload):
                 "VECTOR * ILP <= 64 or WGS == 1",
                 # 512 bits: only where no function is called, which ends some processes; other devices load 128 bits at most
                 "VECTOR * itemsize <= (16 if device_kind != 'cpu' else 64 if quantity == 'fma' and MAD == 'a*b+c' else 32)",
-                "ILP * UNROLL <= 64 and VECTOR * ILP * UNROLL <= 512",
+                "ILP * UNROLL <= (64 if device_kind == 'cpu' else 256) and VECTOR * ILP * UNROLL <= 512",
                 "quantity == 'fma' or MAD == 'fma'",
                 f"quantity != 'local' or {SEGMENT} % (WGS * VECTOR * ILP) == 0",
                 f"quantity != 'local' or itemsize * {SEGMENT} <= local_memory",
@@ -76,7 +76,7 @@ class Peak(Workload):
             return {"WGS": 1, "VECTOR": 32 // problem.itemsize, "ILP": 8, "UNROLL": unroll, "MAD": mad}
         if local:
             return {"WGS": 64, "VECTOR": 16 // problem.itemsize, "ILP": 4, "UNROLL": 8, "MAD": "fma"}
-        return {"WGS": min(256, device.max_work_group_size), "VECTOR": 1, "ILP": 8, "UNROLL": 8, "MAD": "fma"}
+        return {"WGS": min(256, device.max_work_group_size), "VECTOR": 1, "ILP": 8, "UNROLL": 32, "MAD": "fma"}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch; none without chains."""

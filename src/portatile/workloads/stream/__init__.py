@@ -25,7 +25,8 @@ _SAMPLED = 4096  # places at which large outputs are checked
 class Stream(Workload):
     """out[i] = x[i], s x[i], x[i] + y[i], x[i] + s y[i] (copy, mul, add, triad), or out[0] = the sum of x[i] y[i] (dot).
 
-    Beside BabelStream's five: x[i] y[i] (product) and y[i] + s x[i]^2 (square). ``y`` is empty where the operation does not read it; ``s`` is the scalar ``scalar``.
+    Beside BabelStream's five: x[i] y[i] (product) and y[i] + s x[i]^2 (square). ``y`` is empty where the operation does not
+    read it; ``s`` is the scalar ``scalar``.
 
     Parameters: VECTOR elements of a load; WGS work-items of a group; PER_ITEM vectors of an item; ORDER: where an item's next
     vector lies: ``item`` the next in memory, ``group`` WGS vectors on, ``grid`` as many vectors on as there are items.

@@ -13,7 +13,6 @@ from portatile.workloads import operands
 from portatile.workloads.triangular.steps import forward, order
 
 _ALPHAS = (1.0, 0.7, -1.25)
-_SMALL = 2**22  # B of more elements are timed, and take alpha = 1
 _SAMPLE = 16  # right-hand sides of a sampled reference
 _ROWS = 128  # equations that the reference solves between two products
 
@@ -35,8 +34,7 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs
     a[~np.tri(n, dtype=bool) if problem.options["uplo"] == "L" else np.tri(n, k=-1, dtype=bool)] = np.nan
     np.fill_diagonal(a, np.nan if problem.options["diag"] == "U" else 1 + rng.random(n))
     b += b.dtype.type(0.5)
-    alpha = _ALPHAS[int(rng.integers(len(_ALPHAS)))] if math.prod(shapes["b"]) <= _SMALL else 1.0
-    return Inputs(memory, {"alpha": alpha})
+    return Inputs(memory, {"alpha": _ALPHAS[int(rng.integers(len(_ALPHAS)))]})
 
 
 def solution(problem: Problem, shapes: Shapes, given: Inputs, sample: np.random.Generator | None) -> Expected:

@@ -1,0 +1,36 @@
+"""portatile's own JSON: the list of trials that `results --json` prints, and the document of `tune --json`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from portatile.errors import ArgumentError
+from portatile.records import DeviceInfo, Problem, Trial
+
+
+class _Run(msgspec.Struct):
+    """A tuning run: its trials leave out the problem and the device, which are the run's."""
+
+    problem: Problem
+    device: DeviceInfo
+    trials: list[dict[str, object]]
+
+
+def is_one(document: object) -> bool:
+    """Whether a JSON document is either."""
+    return isinstance(document, list) or (isinstance(document, dict) and {"problem", "device", "trials"} <= set(document))
+
+
+def read(document: object) -> tuple[list[Trial], str]:
+    """The trials, and the path in the document at which they stand; raises ArgumentError with the path of what is wrong."""
+    try:
+        if isinstance(document, list):
+            return msgspec.convert(document, list[Trial]), "$"
+        run = msgspec.convert(document, _Run)
+    except msgspec.ValidationError as error:
+        raise ArgumentError(str(error)) from None
+    origin = {"problem": msgspec.to_builtins(run.problem), "device": msgspec.to_builtins(run.device)}
+    try:
+        return msgspec.convert([trial | origin for trial in run.trials], list[Trial]), "$.trials"
+    except msgspec.ValidationError as error:
+        raise ArgumentError(str(error).replace("`$[", "`$.trials[")) from None

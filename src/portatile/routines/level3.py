@@ -1,0 +1,158 @@
+"""The rest of the BLAS's level 3 for real matrices: symm, syrk and trmm, with the arrays that gemm and trsm take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from portatile.errors import ArgumentError
+from portatile.routines import arrays, runtime
+from portatile.routines.arrays import Array, Matrix
+from portatile.routines.blas import Diag, Side, Trans, Uplo
+
+_OTHER = {"L": "U", "U": "L"}
+_TURNED = {"L": "R", "R": "L"}
+
+
+def symm(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    side: Side = "L",
+    uplo: Uplo = "L",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """``alpha a b + beta c`` (side L) or ``alpha b a + beta c`` (side R) for a symmetric ``a``, as BLAS's SYMM.
+
+    ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The
+    result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``.
+
+    >>> import numpy as np, portatile
+    >>> a = np.array([[1.0, np.nan], [2.0, 3.0]])
+    >>> portatile.symm(a, np.eye(2))
+    array([[1., 2.],
+           [2., 3.]])
+    """
+    _options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    stored_a, stored_b = arrays.matrix(a, "a"), arrays.matrix(b, "b")
+    m, n = stored_b.shape
+    _square(stored_a, m if side == "L" else n, f"side {side} with a b of shape {(m, n)}")
+    result = arrays.new(b, (m, n)) if out is None else out
+    stored_c = arrays.output(result, (m, n), stored_b)
+    arrays.alike(stored_a, stored_b)
+    _prepare(c, beta, result, stored_c, "c")
+    arrays.apart(stored_c, stored_a, "a")
+    arrays.apart(stored_c, stored_b, "b")
+    if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
+        uplo = _OTHER[uplo]  # type: ignore[assignment]
+    if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
+        side, m, n, stored_b = _TURNED[side], n, m, stored_b.flipped()  # type: ignore[assignment]
+    options = (side, uplo, "T" if stored_b.transposed else "N")
+    read = (alpha != 0, alpha != 0, beta != 0)
+    runtime.run(device, "symm", (m, n), options, (stored_a, stored_b, stored_c), {"alpha": alpha, "beta": beta}, read, result)
+    return result
+
+
+def syrk(
+    a: Array,
+    c: Array | None = None,
+    *,
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: op is the identity (N) or the transpose (T, C).
+
+    op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
+    ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``.
+
+    >>> import numpy as np, portatile
+    >>> portatile.syrk(np.array([[1.0], [2.0]]))
+    array([[1., 0.],
+           [2., 4.]])
+    """
+    _options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
+    stored_a = arrays.matrix(a, "a") if trans == "N" else arrays.matrix(a, "a").flipped()
+    n, k = stored_a.shape
+    result = arrays.new(a, (n, n)) if out is None else out
+    stored_c = arrays.output(result, (n, n), stored_a)
+    if out is None and beta == 0:
+        runtime.clear(stored_c, result)
+    _prepare(c, beta, result, stored_c, "c")
+    arrays.apart(stored_c, stored_a, "a")
+    if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
+        uplo = _OTHER[uplo]  # type: ignore[assignment]
+    options = (uplo, "T" if stored_a.transposed else "N")
+    scalars = {"alpha": alpha, "beta": beta}
+    runtime.run(device, "syrk", (n, k), options, (stored_a, stored_c), scalars, (alpha != 0, True), result)
+    return result
+
+
+def trmm(
+    a: Array,
+    b: Array,
+    *,
+    side: Side = "L",
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    diag: Diag = "N",
+    alpha: float = 1.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
+
+    ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its diagonal if
+    ``diag`` is U. The result goes to ``out``, which may be ``b``; without it, to a new row-major array. An infinity in ``b`` may
+    give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
+
+    >>> import numpy as np, portatile
+    >>> portatile.trmm(np.array([[1.0, np.nan], [2.0, 3.0]]), np.ones((2, 1)))
+    array([[1.],
+           [5.]])
+    """
+    _options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
+    m, n = source.shape
+    _square(stored_a, m if side == "L" else n, f"side {side} with a b of shape {(m, n)}")
+    arrays.alike(stored_a, source)
+    result = arrays.new(b, (m, n)) if out is None else out
+    stored_b = arrays.output(result, (m, n), source)
+    if result is not b:
+        runtime.copy(source, stored_b, "b")
+    arrays.apart(stored_b, stored_a, "a")
+    transpose = trans != "N"
+    if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
+        uplo, transpose = _OTHER[uplo], not transpose  # type: ignore[assignment]
+    if stored_b.transposed:  # B^T op(a)^T
+        side, transpose, m, n = _TURNED[side], not transpose, n, m  # type: ignore[assignment]
+    options = (side, uplo, "T" if transpose else "N", diag)
+    runtime.run(device, "trmm", (m, n), options, (stored_a, stored_b), {"alpha": alpha}, (alpha != 0, alpha != 0), result)
+    return result
+
+
+def _options(*given: tuple[str, str, str]) -> None:
+    for name, value, allowed in given:
+        if value not in tuple(allowed):
+            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
+
+
+def _square(stored: Matrix, order: int, why: str) -> None:
+    if stored.shape != (order, order):
+        raise ArgumentError(f"a is {stored.shape}; {why} needs {(order, order)}")
+
+
+def _prepare(c: Any, beta: float, result: Any, target: Matrix, name: str) -> None:
+    """Give the output the values of ``c`` where they are wanted."""
+    if beta == 0:
+        return
+    if c is None:
+        raise ArgumentError(f"beta is {beta} but there is no {name}")
+    if c is not result:
+        runtime.copy(arrays.fitting(c, target.shape, target, name), target, name)

@@ -1,0 +1,76 @@
+"""Blocks of matrices as steps of a plan: sub-matrices by their layout, products of them as Calls of gemm, scalars of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Call, Layout, Problem, Role, Value
+from portatile.workloads import get
+
+MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
+Factor = float | str
+
+
+def check(problem: Problem) -> None:
+    """Raise ArgumentError for an operand whose rows are not contiguous."""
+    for name, layout in problem.layout.items():
+        if layout.strides[1] != 1:
+            message = f"{problem.workload}: the elements of a row of operand {name} lie {layout.strides[1]} apart; copy or transpose it"
+            raise ArgumentError(message)
+
+
+def part(layout: Layout, row: int, column: int) -> Layout:
+    """The sub-matrix that begins at (row, column)."""
+    return Layout(layout.strides, layout.offset + row * layout.strides[0] + column, layout.alignment)
+
+
+def product(
+    problem: Problem,
+    sizes: tuple[int, int, int],
+    operands: Mapping[str, tuple[str, Layout]],
+    trans: tuple[str, str],
+    factors: tuple[Factor, Factor],
+) -> Call:
+    """c = factors[0] op(a) op(b) + factors[1] c with ``sizes`` m, n, k; ``operands`` gives memory and layout of a, b and c."""
+    layouts = {name: layout for name, (_, layout) in operands.items()}
+    options: dict[str, Value] = {"trans_a": trans[0], "trans_b": trans[1]}
+    callee = get("gemm").problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, options, layouts)
+    names = {name: memory for name, (memory, _) in operands.items()}
+    return Call(callee, names, {"alpha": factors[0], "beta": factors[1]})
+
+
+def types(problem: Problem) -> dict[str, Value]:
+    """Definitions of the element type for a kernel text."""
+    return {"REAL": "float"} if problem.dtype == "float32" else {"REAL": "double", "DOUBLE": True}
+
+
+def matrix(problem: Problem, name: str, role: Role) -> tuple[Arg, ...]:
+    """An operand, its offset and its leading dimension."""
+    layout = problem.layout[name]
+    return Arg(name, role=role), long_integer(f"{name}_offset", layout.offset), long_integer(f"ld{name}", layout.strides[0])
+
+
+def scalar(problem: Problem, name: str) -> Arg:
+    """A scalar of the caller's, of the problem's type."""
+    return Arg(name, "scalar", dtype=problem.dtype)
+
+
+def integer(name: str, value: int) -> Arg:
+    """A 32-bit literal."""
+    return Arg(name, "scalar", dtype="int32", value=value)
+
+
+def long_integer(name: str, value: int) -> Arg:
+    """A 64-bit literal."""
+    return Arg(name, "scalar", dtype="int64", value=value)
+
+
+def lines(rows: int, columns: int, group: int) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Global and local size of a kernel whose groups take ``group`` columns of a row, and every so many rows where there are many."""
+    return (-(-columns // group) * group, min(rows, MAX_GROUPS), 1), (group, 1, 1)
+
+
+def padded(columns: int) -> int:
+    """A leading dimension for workspace, so that products may read and write wide."""
+    return -(-columns // 32) * 32

@@ -1,0 +1,139 @@
+"""What products with symmetric and triangular matrices share: random operands, float64 references, bound, blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.records import Config, DeviceInfo, Problem
+from portatile.space import ParameterSpace
+from portatile.workload import Expected, Inputs, Workload
+from portatile.workloads import operands
+from portatile.workloads.gemm import reference as gemm
+
+_SPLIT = 100  # parts that a product may add up its sum of; more than any configuration of gemm has
+
+Shapes = Mapping[str, tuple[int, ...]]
+Wide = NDArray[np.float64]
+
+
+def order(problem: Problem) -> int:
+    """The order of a square A on the problem's side."""
+    return problem.sizes["m"] if problem.options["side"] == "L" else problem.sizes["n"]
+
+
+def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
+    """Blocks NB of at most twice the order ``size``, and a work-group."""
+    facts = {**device.facts(), "order": size}
+    rules = ("NB == 32 or NB < 2 * order", "WGS <= max_work_group_size")
+    return ParameterSpace({"NB": (32, 64, 128, 256, 512, 1024), "WGS": (32, 64, 128, 256)}, rules, facts)
+
+
+def blocked(size: int, device: DeviceInfo) -> Config:
+    """Blocks of about an eighth of the order, that waste little on the diagonal, and at least what a device likes."""
+    least = 256 if device.kind == "gpu" else 128
+    nb = next(nb for nb in (1024, 512, 256, 128, 64, 32) if nb == 32 or (nb < 2 * size and nb <= max(least, size // 8)))
+    return {"NB": nb, "WGS": group(device)}
+
+
+def group(device: DeviceInfo) -> int:
+    """A work-group of 64 where the device takes it."""
+    return 64 if device.max_work_group_size >= 64 else 32
+
+
+def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs:
+    """Operands uniform in [-0.5, 0.5); alpha and beta as for a product; a C that beta = 0 must not read is NaN."""
+    alpha, beta = gemm.factors(rng)
+    names = list(shapes)
+    memory = {name: operands.random(rng, problem.layout[name], shape, problem.dtype) for name, shape in shapes.items()}
+    scalars = {"alpha": alpha, "beta": beta} if names[-1] == "c" else {"alpha": alpha}
+    if names[-1] == "c" and beta == 0:
+        c = operands.view(memory["c"], problem.layout["c"], shapes["c"])
+        written = np.ones(c.shape, bool) if problem.workload != "syrk" else touched(problem)
+        c[written] = np.nan
+    return Inputs(memory, scalars)
+
+
+def touched(problem: Problem) -> NDArray[np.bool_]:
+    """The triangle of C that SYRK computes."""
+    n = problem.sizes["n"]
+    lower: NDArray[np.bool_] = np.tri(n, dtype=bool)
+    return lower.T if problem.options["uplo"] == "U" else lower
+
+
+def hide(problem: Problem, memory: NDArray[Any], name: str, size: int, diagonal: bool = False) -> None:
+    """Make NaN of the triangle of A that must not be read, and with ``diagonal`` of that too."""
+    a = operands.view(memory, problem.layout[name], (size, size))
+    lower = np.tri(size, k=-1 if diagonal else 0, dtype=bool)
+    a[~(lower.T if problem.options["uplo"] == "U" else lower)] = np.nan
+
+
+def views(problem: Problem, shapes: Shapes, given: Inputs) -> dict[str, NDArray[Any]]:
+    """The operands inside their memory."""
+    return {name: operands.view(given.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
+
+
+def symmetric(a: NDArray[Any], upper: bool) -> Wide:
+    """The whole of a symmetric matrix of which one triangle is stored."""
+    half = np.where(np.tri(len(a), dtype=bool).T if upper else np.tri(len(a), dtype=bool), a, 0).astype(np.float64)
+    return half + half.T - np.diag(np.diag(half))
+
+
+def triangle(a: NDArray[Any], upper: bool, unit: bool) -> Wide:
+    """A triangle with zeros beside it, and ones on its diagonal if ``unit``."""
+    half = np.tri(len(a), k=-1 if unit else 0, dtype=bool)
+    found: Wide = np.where(half.T if upper else half, a, 0).astype(np.float64)
+    return found + np.eye(len(a)) if unit else found
+
+
+def product(
+    problem: Problem,
+    given: Inputs,
+    name: str,
+    left: NDArray[Any],
+    right: NDArray[Any],
+    sample: np.random.Generator | None,
+    kept: NDArray[np.bool_] | None = None,
+) -> Expected:
+    """alpha left right + beta C with its scale, for the output called ``name``; where ``kept``, what was there before."""
+    kind = np.dtype(problem.dtype).type
+    alpha, beta = (float(kind(given.scalars.get(factor, usual))) for factor, usual in (("alpha", 1.0), ("beta", 0.0)))
+    shape = (left.shape[0], right.shape[1])
+    layout = problem.layout[name]
+    c = operands.view(given.operands[name], layout, shape)
+    rows, columns = (np.arange(side) if sample is None else operands.lines(sample, side, gemm.SAMPLE) for side in shape)
+    chosen = np.ix_(rows, columns)
+    if kept is not None and beta != 0:
+        c = np.where(kept, 0, c)
+    values, scale = gemm.product(alpha, left[rows], right[:, columns], beta, c[chosen])
+    if kept is not None:
+        before = operands.view(given.operands[name], layout, shape)[chosen]
+        values, scale = np.where(kept[chosen], before, values), np.where(kept[chosen], 0, scale)
+    if sample is None:
+        return operands.whole(given.operands[name], layout, values, scale)
+    places = operands.places(layout, rows[:, None], columns[None, :])
+    return Expected(values.ravel(), scale.ravel(), places.ravel())
+
+
+def bound(problem: Problem, terms: int) -> float:
+    """gamma of a sum of ``terms`` products in any order, split into parts, with factors and last addition; see ``gemm.bound``."""
+    return operands.gamma(terms + _SPLIT, problem.dtype) + operands.gamma(terms + 3, "float64")
+
+
+def reads(scalars: Mapping[str, float], output: str) -> frozenset[str]:
+    """A and B unless alpha is 0, the output unless beta is 0."""
+    return frozenset(("a", "b") if scalars["alpha"] != 0 else ()) | frozenset((output,) if scalars["beta"] != 0 else ())
+
+
+def awkward(workload: Workload, problem: Problem, cases: Sequence[tuple[int, int]]) -> list[Problem]:
+    """Problems of these sizes, by turns packed, and with padded rows, offsets and loose alignment."""
+    found = []
+    for turn, sizes in enumerate(cases):
+        bare = workload.problem(dict(zip(workload.sizes, sizes, strict=True)), problem.dtype, problem.options)
+        pad, offset, alignment = ((0, 0, 128), (3, 5, 16), (4, 4, 128))[turn % 3]
+        layout = {name: operands.padded(shape, pad, offset, alignment) for name, shape in workload.shapes(bare).items()}
+        found.append(workload.problem(bare.sizes, problem.dtype, problem.options, layout))
+    return found

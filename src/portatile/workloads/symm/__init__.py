@@ -1,0 +1,100 @@
+"""SYMM: C = alpha A B + beta C or alpha B A + beta C for a symmetric A of which one triangle is stored: expanded, then one product."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import blocks, structured
+
+
+class Symm(Workload):
+    """C (m x n) = alpha A B + beta C (``side="L"``, A of order m) or alpha B A + beta C (``"R"``, order n), row-major.
+
+    Only the triangle ``uplo`` of the symmetric A is read. B is stored m x n, or n x m with ``trans_b="T"``. beta = 0 does not read
+    C, alpha = 0 neither A nor B. WGS: work-group of the kernel that expands A; the product is a problem of ``gemm``.
+    """
+
+    name = "symm"
+    sizes: Mapping[str, str] = {"m": "rows of C", "n": "columns of C"}
+    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans_b": ("N", "T")}
+    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
+    scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """A is square, of the order that the side asks for."""
+        m, n = problem.sizes["m"], problem.sizes["n"]
+        order = structured.order(problem)
+        return {"a": (order, order), "b": (m, n) if problem.options["trans_b"] == "N" else (n, m), "c": (m, n)}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """The work-group."""
+        return ParameterSpace({"WGS": (32, 64, 128, 256)}, ("WGS <= max_work_group_size",), device.facts())
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """A warp or two."""
+        return {"WGS": structured.group(device)}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """Expansion and product; no step for an empty C."""
+        blocks.check(problem)
+        m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
+        if m == 0 or n == 0:
+            return Plan(())
+        full = Layout((blocks.padded(order), 1))
+        upper = problem.options["uplo"] == "U"
+        source = load(__file__, "expand.cl", {**blocks.types(problem), "UPPER": upper, "WGS": config["WGS"]})
+        workspace = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
+        known = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
+        expand = Launch(source, "symm_expand", *blocks.lines(order, order, int(config["WGS"])), (*known, *workspace))
+        b, trans = ("b", problem.layout["b"]), str(problem.options["trans_b"])
+        target = ("c", problem.layout["c"])
+        if problem.options["side"] == "L":
+            operands, op, depth = {"a": ("full", full), "b": b, "c": target}, ("N", trans), m
+        else:
+            operands, op, depth = {"a": b, "b": ("full", full), "c": target}, (trans, "N"), n
+        product: Call = blocks.product(problem, (m, n, depth), operands, op, ("alpha", "beta"))
+        return Plan((expand, product), (Temporary("full", order * full.strides[0] * problem.itemsize),))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Random operands; the triangle that is not stored is NaN, and so is C where beta is 0."""
+        given = structured.inputs(problem, self.shapes(problem), rng)
+        structured.hide(problem, given.operands["a"], "a", structured.order(problem))
+        return given
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """C in float64; with ``sample``, some of its rows and columns."""
+        views = structured.views(problem, self.shapes(problem), inputs)
+        whole = structured.symmetric(views["a"], problem.options["uplo"] == "U")
+        b = views["b"] if problem.options["trans_b"] == "N" else views["b"].T
+        left, right = (whole, b) if problem.options["side"] == "L" else (b, whole)
+        return {"c": structured.product(problem, inputs, "c", left, right, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """That of the product; see ``structured.bound``."""
+        return structured.bound(problem, structured.order(problem))
+
+    def flops(self, problem: Problem) -> float:
+        """2 m n times the order of A, the BLAS's convention."""
+        return 2.0 * problem.sizes["m"] * problem.sizes["n"] * structured.order(problem)
+
+    def traffic(self, problem: Problem) -> float:
+        """The triangle and B read once, C written once."""
+        order = structured.order(problem)
+        return float(problem.itemsize) * (order * (order + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"])
+
+    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
+        """A and B unless alpha is 0, C unless beta is 0."""
+        return structured.reads(scalars, "c")
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Orders that nothing divides, with padded rows and offsets."""
+        return structured.awkward(self, problem, ((1, 1), (45, 37), (67, 20), (33, 130)))
+
+
+workload = Symm()

@@ -1,0 +1,22 @@
+// The blocks on the diagonal of C, of which only one triangle may be touched: C = block + beta C there.
+//
+// Block p, NB x NB, is p NB^2 elements into `blocks`. A work-item takes one column of some rows.
+#ifdef DOUBLE
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+__kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
+void syrk_merge(const int order, const REAL beta, __global const REAL* restrict blocks,
+                __global REAL* restrict c, const long c_offset, const long ldc)
+{
+    const int column = (int)get_global_id(0);
+    c += c_offset;
+    for (int i = (int)get_global_id(1); i < order; i += (int)get_global_size(1)) {
+        const int start = i / NB * NB, j = start + column;
+        if (column >= NB || j >= order || (UPPER ? j < i : j > i))
+            continue;
+        const REAL value = blocks[(long)start * NB + (long)(i - start) * NB + column];
+        __global REAL* to = c + i * ldc + j;
+        *to = beta == 0 ? value : value + beta * *to;
+    }
+}

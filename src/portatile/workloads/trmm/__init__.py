@@ -1,0 +1,117 @@
+"""TRMM: B = alpha op(A) B or alpha B op(A) for a triangular A: the triangle with zeros beside it, then a product for each block row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import blocks, structured
+
+
+class Trmm(Workload):
+    """B (m x n) = alpha op(A) B (``side="L"``, A of order m) or alpha B op(A) (``"R"``, order n) for a triangular A, row-major.
+
+    ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is not
+    read. alpha = 0 makes B zero whatever A and B hold. NB: rows (side L) or columns of B that one product computes, with the
+    part of A that is not zero for them; inside a block on the diagonal zeros are multiplied, so that an infinity in B may give NaN
+    where BLAS does not. WGS: work-group of the kernels that expand A and copy B.
+    """
+
+    name = "trmm"
+    sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
+    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T"), "diag": ("N", "U")}
+    operands = (Operand("a"), Operand("b", "inout"))
+    scalars: Mapping[str, float] = {"alpha": 1.0}
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """A is square, of the order that the side asks for; B is m x n."""
+        order = structured.order(problem)
+        return {"a": (order, order), "b": (problem.sizes["m"], problem.sizes["n"])}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """Blocks of at most twice the order."""
+        return structured.space(problem, device, structured.order(problem))
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """Blocks that keep the device busy."""
+        return structured.blocked(structured.order(problem), device)
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """Expansion, copy, and a product for each block; no step for an empty B."""
+        blocks.check(problem)
+        m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
+        if m == 0 or n == 0:
+            return Plan(())
+        full, copy = Layout((blocks.padded(order), 1)), Layout((blocks.padded(n), 1))
+        upper, group = problem.options["uplo"] == "U", int(config["WGS"])
+        defines = {**blocks.types(problem), "UPPER": upper, "UNIT": problem.options["diag"] == "U", "WGS": group}
+        source, alpha = load(__file__, "expand.cl", defines), blocks.scalar(problem, "alpha")
+        spread = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
+        kept = (Arg("copy", role="temporary"), blocks.long_integer("ldcopy", copy.strides[0]))
+        triangle = (blocks.integer("order", order), alpha, *blocks.matrix(problem, "a", "in"), *spread)
+        old = (blocks.integer("m", m), blocks.integer("n", n), alpha, *blocks.matrix(problem, "b", "inout"), *kept)
+        steps: list[Launch | Call] = [
+            Launch(source, "trmm_expand", *blocks.lines(order, order, group), triangle),
+            Launch(source, "trmm_copy", *blocks.lines(m, n, group), old),
+        ]
+        steps += [self._product(problem, start, int(config["NB"]), full, copy) for start in range(0, order, int(config["NB"]))]
+        squares = Temporary("full", order * full.strides[0] * problem.itemsize)
+        return Plan(tuple(steps), (squares, Temporary("copy", m * copy.strides[0] * problem.itemsize)))
+
+    def _product(self, problem: Problem, start: int, nb: int, full: Layout, copy: Layout) -> Call:
+        """The rows (side L) or columns (side R) of B from ``start`` on: a block of op(A) times what it does not make zero."""
+        m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
+        left, trans = problem.options["side"] == "L", str(problem.options["trans"])
+        lower = (problem.options["uplo"] == "L") != (trans == "T")  # op(A)
+        stop = min(start + nb, order)
+        first, last = (0, stop) if lower == left else (start, order)
+        row, column = (start, first) if left == (trans == "N") else (first, start)
+        triangle = ("full", blocks.part(full, row, column))
+        if left:
+            operands = {"a": triangle, "b": ("copy", blocks.part(copy, first, 0)), "c": ("b", blocks.part(problem.layout["b"], start, 0))}
+            return blocks.product(problem, (stop - start, n, last - first), operands, (trans, "N"), ("alpha", 0.0))
+        operands = {"a": ("copy", blocks.part(copy, 0, first)), "b": triangle, "c": ("b", blocks.part(problem.layout["b"], 0, start))}
+        return blocks.product(problem, (m, stop - start, last - first), operands, ("N", trans), ("alpha", 0.0))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Random operands; what must not be read of A is NaN."""
+        given = structured.inputs(problem, self.shapes(problem), rng)
+        structured.hide(problem, given.operands["a"], "a", structured.order(problem), problem.options["diag"] == "U")
+        return given
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """B in float64; with ``sample``, some of its rows and columns."""
+        views = structured.views(problem, self.shapes(problem), inputs)
+        a = structured.triangle(views["a"], problem.options["uplo"] == "U", problem.options["diag"] == "U")
+        a = a if problem.options["trans"] == "N" else a.T
+        left, right = (a, views["b"]) if problem.options["side"] == "L" else (views["b"], a)
+        return {"b": structured.product(problem, inputs, "b", left, right, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """That of the products; see ``structured.bound``."""
+        return structured.bound(problem, structured.order(problem))
+
+    def flops(self, problem: Problem) -> float:
+        """m n times the order of A, the BLAS's convention."""
+        return float(problem.sizes["m"] * problem.sizes["n"] * structured.order(problem))
+
+    def traffic(self, problem: Problem) -> float:
+        """The triangle read once, B read and written once."""
+        order = structured.order(problem)
+        return float(problem.itemsize) * (order * (order + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"])
+
+    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
+        """Nothing where alpha is 0."""
+        return frozenset(("a", "b") if scalars["alpha"] != 0 else ())
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Orders below, between and above the blocks, with padded rows and offsets."""
+        return structured.awkward(self, problem, ((1, 1), (7, 5), (45, 37), (77, 140), (150, 13)))
+
+
+workload = Trmm()

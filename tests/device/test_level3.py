@@ -1,0 +1,121 @@
+"""symm, syrk and trmm beside NumPy in float64: every option and order, what must not be read or written, and mistakes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from checking import new_seed
+from numpy.typing import NDArray
+
+import portatile
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer
+from portatile.errors import ArgumentError
+
+M, N, K = 37, 21, 18
+
+
+def triangle(a: NDArray, uplo: str) -> NDArray:
+    """One triangle of a matrix, NaN beside it."""
+    return np.where(np.tri(len(a), dtype=bool) if uplo == "L" else np.tri(len(a), dtype=bool).T, a, np.nan).astype(a.dtype)
+
+
+def stored(a: NDArray, order: str) -> NDArray:
+    return np.array(a, order=order)  # type: ignore[call-overload]
+
+
+def close(got: NDArray, expected: NDArray) -> bool:
+    return bool(np.abs(np.asarray(got, np.float64) - expected).max() <= 1e-4)
+
+
+def draw(rng: np.random.Generator, *shape: int) -> NDArray:
+    return rng.uniform(-1, 1, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("side", "uplo", "orders"), list(itertools.product("LR", "LU", ("CCC", "FCF", "CFC", "FFF", "CCF"))))
+def test_symm(device: Device, side: str, uplo: str, orders: str) -> None:
+    rng = np.random.default_rng(new_seed(side + uplo + orders))
+    order = M if side == "L" else N
+    a, b, c = draw(rng, order, order), draw(rng, M, N), draw(rng, M, N)
+    a = (a + a.T) / 2
+    half, right, out = stored(triangle(a, uplo), orders[0]), stored(b, orders[1]), stored(c, orders[2])
+    got = portatile.symm(half, right, out, side=side, uplo=uplo, alpha=1.5, beta=-0.5, out=out, device=device.info.id)  # type: ignore[arg-type]
+    assert got is out
+    assert close(out, 1.5 * (a @ b if side == "L" else b @ a) - 0.5 * c)
+    assert close(portatile.symm(half, right, side=side, uplo=uplo, device=device.info.id), a @ b if side == "L" else b @ a)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("uplo", "trans", "orders"), list(itertools.product("LU", "NT", ("CC", "FC", "CF"))))
+def test_syrk(device: Device, uplo: str, trans: str, orders: str) -> None:
+    rng = np.random.default_rng(new_seed(uplo + trans + orders))
+    a, c = draw(rng, M, K), draw(rng, M, M)
+    lower = np.tri(M, dtype=bool)
+    written = lower if uplo == "L" else lower.T
+    given, out = stored(a if trans == "N" else a.T, orders[0]), stored(c, orders[1])
+    got = portatile.syrk(given, out, uplo=uplo, trans=trans, alpha=-1.0, beta=2.0, out=out, device=device.info.id)  # type: ignore[arg-type]
+    assert got is out
+    assert close(np.where(written, out, 0), np.where(written, 2.0 * c - a.astype(np.float64) @ a.T, 0))
+    assert np.array_equal(out[~written], c[~written])
+    fresh = portatile.syrk(given, uplo=uplo, trans=trans, device=device.info.id)  # type: ignore[arg-type]
+    assert close(fresh, np.where(written, a.astype(np.float64) @ a.T, 0))
+
+
+@pytest.mark.parametrize(("side", "uplo", "trans", "diag"), list(itertools.product("LR", "LU", "NT", "NU")))
+def test_trmm(device: Device, side: str, uplo: str, trans: str, diag: str) -> None:
+    rng = np.random.default_rng(new_seed(side + uplo + trans + diag))
+    order = M if side == "L" else N
+    a, b = triangle(draw(rng, order, order), uplo), draw(rng, M, N)
+    full = np.nan_to_num(a).astype(np.float64)
+    if diag == "U":
+        np.fill_diagonal(a, np.nan)
+        np.fill_diagonal(full, 1)
+    op = full if trans == "N" else full.T
+    expected = 2.0 * (op @ b if side == "L" else b @ op)
+    options = {"side": side, "uplo": uplo, "trans": trans, "diag": diag, "alpha": 2.0, "device": device.info.id}
+    assert close(portatile.trmm(a, b, **options), expected)  # type: ignore[arg-type]
+    in_place = stored(b, "F" if diag == "U" else "C")
+    assert portatile.trmm(stored(a, "F"), in_place, out=in_place, **options) is in_place  # type: ignore[arg-type]
+    assert close(in_place, expected)
+
+
+def test_several_blocks_and_buffers(device: Device) -> None:
+    """Orders past the default's blocks, on the device, in float64 where it has that."""
+    rng = np.random.default_rng(new_seed("blocks"))
+    dtype = "float64" if device.info.fp64 else "float32"
+    a, b = (rng.uniform(-1, 1, shape).astype(dtype) / 16 for shape in ((300, 300), (300, 40)))
+    on_device = [Buffer.from_numpy(x, device) for x in (a, b)]
+    product = portatile.trmm(*on_device, uplo="U")
+    assert isinstance(product, Buffer)
+    assert close(product.numpy(), np.triu(a) @ b)
+    assert close(portatile.syrk(on_device[1]).numpy(), np.tril(b @ b.T))
+    assert close(portatile.symm(*on_device).numpy(), (np.tril(a) + np.tril(a, -1).T) @ b)
+
+
+def test_alpha_zero_reads_nothing(device: Device) -> None:
+    nothing, b = np.full((9, 9), np.nan, np.float32), np.full((9, 5), np.nan, np.float32)
+    assert not portatile.trmm(nothing, b, alpha=0.0, device=device.info.id).any()
+    assert not portatile.symm(nothing, b, alpha=0.0, device=device.info.id).any()
+    assert not portatile.syrk(nothing, alpha=0.0, device=device.info.id).any()
+
+
+F = np.float32
+SQUARE = np.ones((4, 4), F)
+MISTAKES = {
+    "side": (lambda: portatile.symm(SQUARE, SQUARE, side="X"), "side"),  # type: ignore[arg-type]
+    "uplo": (lambda: portatile.syrk(SQUARE, uplo="X"), "uplo"),  # type: ignore[arg-type]
+    "order": (lambda: portatile.symm(SQUARE, np.ones((3, 4), F)), "needs"),
+    "not square": (lambda: portatile.trmm(np.ones((4, 3), F), SQUARE), "needs"),
+    "no c": (lambda: portatile.syrk(SQUARE, beta=1.0), "no c"),
+    "dtypes": (lambda: portatile.symm(SQUARE, SQUARE.astype("float64")), "convert one"),
+    "out": (lambda: portatile.syrk(SQUARE, out=np.empty((3, 3), F)), "must have shape"),
+    "aliased": (lambda: portatile.symm(SQUARE, np.eye(4, dtype=F), out=SQUARE), "overlaps a"),
+}
+
+
+@pytest.mark.parametrize("mistake", list(MISTAKES))
+def test_mistakes_are_explained(mistake: str) -> None:
+    call, message = MISTAKES[mistake]
+    with pytest.raises(ArgumentError, match=message):
+        call()

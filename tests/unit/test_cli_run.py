@@ -1,0 +1,57 @@
+"""`portatile run` on CUDA's path without a GPU: the kernels of a file run in the interpreter of PTX."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from portatile import device
+from portatile.cli import main
+from portatile.device import cuda_compiler
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from ptx_machine.device import PtxDevice
+
+pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
+TEXT = """
+typedef struct { int n; float f; } pair;
+__kernel void mix_up(__global int4 *v, __local int4 *t, uint2 w, pair p, __global float *o)
+{
+  int l = get_local_id(0);
+  t[l] = v[get_global_id(0)];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  v[get_global_id(0)] = t[get_local_size(0) - 1 - l] + (int)w.y;
+  o[get_global_id(0)] = p.n + p.f;
+}
+__kernel void halve(read_only image2d_t a, write_only image2d_t b)
+{
+  const sampler_t s = CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+  int2 p = (int2)(get_global_id(0), get_global_id(1));
+  write_imagef(b, p, read_imagef(a, s, p) * 0.5f);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "sums"),
+    [
+        (["mix_up", "--global", "16", "--local", "8", "16=index", "8", "1,2", "@pair.npy", "16"], {"v": 64 * 63 / 2 + 128, "o": 16 * 3.5}),
+        (["halve", "--global", "4,2", "4x2x4=3", "4x2x4"], {"b": 4 * 2 * 4 * 1.5}),
+    ],
+)
+def test_a_run_in_the_interpreter(
+    args: list[str], sums: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(device, "get", lambda selector=None: PtxDevice())
+    monkeypatch.chdir(tmp_path)
+    np.save("pair.npy", np.array([(3, 0.5)], [("n", "<i4"), ("f", "<f4")]))
+    Path("kernels.cl").write_text(TEXT)
+    assert main(["run", "kernels.cl", *args, "--json", "--repeat", "1", "--check", "again"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["device"] == "ptx:0"
+    assert found["agrees"]
+    assert {row["name"]: row["sum"] for row in found["operands"] if row["changed"]} == sums

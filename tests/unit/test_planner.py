@@ -1,0 +1,71 @@
+"""The workload's side of a tuning run: what is turned away before compiling, readings nobody believes, what a certificate says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from faulty import Faulty
+from test_store import DEVICE
+
+from portatile import ceilings
+from portatile.ceilings import Measured
+from portatile.records import DeviceInfo
+from portatile.tuning.arena import Arena
+from portatile.tuning.planner import Planner, cases
+
+WORKLOAD = Faulty(("none", "group"), (16, 32))
+PROBLEM = WORKLOAD.problem({"n": 1_000_000})
+GPU = replace(DEVICE, kind="gpu", compute_units=100)
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+
+
+def planner(info: DeviceInfo = DEVICE) -> Planner:
+    arena = Arena()
+    try:
+        problems, described = cases(WORKLOAD, PROBLEM, 0, arena)
+    finally:
+        arena.close()
+    return Planner(WORKLOAD, problems, described, info)
+
+
+def test_what_cannot_run_is_turned_away() -> None:
+    made = planner()
+    assert "work-items in a group" in (made.rejects(made.plan(PROBLEM, {"fault": "group", "group": 16}), 1e9) or "")
+    assert made.rejects(made.plan(PROBLEM, {"fault": "none", "group": 16}), 1e-9) is None  # without ceilings nothing is known to be slow
+
+
+@pytest.mark.parametrize(("info", "peak"), [(DEVICE, 1e9), (GPU, 1e9 / ceilings.MATRIX_UNITS)])
+def test_ceilings_tell_what_is_hopeless_and_what_nobody_believes(info: DeviceInfo, peak: float) -> None:
+    """A million operations at a billion per second: a millisecond, less the 5 % that a reading may be above the ceiling."""
+    ceilings.add(info, [Measured("fp32", "flop/s", peak, (1.0,))])
+    made = planner(info)
+    plan = made.plan(PROBLEM, {"fault": "none", "group": 16})
+    assert made.rejects(plan, 1e-3) is None
+    assert "or more, and 0.0005 s would be hopeless" in (made.rejects(plan, 0.5e-3) or "")
+    assert made.unbelievable(0.96e-3) is None
+    assert "faster than the device can be" in (made.unbelievable(0.94e-3) or "")
+
+
+def test_ceilings_of_another_driver_say_nothing() -> None:
+    ceilings.add(replace(DEVICE, driver="0.9"), [Measured("fp32", "flop/s", 1.0, (1.0,))])
+    assert planner().unbelievable(1e-12) is None
+
+
+def test_a_certificate_lists_what_was_checked() -> None:
+    made = planner()
+    config = {"fault": "none", "group": 16}
+    variant = made.variant(1, config, made.plan(PROBLEM, config))
+    proof = made.certificate(variant, (0.1, 0.2, 0.3), "text")
+    assert [(check.sizes["n"], check.error, check.bound) for check in proof.checks] == [
+        (1, 0.1, 2.0**-20),
+        (37, 0.2, 2.0**-20),
+        (1_000_000, 0.3, 2.0**-20),
+    ]
+    assert proof.holds(DEVICE, "text")
+    assert not proof.failure
