@@ -22,9 +22,10 @@ from portatile.tuning.tuner import Progress, Result
 def devices() -> list[Device]:
     """Every device of every back end; ``device.info`` tells what it is. Opens none of them.
 
-    >>> import portatile
-    >>> [device.info.kind for device in portatile.devices()]  # doctest: +SKIP
-    ['gpu', 'gpu', 'cpu']
+    Examples:
+        >>> import portatile
+        >>> [device.info.kind for device in portatile.devices()]  # doctest: +SKIP
+        ['gpu', 'gpu', 'cpu']
     """
     return devices_room.devices()
 
@@ -86,10 +87,11 @@ def tune(
     function returns for a valid trial; the routines use the fastest in any case. For a ``Kernel``, which brings its own arguments, this is
     ``kernel.tune``. Raises NoValidVariantError when every variant failed.
 
-    >>> import portatile
-    >>> result = portatile.tune("matmul", m=32, n=32, k=32, budget="3")
-    >>> result.best.status
-    'ok'
+    Examples:
+        >>> import portatile
+        >>> result = portatile.tune("matmul", m=32, n=32, k=32, budget="3")
+        >>> result.best.status
+        'ok'
     """
     if isinstance(workload, Kernel):
         if sizes:
@@ -106,8 +108,9 @@ def tune(
 def explain(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Choice:
     """The configuration that the routines use for a problem, and where it comes from.
 
-    >>> import portatile
-    >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
-    True
+    Examples:
+        >>> import portatile
+        >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
+        True
     """
     return engine.Engine(devices_room.get(device)).choose(workloads.problem(workload, dtype, sizes))

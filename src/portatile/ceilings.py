@@ -151,8 +151,9 @@ class Ceilings:
 def load(device: DeviceInfo) -> Ceilings | None:
     """What was measured on the device with its present driver; None where nothing was, with a warning where it cannot be read.
 
-    >>> from portatile import ceilings, device
-    >>> ceilings.load(device.get().info)  # doctest: +SKIP
+    Examples:
+        >>> from portatile import ceilings, device
+        >>> ceilings.load(device.get().info)  # doctest: +SKIP
     """
     path = path_of(device)
     try:

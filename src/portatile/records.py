@@ -340,7 +340,8 @@ class Certificate:
 class Standing:
     """How a configuration came out of a race against the others that were nearly as fast.
 
-    ``seconds`` is what it counts as in comparisons: never less than the winner of its race. ``interval``: the median of its
+    ``seconds`` is what it counts as in comparisons: never less than the winner of its race, and as fast as the machine was during the
+    search, so that it can be compared with what did not race. ``interval``: the median of its
     samples lies in it with 95 %, or as nearly as so many samples tell. ``place`` 1 is the winner; ``tied``: not told apart from it.
     ``race``: when it was held, equal for all that ran in it.
     """
@@ -392,9 +393,14 @@ class Trial:
         return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
     @property
+    def comparable(self) -> float:
+        """Seconds per run as the machine was when it was tuned, also for a trial whose samples are of a race; infinite for a failed one."""
+        return self.standing.seconds if self.standing is not None and self.status == "ok" else self.median
+
+    @property
     def rank(self) -> float:
-        """Seconds by which trials are compared: those of the race, else the median and what luck may have taken off it."""
-        return self.standing.seconds if self.standing is not None and self.status == "ok" else UNRACED * self.median
+        """Seconds by which trials are ordered: without a race those of ``comparable`` and what luck may have taken off them."""
+        return self.comparable if self.standing is not None else UNRACED * self.comparable
 
     @property
     def energy(self) -> float | None:

@@ -28,9 +28,10 @@ _SYNTHESIS_LOWER = -8  # places in c_0 d_0 c_1 d_1 ...: the first pair that an o
 class Filter:
     """Taps f(l) for l = ``lower``, lower + 1, ...: the output i is the sum of f(l) x(i + l).
 
-    >>> from portatile.wavelets import Filter
-    >>> Filter((1.0, 2.0, 3.0), -1).transposed
-    Filter(taps=(3.0, 2.0, 1.0), lower=-1)
+    Examples:
+        >>> from portatile.wavelets import Filter
+        >>> Filter((1.0, 2.0, 3.0), -1).transposed
+        Filter(taps=(3.0, 2.0, 1.0), lower=-1)
     """
 
     taps: tuple[float, ...]
@@ -133,10 +134,11 @@ def magicfilter(
 
     With free boundaries the filter is used with ``boundary="grow"`` and its transpose with ``"shrink"``.
 
-    >>> import numpy as np
-    >>> from portatile.wavelets import magicfilter
-    >>> bool(np.allclose(magicfilter(np.ones((20, 3))), 1))
-    True
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import magicfilter
+        >>> bool(np.allclose(magicfilter(np.ones((20, 3))), 1))
+        True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
     return convolve1d(psi, chosen.taps, lower=chosen.lower, boundary=boundary, transposed=transposed, device=device)
@@ -149,10 +151,11 @@ def magicfilter3d(
 
     With four dimensions (orbitals, n1, n2, n3) each orbital of the batch is filtered by itself.
 
-    >>> import numpy as np
-    >>> from portatile.wavelets import magicfilter3d
-    >>> bool(np.allclose(magicfilter3d(np.ones((3, 4, 5))), 1))
-    True
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import magicfilter3d
+        >>> bool(np.allclose(magicfilter3d(np.ones((3, 4, 5))), 1))
+        True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
 
@@ -167,10 +170,11 @@ def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = 
 
     c_i = sum of ch(l) psi(2i + l), d_i the same with cg. ``boundary="shrink"`` takes 2n + 14 points, from -7 on, to 2n.
 
-    >>> import numpy as np
-    >>> from portatile.wavelets import analysis
-    >>> bool(np.allclose(analysis(np.ones((8, 1)))[:, 0], [2**0.5] * 4 + [0] * 4))
-    True
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import analysis
+        >>> bool(np.allclose(analysis(np.ones((8, 1)))[:, 0], [2**0.5] * 4 + [0] * 4))
+        True
     """
     _even(psi, 1)
     return filter_bank1d(psi, _ANALYSIS, lower=SCALING.lower, bank="analysis", boundary=boundary, transposed=transposed, device=device)
@@ -182,11 +186,12 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
     x(2i) = sum over l of ch(2l) c(i - l) + cg(2l) d(i - l), x(2i + 1) the same with ch(2l + 1) and cg(2l + 1).
     ``boundary="grow"`` takes 2n coefficients to the 2n + 14 points that are not zero.
 
-    >>> import numpy as np
-    >>> from portatile.wavelets import analysis, synthesis
-    >>> x = np.arange(12.0).reshape(6, 2)
-    >>> bool(np.allclose(synthesis(analysis(x)), x))
-    True
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import analysis, synthesis
+        >>> x = np.arange(12.0).reshape(6, 2)
+        >>> bool(np.allclose(synthesis(analysis(x)), x))
+        True
     """
     _even(psi, 1)
     if boundary not in ("periodic", "grow"):
@@ -219,11 +224,12 @@ def apply_potential(
     are n along a ``periodic`` or ``zero`` axis and n + 15 along a ``grow``, free one. NumPy arrays, or Buffers of one device; the
     result is of the shape and library of ``psi``. Raises ArgumentError for what does not fit.
 
-    >>> import numpy as np
-    >>> from portatile.wavelets import apply_potential
-    >>> psi = np.ones((2, 8, 8, 8))
-    >>> bool(np.allclose(apply_potential(psi, np.full((8, 8, 8), 3.0)), 3.0))
-    True
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import apply_potential
+        >>> psi = np.ones((2, 8, 8, 8))
+        >>> bool(np.allclose(apply_potential(psi, np.full((8, 8, 8), 3.0)), 3.0))
+        True
     """
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in _boundaries(boundary))
     _on_grid(psi, potential, boundary)
@@ -243,10 +249,11 @@ def potential_energy(
 
     Arguments as for ``apply_potential``; to be multiplied with a grid cell's volume.
 
-    >>> import numpy as np
-    >>> from portatile.wavelets import potential_energy
-    >>> float(potential_energy(np.ones((4, 4, 4)), np.full((4, 4, 4), 0.5)).round(6))
-    32.0
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import potential_energy
+        >>> float(potential_energy(np.ones((4, 4, 4)), np.full((4, 4, 4), 0.5)).round(6))
+        32.0
     """
     given: Any = psi
     applied: Any = apply_potential(psi, potential, boundary=boundary, device=device)
@@ -266,10 +273,11 @@ def density(
 
     ``psi`` is one orbital or a batch, as for ``apply_potential``; the result lies on the points that the filter gives.
 
-    >>> import numpy as np
-    >>> from portatile.wavelets import density
-    >>> bool(np.allclose(density(np.ones((2, 8, 8, 8)), occupation=[2.0, 1.0]), 3.0))
-    True
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import density
+        >>> bool(np.allclose(density(np.ones((2, 8, 8, 8)), occupation=[2.0, 1.0]), 3.0))
+        True
     """
     given: Any = psi
     orbitals = [given] if given.ndim == _AXES else [given[place] for place in range(given.shape[0])]
@@ -294,11 +302,12 @@ def kinetic(
 ) -> NDArray[np.floating]:
     """-1/2 of the Laplacian of ``psi`` in Daubechies' basis, on a grid of ``spacing`` along each of its axes (or one for all).
 
-    >>> import numpy as np
-    >>> from portatile.wavelets import kinetic
-    >>> x = np.sin(2 * np.pi * np.arange(32) / 32)
-    >>> bool(np.allclose(kinetic(x, spacing=2 * np.pi / 32), x / 2))
-    True
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import kinetic
+        >>> x = np.sin(2 * np.pi * np.arange(32) / 32)
+        >>> bool(np.allclose(kinetic(x, spacing=2 * np.pi / 32), x / 2))
+        True
     """
     if boundary not in ("periodic", "zero"):
         raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from test_store import trial
 
-from portatile.records import Resources
+from portatile.records import Resources, Standing
 from portatile.tuning import finals
 from portatile.tuning.finals import alike, contenders, finish, interval, slower
 
@@ -93,8 +93,13 @@ def test_contenders_are_near_and_few() -> None:
     default, failed = replace(trial(20), samples=(1.09,) * 7), trial(21, status="wrong")
     field = contenders([failed, default, *reversed(trials)], default)
     assert [one.config["TILE"] for one in field] == [0, 1, 2, 3, 4, 20]
-    slow, scattered = replace(trial(22), samples=(1.2,) * 7), replace(trial(23), samples=(1.05, 1.5, 1.2, 1.9, 1.3, 1.4, 1.6))
+    slow, scattered = replace(trial(22), samples=(1.6,) * 7), replace(trial(23), samples=(1.05, 1.5, 1.7, 1.9, 1.8, 1.7, 1.6))
     assert contenders([trials[0], slow, scattered], default) == [trials[0], scattered]
+    champion = replace(trial(24), samples=(1.8,) * 16, standing=Standing(1.8, (1.7, 1.9), 1, False, "last year"))
+    assert contenders([trials[0], champion, replace(champion, standing=replace(champion.standing, seconds=1.9))], default) == [
+        trials[0],
+        champion,
+    ]
 
 
 def test_cost_is_registers_then_workspace_then_text() -> None:

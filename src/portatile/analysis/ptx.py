@@ -134,9 +134,10 @@ def instructions(text: str) -> Iterator[Instruction]:
 def count(listed: Iterable[Instruction]) -> Counts:
     """Families and kinds of ``listed``, the most frequent first.
 
-    >>> counts = count(instructions(".entry f() { mul.rn.f32 %f1, %f2, %f3; ret; }"))
-    >>> counts.families
-    {'float32': 1, 'control': 1}
+    Examples:
+        >>> counts = count(instructions(".entry f() { mul.rn.f32 %f1, %f2, %f3; ret; }"))
+        >>> counts.families
+        {'float32': 1, 'control': 1}
     """
     listed = list(listed)
     families = Counter(instruction.family for instruction in listed)

@@ -104,7 +104,7 @@ class _Watch:
 def _print(found: shapes.Result, workload: Workload) -> None:
     rows = []
     for result in found.results:
-        faster = f"{result.default.median / result.best.median:.2f} x" if result.default.status == "ok" else ""
+        faster = f"{result.default.comparable / result.best.comparable:.2f} x" if result.default.status == "ok" else ""
         rows.append([_spell(result.problem), _console.seconds(result.best.median), _speed(result, workload), faster, _found(result)])
     if rows:
         device = found.results[0].device

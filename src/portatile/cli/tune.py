@@ -107,7 +107,7 @@ def document(result: tuner.Result, workload: Workload | None) -> str:
         "seconds_per_run": result.best.median,
         "gflops": _gflops(result.best, flops),
         "default": {"config": result.default.config, "seconds_per_run": _finite(result.default), "gflops": _gflops(result.default, flops)},
-        "speedup": result.default.median / result.best.median if result.default.status == "ok" else None,
+        "speedup": result.default.comparable / result.best.comparable if result.default.status == "ok" else None,
         "stopped": result.stopped,
         "seconds": result.seconds,
         "failures": result.failures,
@@ -253,7 +253,7 @@ def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[st
     ordered = sorted(trial.samples)
     quarter = len(ordered) // 4
     spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
-    faster = f"{default.median / trial.median:.2f} x" if default.status == "ok" else ""
+    faster = f"{default.comparable / trial.comparable:.2f} x" if default.status == "ok" else ""
     return [_console.seconds(trial.median), f"{spread:.1%}", _speed(trial, workload), faster]
 
 

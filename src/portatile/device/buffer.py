@@ -22,12 +22,13 @@ class Buffer:
 
     Released with its last reference, or by ``with``. Views share the memory.
 
-    >>> import numpy as np
-    >>> from portatile.device.buffer import Buffer
-    >>> a = Buffer.from_numpy(np.arange(6.0).reshape(2, 3))
-    >>> a[:, 1:].numpy()
-    array([[1., 2.],
-           [4., 5.]])
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.device.buffer import Buffer
+        >>> a = Buffer.from_numpy(np.arange(6.0).reshape(2, 3))
+        >>> a[:, 1:].numpy()
+        array([[1., 2.],
+               [4., 5.]])
     """
 
     __slots__ = ("__weakref__", "dtype", "memory", "offset", "shape", "strides")

@@ -22,8 +22,9 @@ def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defi
     Headers are looked for beside the file that includes them, then in ``folders``; what is not found stays, and is an error only where
     the preprocessor reaches it. A name may be a macro of the text or of ``defines``.
 
-    >>> gather("int i;", "kernel.cl")
-    'int i;'
+    Examples:
+        >>> gather("int i;", "kernel.cl")
+        'int i;'
     """
     return "".join(_Gathering(tuple(map(Path, folders)), defines).expand(text, Path(file), (), "")) if "include" in text else text
 

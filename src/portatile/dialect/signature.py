@@ -30,8 +30,9 @@ def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[
 
     Raises UnknownNameError, with the kernels that there are, and CompileError with file and line for what cannot be read.
 
-    >>> signature("kernel void f(global const float *x, global float *y) {}", "f").read_only
-    frozenset({'x'})
+    Examples:
+        >>> signature("kernel void f(global const float *x, global float *y) {}", "f").read_only
+        frozenset({'x'})
     """
     plain = preprocess(text, file, defines, "opencl")
     places = Places(plain, file)

@@ -53,8 +53,9 @@ def is_one(document: object) -> bool:
 def parse(data: bytes | str) -> object:
     """The JSON document in ``data``, which may stop in the middle of the cache; raises ArgumentError where it is none.
 
-    >>> parse('{"cache": {"1": {"time": 2.5},\\n"2": {"ti')
-    {'cache': {'1': {'time': 2.5}}}
+    Examples:
+        >>> parse('{"cache": {"1": {"time": 2.5},\\n"2": {"ti')
+        {'cache': {'1': {'time': 2.5}}}
     """
     text = data.decode(errors="replace") if isinstance(data, bytes) else data
     try:
@@ -85,9 +86,10 @@ def read(path: Path) -> list[Trial]:
 def trials(document: object) -> list[Trial]:
     """The trials of a cache or of its short form; raises msgspec.ValidationError or ArgumentError with the path of what is wrong.
 
-    >>> entries = {"16": {"block": 16, "time": 2.0, "times": [2.0, 2.5, 2.0]}, "32": {"block": 32, "time": "InvalidConfig"}}
-    >>> [(t.config, t.median, t.status) for t in trials({"device_name": "A", "tune_params_keys": ["block"], "cache": entries})]
-    [({'block': 16}, 0.002, 'ok'), ({'block': 32}, inf, 'skipped')]
+    Examples:
+        >>> entries = {"16": {"block": 16, "time": 2.0, "times": [2.0, 2.5, 2.0]}, "32": {"block": 32, "time": "InvalidConfig"}}
+        >>> [(t.config, t.median, t.status) for t in trials({"device_name": "A", "tune_params_keys": ["block"], "cache": entries})]
+        [({'block': 16}, 0.002, 'ok'), ({'block': 32}, inf, 'skipped')]
     """
     if isinstance(document, dict) and "codes" in document:
         return _compact(msgspec.convert(document, _Compact))

@@ -128,10 +128,11 @@ def read(document: object) -> list[Trial]:
 def load(data: bytes) -> list[Trial]:
     """``read`` from the bytes of a file.
 
-    >>> text = '{"schema_version": "1.0.0", "results": [{"configuration": {"block": 16}, "invalidity": "correct",'
-    >>> text += '"correctness": 1, "times": {"runtimes": [2, 3, 2]}}], "metadata": {"timeunit": "milliseconds"}}'
-    >>> [(trial.config, trial.median) for trial in load(text.encode())]
-    [({'block': 16}, 0.002)]
+    Examples:
+        >>> text = '{"schema_version": "1.0.0", "results": [{"configuration": {"block": 16}, "invalidity": "correct",'
+        >>> text += '"correctness": 1, "times": {"runtimes": [2, 3, 2]}}], "metadata": {"timeunit": "milliseconds"}}'
+        >>> [(trial.config, trial.median) for trial in load(text.encode())]
+        [({'block': 16}, 0.002)]
     """
     try:
         return read(json.loads(data))

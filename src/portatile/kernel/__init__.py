@@ -68,16 +68,17 @@ class Kernel(Workload):
 
     Raises ArgumentError, UnknownNameError or SpaceError for what does not fit, CompileError where the text cannot be read.
 
-    >>> import numpy as np, portatile
-    >>> text = '''kernel void scale(global const float *x, global float *y, float factor, int n) {
-    ...     for (int i = get_global_id(0) * work; i < min((int)(get_global_id(0) + 1) * work, n); i++) y[i] = factor * x[i];
-    ... }'''
-    >>> x, y = np.arange(999, dtype=np.float32), np.zeros(999, np.float32)
-    >>> scale = portatile.Kernel(text, "scale", (x, y, 2, 999), {"block": [16, 64], "work": [1, 4]},
-    ...     global_size="n / work", local_size="block", reference=lambda x, factor: factor * x)
-    >>> result = scale.tune(budget="3")
-    >>> float(result(x, y, 3, 999)[2])
-    6.0
+    Examples:
+        >>> import numpy as np, portatile
+        >>> text = '''kernel void scale(global const float *x, global float *y, float factor, int n) {
+        ...     for (int i = get_global_id(0) * work; i < min((int)(get_global_id(0) + 1) * work, n); i++) y[i] = factor * x[i];
+        ... }'''
+        >>> x, y = np.arange(999, dtype=np.float32), np.zeros(999, np.float32)
+        >>> scale = portatile.Kernel(text, "scale", (x, y, 2, 999), {"block": [16, 64], "work": [1, 4]},
+        ...     global_size="n / work", local_size="block", reference=lambda x, factor: factor * x)
+        >>> result = scale.tune(budget="3")
+        >>> float(result(x, y, 3, 999)[2])
+        6.0
     """
 
     def __init__(

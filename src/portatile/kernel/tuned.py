@@ -64,7 +64,7 @@ class TunedKernel(Result):
         config = " ".join(f"{name}={value}" for name, value in trial.config.items())
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
-        faster = f"  {self.default.median / trial.median:.2f} x" if self.default.status == "ok" else ""
+        faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""
         return f"{_spelt(trial.median)}  {self.kernel.speed(trial)}{faster}  {config}".rstrip()
 
 

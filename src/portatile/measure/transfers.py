@@ -50,8 +50,9 @@ def sizes(mode: Mode, start: int | None = None, end: int | None = None, incremen
 
     Raises ArgumentError for a range that is not given whole or holds nothing.
 
-    >>> sizes("range", 1000, 3000, 1000)
-    (1000, 2000, 3000)
+    Examples:
+        >>> sizes("range", 1000, 3000, 1000)
+        (1000, 2000, 3000)
     """
     given = (start, end, increment)
     if mode != "range":

@@ -116,7 +116,7 @@ class Group:
 
     def speedup(self, trial: Trial) -> float | None:
         """How many times as fast as the default; None where the default was not measured or failed."""
-        return self.default.median / trial.median if self.default is not None and math.isfinite(self.default.median) else None
+        return self.default.comparable / trial.comparable if self.default is not None and math.isfinite(self.default.median) else None
 
     def share(self, trial: Trial) -> tuple[str, float] | None:
         """What the trial used of the device's measured peak, of ``arithmetic`` or ``memory``, whichever it used more of."""

@@ -73,11 +73,12 @@ def report(
     gives a page that says so. Raises UsageError for a store that is not there or a file that cannot be written, UnknownNameError
     for a workload that nobody knows.
 
-    >>> import pathlib, tempfile, portatile
-    >>> folder = tempfile.mkdtemp()
-    >>> page = portatile.report(pathlib.Path(folder) / "tuning.html")
-    >>> page.read_text().startswith("<!doctype html>")
-    True
+    Examples:
+        >>> import pathlib, tempfile, portatile
+        >>> folder = tempfile.mkdtemp()
+        >>> page = portatile.report(pathlib.Path(folder) / "tuning.html")
+        >>> page.read_text().startswith("<!doctype html>")
+        True
     """
     groups = select(Selection(None if store is None else Path(store), workload, device, tuple(kernels)))
     target = Path(path)

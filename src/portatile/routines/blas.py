@@ -26,10 +26,11 @@ def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None =
     ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an
     unknown device.
 
-    >>> import numpy as np, portatile
-    >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
-    >>> portatile.matmul(a, b)[0, 0]
-    np.float32(3.0)
+    Examples:
+        >>> import numpy as np, portatile
+        >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+        >>> portatile.matmul(a, b)[0, 0]
+        np.float32(3.0)
     """
     return gemm(a, b, out=out, device=device)
 

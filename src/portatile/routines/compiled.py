@@ -203,14 +203,15 @@ def compile(workload: str, *, dtype: str = "float32", device: str | None = None,
     call returns when a NumPy result is there; on a device the work is queued. Raises UnknownNameError, ArgumentError or
     DeviceNotFoundError for what does not fit.
 
-    >>> import numpy as np, portatile
-    >>> product = portatile.compile("gemm", m=2, n=4, k=3)
-    >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
-    >>> product(a, b)[0, 0]
-    np.float32(3.0)
-    >>> c = np.ones((2, 4), np.float32)
-    >>> product(a=a, b=b, out=c, alpha=2.0, beta=1.0)[0, 0]
-    np.float32(7.0)
+    Examples:
+        >>> import numpy as np, portatile
+        >>> product = portatile.compile("gemm", m=2, n=4, k=3)
+        >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+        >>> product(a, b)[0, 0]
+        np.float32(3.0)
+        >>> c = np.ones((2, 4), np.float32)
+        >>> product(a=a, b=b, out=c, alpha=2.0, beta=1.0)[0, 0]
+        np.float32(7.0)
     """
     name, options = ROUTINES.get(workload, (workload, {}))
     return Compiled(devices.get(device), workloads.problem(name, dtype, {**options, **sizes}))

@@ -37,9 +37,10 @@ def convolve1d(
     arrays and Buffers may have any number of dimensions, arrays of other libraries two; what is not C-contiguous is copied
     if it is a NumPy array and refused otherwise. Raises ArgumentError for what does not fit.
 
-    >>> import numpy as np, portatile
-    >>> portatile.convolve1d(np.array([[1.0], [2.0], [4.0]]), [-1.0, 1.0], lower=0)[:, 0]
-    array([ 1.,  2., -3.])
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.convolve1d(np.array([[1.0], [2.0], [4.0]]), [-1.0, 1.0], lower=0)[:, 0]
+        array([ 1.,  2., -3.])
     """
     return cast(Array, _filter(psi, _one_filter(taps), lower, boundary, "single", transposed, device))
 
@@ -60,10 +61,11 @@ def filter_bank1d(
     second; ``synthesis`` takes such halves in turn as its input, and its outputs stay in order. ``grow`` and ``shrink``
     change the length by taps - 2. The rest is as for ``convolve1d``.
 
-    >>> import numpy as np, portatile
-    >>> haar = np.array([[0.5, 0.5], [0.5, -0.5]])
-    >>> portatile.filter_bank1d(np.array([[1.0], [3.0], [4.0], [8.0]]), haar, lower=0, bank="analysis")[:, 0]
-    array([ 2.,  6., -1., -2.])
+    Examples:
+        >>> import numpy as np, portatile
+        >>> haar = np.array([[0.5, 0.5], [0.5, -0.5]])
+        >>> portatile.filter_bank1d(np.array([[1.0], [3.0], [4.0], [8.0]]), haar, lower=0, bank="analysis")[:, 0]
+        array([ 2.,  6., -1., -2.])
     """
     if bank not in ("analysis", "synthesis"):
         raise ArgumentError(f"bank={bank!r} is not one of analysis, synthesis")
@@ -81,9 +83,10 @@ def convolve3d_separable(
     Each pass filters the first axis and makes it the last, so that three restore the order; between them nothing leaves
     the device. One ``boundary`` for all axes or one for each. NumPy arrays and Buffers.
 
-    >>> import numpy as np, portatile
-    >>> portatile.convolve3d_separable(np.ones((4, 3, 2)), [0.5, 0.5], lower=0).shape
-    (4, 3, 2)
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.convolve3d_separable(np.ones((4, 3, 2)), [0.5, 0.5], lower=0).shape
+        (4, 3, 2)
     """
     return passes3d(array, _one_filter(taps), lower, "single", boundary, device)
 

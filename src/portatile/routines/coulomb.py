@@ -32,10 +32,11 @@ def coulomb_potential(
     an infinity of the sign of the charge, or NaN where IEEE arithmetic gives that. ``device`` selects a device by id,
     name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
 
-    >>> import numpy as np, portatile
-    >>> atoms = np.array([[0.0, 0.0, 2.0, 1.0]], np.float32)
-    >>> round(float(portatile.coulomb_potential(atoms, (4, 4), 0.5)[0, 0]), 4)
-    0.5
+    Examples:
+        >>> import numpy as np, portatile
+        >>> atoms = np.array([[0.0, 0.0, 2.0, 1.0]], np.float32)
+        >>> round(float(portatile.coulomb_potential(atoms, (4, 4), 0.5)[0, 0]), 4)
+        0.5
     """
     points = _shape(shape)
     nz, ny, nx = (1, *points) if len(points) == 2 else points

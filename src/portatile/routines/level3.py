@@ -30,11 +30,12 @@ def symm(
     ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The
     result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``.
 
-    >>> import numpy as np, portatile
-    >>> a = np.array([[1.0, np.nan], [2.0, 3.0]])
-    >>> portatile.symm(a, np.eye(2))
-    array([[1., 2.],
-           [2., 3.]])
+    Examples:
+        >>> import numpy as np, portatile
+        >>> a = np.array([[1.0, np.nan], [2.0, 3.0]])
+        >>> portatile.symm(a, np.eye(2))
+        array([[1., 2.],
+               [2., 3.]])
     """
     _options(("side", side, "LR"), ("uplo", uplo, "LU"))
     stored_a, stored_b = arrays.matrix(a, "a"), arrays.matrix(b, "b")
@@ -72,10 +73,11 @@ def syrk(
     op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
     ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``.
 
-    >>> import numpy as np, portatile
-    >>> portatile.syrk(np.array([[1.0], [2.0]]))
-    array([[1., 0.],
-           [2., 4.]])
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.syrk(np.array([[1.0], [2.0]]))
+        array([[1., 0.],
+               [2., 4.]])
     """
     _options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
     stored_a = arrays.matrix(a, "a") if trans == "N" else arrays.matrix(a, "a").flipped()
@@ -112,10 +114,11 @@ def trmm(
     ``diag`` is U. The result goes to ``out``, which may be ``b``; without it, to a new row-major array. An infinity in ``b`` may
     give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
 
-    >>> import numpy as np, portatile
-    >>> portatile.trmm(np.array([[1.0, np.nan], [2.0, 3.0]]), np.ones((2, 1)))
-    array([[1.],
-           [5.]])
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.trmm(np.array([[1.0, np.nan], [2.0, 3.0]]), np.ones((2, 1)))
+        array([[1.],
+               [5.]])
     """
     _options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")

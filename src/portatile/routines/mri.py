@@ -29,11 +29,12 @@ def mri_q(
     voxels; all float32, of any positive stride. Returns two vectors over the voxels. ``device`` selects a device by id,
     name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
 
-    >>> import numpy as np, portatile
-    >>> one, quarter = np.ones(1, np.float32), np.full(1, 0.25, np.float32)
-    >>> q_r, q_i = portatile.mri_q(one, one, one, 2 * one, one, quarter, 0 * one, 0 * one)
-    >>> round(float(q_i[0]), 4)
-    5.0
+    Examples:
+        >>> import numpy as np, portatile
+        >>> one, quarter = np.ones(1, np.float32), np.full(1, 0.25, np.float32)
+        >>> q_r, q_i = portatile.mri_q(one, one, one, 2 * one, one, quarter, 0 * one, 0 * one)
+        >>> round(float(q_i[0]), 4)
+        5.0
     """
     samples = {"kx": kx, "ky": ky, "kz": kz, "phi_r": phi_r, "phi_i": phi_i}
     return _sums("q", samples, {"x": x, "y": y, "z": z}, device)
@@ -57,11 +58,12 @@ def mri_fhd(
 
     As ``mri_q``, with the data ``d_r``, ``d_i`` over the samples; where d is phi it is Q.
 
-    >>> import numpy as np, portatile
-    >>> one = np.ones(1, np.float32)
-    >>> f_r, f_i = portatile.mri_fhd(one, one, one, one, one, one, one, one, 3 * one, 4 * one)
-    >>> round(float(f_r[0]), 3), round(float(f_i[0]), 3)
-    (7.0, 1.0)
+    Examples:
+        >>> import numpy as np, portatile
+        >>> one = np.ones(1, np.float32)
+        >>> f_r, f_i = portatile.mri_fhd(one, one, one, one, one, one, one, one, 3 * one, 4 * one)
+        >>> round(float(f_r[0]), 3), round(float(f_i[0]), 3)
+        (7.0, 1.0)
     """
     samples = {"kx": kx, "ky": ky, "kz": kz, "phi_r": phi_r, "phi_i": phi_i, "d_r": d_r, "d_i": d_i}
     return _sums("fhd", samples, {"x": x, "y": y, "z": z}, device)

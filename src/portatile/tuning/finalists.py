@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from statistics import median
 
 from portatile.records import Certificate, Problem, Standing, Trial
 from portatile.tuning import finals, planner
@@ -13,7 +14,6 @@ from portatile.tuning.planner import Planner
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.supervisor import Supervisor
 
-_RACES = 2  # the second for those that a slower machine has put ahead of the winner of the first
 _WAIT = 0.7  # of the time: as long as the race waits for what is being evaluated
 
 
@@ -33,35 +33,24 @@ class Finals:
     tell: Callable[[Sequence[Trial]], None]
     seconds: Callable[[], float]
     collect: Callable[[], None]
-    finalists: tuple[Trial, ...] = ()
 
     def decide(self) -> tuple[Trial, ...]:
-        """Race as long as somebody has to; the trials of the last race in the order of their places."""
-        for _ in range(_RACES):
-            field, seconds = self._field(), self.seconds()
-            if len(field) < 2 or seconds <= 0 or not self.supervisor.calm(_WAIT * seconds):
-                break
-            self.collect()
-            seconds = self.seconds()
-            if seconds <= 0 or not self._hold(self._field(), seconds):
-                break
-        return self.finalists
+        """Hold the race, unless an earlier run held it and nothing is new; the finalists in the order of their places."""
+        field, seconds = self._field(), self.seconds()
+        races = {trial.standing.race if trial.standing else "" for trial in field}
+        if len(field) > 1 and len(races) == 1 and "" not in races:
+            return tuple(sorted(field, key=lambda trial: trial.rank))
+        if len(field) < 2 or seconds <= 0 or not self.supervisor.calm(_WAIT * seconds):
+            return ()
+        self.collect()
+        seconds = self.seconds()
+        return self._hold(self._field(), seconds) if seconds > 0 else ()
 
     def _field(self) -> list[Trial]:
-        """Who has to race: the fastest few, unless they have; then those that would beat the winner because the machine is slower now."""
-        trials = [trial for trial in self.trials.values() if trial.status == "ok"]
-        if not self.finalists:
-            field = finals.contenders(trials, self.trials[self.default])
-            races = {trial.standing.race if trial.standing else "" for trial in field}
-            if len(field) < 2 or len(races) > 1 or "" in races:
-                return field
-            self.finalists = tuple(sorted(field, key=lambda trial: trial.rank))  # an earlier run's race, with nothing new beside it
-        winner = self.finalists[0]
-        ahead = sorted((trial for trial in trials if trial.rank < winner.rank), key=lambda trial: trial.rank)
-        return [winner, *ahead[: finals.FIELD - 1]]
+        return finals.contenders(tuple(self.trials.values()), self.trials[self.default])
 
-    def _hold(self, field: Sequence[Trial], seconds: float) -> bool:
-        """Hold a race and keep what came of it; whether it was decided."""
+    def _hold(self, field: Sequence[Trial], seconds: float) -> tuple[Trial, ...]:
+        """Hold a race and keep what came of it; nothing where it was not decided."""
         self.tell(field)
         entries: list[Variant] = []
         costs = []
@@ -78,19 +67,19 @@ class Finals:
                 gone = replace(field[outcome.number], status=outcome.status, message=outcome.message, samples=(), event_samples=())
                 self.add(replace(gone, certificate=None, standing=None, time=planner.now()))
         if len(ran) < 2:
-            return False
+            return ()
+        slower = finals.drift([median(outcome.samples) for outcome in ran], [field[outcome.number].comparable for outcome in ran])
         race, raced = datetime.now(UTC).isoformat(), []
         for finisher in finals.finish([outcome.samples for outcome in ran], [costs[outcome.number] for outcome in ran]):
             outcome = ran[finisher.number]
             before = field[outcome.number]
-            standing = Standing(finisher.seconds, finisher.interval, finisher.place, finisher.tied, race)
+            standing = Standing(finisher.seconds / slower, finisher.interval, finisher.place, finisher.tied, race)
             proof = self._proof(before, entries[outcome.number], outcome)
             worst = max((check.error for check in proof.checks), default=outcome.error)
             raced.append(replace(before, samples=outcome.samples, error=worst, certificate=proof, standing=standing, time=proof.time))
         for trial in raced:  # the winner first: whenever the run is killed, it leads
             self.add(trial)
-        self.finalists = tuple(raced)
-        return True
+        return tuple(raced)
 
     def _proof(self, before: Trial, entry: Variant, outcome: Evaluated) -> Certificate:
         """What the search found on the small problems, and the race on the timed one."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from portatile.records import UNRACED, Trial, canonical
+from portatile.records import Trial, canonical
 
 FIELD = 5
 """Configurations that race, the default not counted."""
-NEAR = UNRACED
-"""They are at most so many times as slow as the fastest, by their best sample: where times scatter, more may be the fastest."""
+NEAR = 1.5
+"""They are at most so many times as slow as the fastest, by their best sample: one lucky time must not leave the others out."""
 LOOKS = (8, 16, 32, 64)
 """After so many rounds the intervals are looked at; few looks, because each may tell apart by chance what is equal."""
 _SHOWN, _TOLD = 0.95, 0.99  # confidence of the interval that is shown, and of the one that tells two apart
@@ -96,10 +96,20 @@ def cost(trial: Trial, workspace: int) -> tuple[int, int, str]:
 
 
 def contenders(trials: Sequence[Trial], default: Trial) -> list[Trial]:
-    """Who races: the fastest few that may be the fastest of all, and the default where it may; fastest first."""
-    valid = sorted((trial for trial in trials if trial.status == "ok"), key=lambda trial: trial.median)
-    near = [trial for trial in valid if min(trial.samples) <= NEAR * valid[0].median]
-    return [trial for place, trial in enumerate(near) if place < FIELD or trial is default]
+    """Who races, the fastest first: the few that may be the fastest of all, the default where it may, and the winner of an earlier race."""
+    valid = sorted((trial for trial in trials if trial.status == "ok"), key=lambda trial: trial.comparable)
+    near = [trial for trial in valid if (min(trial.samples) if trial.standing is None else trial.comparable) <= NEAR * valid[0].comparable]
+    field = [trial for place, trial in enumerate(near) if place < FIELD or trial is default]
+    champion = min((trial for trial in valid if trial.standing is not None), key=lambda trial: trial.rank, default=None)
+    return field if champion is None or champion in field else [*field, champion]
+
+
+def drift(raced: Sequence[float], before: Sequence[float]) -> float:
+    """How many times as slow as before the machine is in the race: the median over those who race.
+
+    Divided by it, a time of the race can be compared with the times of those who did not race.
+    """
+    return median(_ratios(raced, before))
 
 
 def _ratios(one: Sequence[float], other: Sequence[float]) -> list[float]:

@@ -27,8 +27,9 @@ TITLES: Mapping[int, str] = {
 def rung(number: int, dtype: str) -> Config:
     """The configuration of a rung; raises KeyError for one that is not a point of ``gemm``.
 
-    >>> rung(6, "float32")["TR"]
-    8
+    Examples:
+        >>> rung(6, "float32")["TR"]
+        8
     """
     ahead = pipeline(4, (16, 16), (2, 2), 16, 2, 8) if dtype == "float32" else pipeline(2, (16, 16), (2, 2), 16, 2, 8)
     points: Mapping[int, Point] = {6: _TILES, 7: _WIDE, 8: _WIDE, 9: ahead, 10: _TENS}

@@ -205,8 +205,9 @@ def sequential(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.f
     ``a`` (m x k) and ``b`` (k x n) of one type; some 10^6 multiplications a second, so for small sizes only. Raises
     ArgumentError if they do not fit.
 
-    >>> sequential(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
-    array([[11.]])
+    Examples:
+        >>> sequential(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+        array([[11.]])
     """
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise ArgumentError(
