@@ -10,7 +10,7 @@ import psutil
 import pytest
 from faulty import Faulty
 
-from portatile import ceilings
+from portatile import ceilings, model
 from portatile.ceilings import Measured
 from portatile.device.base import Device
 from portatile.errors import NoValidVariantError, UnknownNameError, UsageError
@@ -154,4 +154,4 @@ def test_believable_ceilings_refuse_nothing(device: Device) -> None:
     with ResultStore(None) as store:
         result = tune(request(device, Faulty(("none",), (32, 64))), store)
     assert result.failures == {}
-    assert result.saved == {}
+    assert model.ON_PAPER not in result.saved
