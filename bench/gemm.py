@@ -28,6 +28,7 @@ from portatile.records import Config, Plan, Problem
 from portatile.select import choose
 from portatile.workload import Inputs
 
+_COURSE = 2**30  # multiply-adds up to which the course kernels run on a CPU, where more would take minutes
 BURST_SECONDS = {"cpu": 0.2, "gpu": 0.02, "accelerator": 0.02}
 
 
@@ -53,7 +54,8 @@ class Portatile:
         chosen = choose(gemm, problem, self.chip.info, store.known_results()("gemm"))
         entries = [self._entry("tuned", problem, chosen.config, chosen.explanation, inputs)]
         entries.append(self._entry("default", problem, gemm.default(problem, self.chip.info), "", inputs))
-        if trans == "NN":
+        long = self.chip.info.kind == "cpu" and problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] > _COURSE
+        if trans == "NN" and not long:
             matmul = workloads.get("matmul")
             plain = matmul.problem(sizes, dtype)
             base = {**matmul.default(plain, self.chip.info), **sys.modules[type(matmul).__module__].BASE}

@@ -34,6 +34,11 @@ def get_device(selector: str | None = None) -> Device:
     """The device that ``selector`` names (an id such as ``opencl:0:0``, or a part of a name or vendor), or the default one.
 
     Raises DeviceNotFoundError, which lists the devices there are.
+
+    Examples:
+        >>> import portatile
+        >>> portatile.get_device().info.id in [device.info.id for device in portatile.devices()]
+        True
     """
     return devices_room.get(selector)
 

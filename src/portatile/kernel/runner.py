@@ -64,12 +64,10 @@ class Runner:
         for array in self._declared.arrays:
             host = arrays[array.name]
             aligned = host.__array_interface__["data"][0] % _SHARED_ALIGNMENT == 0
-            memory = self.device.share(host) if aligned else None
-            if memory is None:
-                memory = self.device.allocate(host.nbytes)
-                if array.role != "out":
-                    queue.upload(memory, host, blocking=False)
-            memories[array.name] = stack.enter_context(memory)
+            shared = self.device.share(host) if aligned else None
+            memory = memories[array.name] = stack.enter_context(shared or self.device.allocate(host.nbytes))
+            if shared is None and array.role != "out":
+                queue.upload(memory, host, blocking=False)
         executable.run(queue, memories, scalars)
         for array in self._declared.outputs:
             queue.download(arrays[array.name], memories[array.name])

@@ -18,7 +18,7 @@ STREAM_BYTES = 1 << 28
 """Bytes of one array: BabelStream's 2^25 doubles."""
 
 _CPU_BYTES = 1 << 26  # still sixteen times a core's cache
-_CHAINS = {"cpu": 1 << 15, "gpu": 1 << 15, "accelerator": 1 << 15}  # for each compute unit: a GPU's 2048 items of 16
+_CHAINS = 1 << 15  # for each compute unit: a GPU's 2048 items of 16
 _ROUNDS = 2048
 _GLANCE = Way(Length(samples=3, seconds=0.0, burst=0.005))
 _TRIES = 5  # how often a pair of readings that contradict each other is taken again, lest the machine was only busy
@@ -60,7 +60,7 @@ def problem(question: Question, info: DeviceInfo, nbytes: int | None = None, rou
         default = min(STREAM_BYTES if info.kind != "cpu" else _CPU_BYTES, info.max_allocation // 2, info.global_memory // 8)
         itemsize = 8 if question.dtype == "float64" else 4
         return workload.problem({"n": max((nbytes or default) // itemsize, 1)}, question.dtype, question.options)
-    n = chains or max(info.compute_units, 1) * _CHAINS[info.kind]
+    n = chains or max(info.compute_units, 1) * _CHAINS
     return workload.problem({"n": n, "rounds": rounds}, question.dtype, question.options)
 
 

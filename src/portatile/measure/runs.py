@@ -112,7 +112,7 @@ def timed(device: Device, problem: Problem, config: Config | None = None, way: W
     workload = workloads.get(problem.workload)
     config = known(problem, device).config if config is None else config
     rng = np.random.default_rng(way.seed)
-    inputs = workloads.get(problem.workload).usual_inputs(problem, rng)
+    inputs = workload.usual_inputs(problem, rng)
     with (
         loaded(device, problem, config, way.options) as executable,
         device.queue(profiling=True) as queue,

@@ -70,7 +70,7 @@ def split(plea: Plea) -> tuple[Split, dict[str, NDArray[Any]]]:
         problem, config = plea.choose(chip)
         workload = workloads.get(problem.workload)
         rng = np.random.default_rng(plea.seed)
-        inputs = workloads.get(problem.workload).usual_inputs(problem, rng)
+        inputs = workload.usual_inputs(problem, rng)
         roles = {operand.name: operand.role for operand in workload.operands}
         plan = execute.flatten(workload.plan(problem, config, chip.info), select.resolver(chip.info, store.known_results()))
         with _charged(seconds, "build"):

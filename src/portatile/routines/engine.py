@@ -12,6 +12,8 @@ from portatile.records import Binary, Plan, Problem, Source, canonical
 from portatile.routines.certify import Certifier
 from portatile.select import Choice
 
+_MAX_PREPARED = 4096  # problems, each with its kernels and workspace
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -48,6 +50,8 @@ class Engine:
                 if prepared is None:
                     settled, plan = self._settled(problem, choice)
                     executable = execute.Executable(self.device, plan, self._build)
+                    if len(self._prepared) >= _MAX_PREPARED:
+                        self._prepared.clear()
                     prepared = self._prepared[key] = Prepared(problem, settled, executable)
         return prepared
 
@@ -93,11 +97,15 @@ def engine(device: Device) -> Engine:
     found = _engines.get(device.info.id)
     if found is None or found.device is not device:
         with _lock:
-            found = _engines[device.info.id] = Engine(device)
+            found = _engines.get(device.info.id)
+            if found is None or found.device is not device:
+                found = _engines[device.info.id] = Engine(device)
     return found
 
 
 def forget() -> None:
-    """Make every engine look at the result store again; tuning calls it when it ends."""
-    for known in _engines.values():
-        known.forget()
+    """Make every engine look at the result store again."""
+    with _lock:
+        known = list(_engines.values())
+    for home in known:
+        home.forget()

@@ -14,8 +14,9 @@ from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError
 from portatile.records import Value
 from portatile.routines import slabs
-from portatile.routines.arrays import Matrix, overlap, place, same
+from portatile.routines.arrays import Matrix, Placed, overlap, place, same
 from portatile.routines.engine import Engine, Prepared, engine
+from portatile.routines.engine import forget as forget_engines
 
 _MAX_REMEMBERED = 4096
 _remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
@@ -83,8 +84,10 @@ def start(
     chip, matrices = home.device, tuple(operands.values())
     with home.lock:
         queue = _queue(chip, out)
-        placed = [place(chip, queue, stored, needed) for stored, needed in zip(matrices, read, strict=True)]
+        placed: list[Placed] = []
         try:
+            for stored, needed in zip(matrices, read, strict=True):
+                placed.append(place(chip, queue, stored, needed))
             prepared.run(queue, {name: operand.memory for name, operand in zip(operands, placed, strict=True)}, scalars)
             if not matrices[-1].on_device:
                 placed[-1].collect(queue)
@@ -132,8 +135,7 @@ def clear(target: Matrix, out: Any) -> None:
 
 def forget() -> None:
     """Drop what is remembered: results tuned since, and another default device, are used from the next call on."""
-    for home, _, _ in _remembered.values():
-        home.forget()
+    forget_engines()
     _remembered.clear()
     _chips.clear()
 

@@ -160,7 +160,7 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
 
 
 class Raced(msgspec.Struct, frozen=True, tag=True):
-    """What came of each entry of a race; nothing where it could not be held, and ``message`` says why."""
+    """What came of each entry of a race; where it could not be held, of those that were wrong, and ``message`` says why."""
 
     outcomes: tuple[Evaluated, ...] = ()
     message: str = ""

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from portatile.errors import DeviceError, PortatileError
 from portatile.tuning import finals
 from portatile.tuning.bench import Bench, Loaded, Record, runs_in
-from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
+from portatile.tuning.protocol import Evaluated, Race, Raced
 
 _LEAST_ROUNDS = 3
 
@@ -26,10 +26,13 @@ def hold(bench: Bench, job: Race) -> Raced:
             field: list[Loaded] = []
             for entry in job.entries:
                 bench.announce("compile", 0.0)
-                record = Record()
-                loaded = _enter(bench, entry, record, results)
-                if loaded is not None:
-                    field.append(stack.enter_context(loaded))
+                loaded = stack.enter_context(bench.load(entry, Record()))
+                bench.announce("launch", 0.0)
+                verdict = bench.check(loaded)
+                if verdict.ok:
+                    field.append(loaded)
+                else:
+                    results[entry.number] = loaded.record.outcome(entry, "wrong", f"right at first, wrong before the race: {verdict.message}")
             _run(bench, field, ends)
             for loaded in field:
                 if loaded.record.samples:
@@ -44,21 +47,11 @@ def hold(bench: Bench, job: Race) -> Raced:
         return Raced((), str(error), broken=True)
     except PortatileError as error:
         return Raced((), str(error))
-    if max((len(outcome.samples) for outcome in results.values()), default=0) < _LEAST_ROUNDS:
-        return Raced((), "there was no time for it")
-    return Raced(tuple(results[entry.number] for entry in job.entries if entry.number in results))
-
-
-def _enter(bench: Bench, entry: Evaluate, record: Record, results: dict[int, Evaluated]) -> Loaded | None:
-    """A contender, ready to run; None for one that is wrong, which goes to ``results``."""
-    loaded = bench.load(entry, record)
-    bench.announce("launch", 0.0)
-    verdict = bench.check(loaded)
-    if verdict.ok:
-        return loaded
-    loaded.release()
-    results[entry.number] = record.outcome(entry, "wrong", f"right at first, wrong before the race: {verdict.message}")
-    return None
+    decided = max((len(outcome.samples) for outcome in results.values()), default=0) >= _LEAST_ROUNDS
+    told = (results[entry.number] for entry in job.entries if entry.number in results)
+    if decided:
+        return Raced(tuple(told))
+    return Raced(tuple(outcome for outcome in told if outcome.status != "ok"), "there was no time for it")  # who is wrong is out anyway
 
 
 def _run(bench: Bench, field: list[Loaded], ends: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from portatile import workloads
+from portatile import model, workloads
 from portatile.errors import ArgumentError, NoValidVariantError
 from portatile.records import Budget, Config, DeviceInfo, Problem, Value, canonical
 from portatile.space import ParameterSpace
@@ -69,7 +69,7 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
     """Search each shape, nearest ones one after another, then measure the winners everywhere, as far as the budget goes.
 
     Raises ArgumentError for no problems or those of several workloads, and what ``tuner.tune`` raises; a shape on which
-    every variant fails counts as not reached. Ctrl-C ends the run as the budget would.
+    every variant fails counts as not reached. Ctrl-C ends the run as the budget would, if a shape was searched by then.
     """
     names = {problem.workload for problem in request.problems}
     if len(names) != 1:
@@ -113,7 +113,7 @@ class _Run:
         wish = tuner.Request(problem, request.device, budget, request.strategy, request.seed, resume=request.resume)
         if winners:
             only = ParameterSpace.from_configs(list(winners))
-            timing = msgspec.structs.replace(Timing(), race=0.0)
+            timing = Timing(race=0.0)
             wish = tuner.Request(
                 problem, request.device, budget, "exhaustive", request.seed, space=only, timing=timing, model=False, warm=0
             )
@@ -122,7 +122,12 @@ class _Run:
         except NoValidVariantError:
             self.used += 1
             return
-        self.used += len(found.trials)
+        except KeyboardInterrupt:
+            if not self.results:
+                raise
+            self.interrupted = True
+            return
+        self.used += len(found.trials) - found.saved.get(model.ON_PAPER, 0)  # what is turned away on paper costs next to nothing
         self.interrupted = self.interrupted or found.stopped == "interrupted"
         known = self.results.get(problem.key)
         if known is not None:  # the search's winner may have been beaten by another shape's
@@ -194,7 +199,7 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
                     continue
                 row = dict(zip(names, cells, strict=True))
             problem = _problem(workload, row, dtype, options)
-        except (ValueError, LookupError, msgspec.DecodeError) as error:
+        except (ValueError, TypeError, LookupError, msgspec.DecodeError) as error:
             raise ArgumentError(f"{path}, line {number}: {error}") from None
         found.setdefault(problem.key, problem)
     if not found:

@@ -329,14 +329,17 @@ class Supervisor:
             self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message))
         elif variant is not None:
             (self._to_time if child is self._timer else self._to_compile).appendleft(variant)
+        timing = child is self._timer
+        if timing:
+            self._timer = None
+        else:
+            self._compilers.remove(child)
         if not child.ready:
             self._stillborn += 1
             if self._stillborn >= _RESTARTS:
                 raise DeviceError(f"the worker that opens the device ended {self._stillborn} times before it could: {reason} ({fate})")
-        if child is self._timer:
-            self._timer = None
-        else:
-            self._compilers[self._compilers.index(child)] = self._start(self._info)
+        if not timing:
+            self._compilers.append(self._start(self._info))
 
 
 def _cores() -> int:
