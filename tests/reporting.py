@@ -96,7 +96,7 @@ def raced(trial: Trial) -> Trial:
     fields = {name: value for name, value in vars(trial).items() if name != "median"}
     checks = (Check({"n": 256, "ndat": 64}, 0.2, 3.0), Check({"n": 1, "ndat": 1}, 0.1, 3.0, dict(trial.problem.layout)))
     fields["certificate"] = Certificate(DEVICE.driver, DEVICE.compiler, trial.source, checks, time="2026-01-05")
-    fields["standing"] = Standing(trial.median / 2, (trial.median * 0.9, trial.median * 1.1), 1, False, "race 1")
+    fields["standing"] = Standing(trial.median, (trial.median * 0.9, trial.median * 1.1), 1, False, "race 1")
     fields["conditions"] = {"clock_mhz": 1500.0, "power_w": 200.0}
     return Trial(**fields)
 

@@ -139,14 +139,6 @@ class Ceilings:
         peaks = {"arithmetic": (flops, self.flops(dtype)), "memory": (traffic, None if self.bandwidth is None else 1e9 * self.bandwidth)}
         return {name: work / seconds / peak for name, (work, peak) in peaks.items() if peak}
 
-    def least_seconds(self, flops: float, dtype: str, margin: float = MATRIX_UNITS) -> float:
-        """Seconds below which ``flops`` operations cannot have been calculated, 0 where the peak was not measured.
-
-        ``margin`` is how far above the peak of plain instructions a device may get.
-        """
-        peak = self.flops(dtype)
-        return flops / (margin * peak) if peak else 0.0
-
 
 def load(device: DeviceInfo) -> Ceilings | None:
     """What was measured on the device with its present driver; None where nothing was, with a warning where it cannot be read.

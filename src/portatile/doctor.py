@@ -20,7 +20,7 @@ import numpy as np
 
 from portatile import device, program, settings, store
 from portatile.device.base import Argument, Finding
-from portatile.errors import PortatileError, StoreError
+from portatile.errors import DeviceNotFoundError, PortatileError, StoreError
 from portatile.records import DeviceInfo, Source, from_json, to_json
 
 TEST_SECONDS = 120.0
@@ -78,10 +78,16 @@ def examine(seconds: float = TEST_SECONDS) -> Examination:
     else:
         found = answer
         if not found.devices:
-            lacking = Finding("broken", "devices", "no device is usable", "pip install pocl-binary-distribution gives the CPU as one")
+            lacking = Finding("broken", "devices", "no device is usable", _no_device(found.findings))
             found = Found((), (*found.findings, lacking))
     tests = {info.id: _tested(info.id, seconds) for info in found.devices}
     return Examination(found.devices, (*found.findings, *_folders()), tests)
+
+
+def _no_device(findings: Sequence[Finding]) -> str:
+    if any(finding.level == "broken" for finding in findings):
+        return "mend what is broken above"
+    return "pip install pocl-binary-distribution gives the CPU as one"
 
 
 def _tested(identity: str, seconds: float) -> SelfTest:
@@ -154,10 +160,20 @@ def self_test(identity: str) -> SelfTest:
     return SelfTest(f"{wrong} of {_ITEMS} results are wrong" if wrong else "", seconds)
 
 
+def _selection() -> list[Finding]:
+    """Whether the device that the environment asks for is there."""
+    try:
+        device.get()
+    except DeviceNotFoundError as error:
+        return [Finding("broken", "default device", str(error), "mend or unset PORTATILE_DEVICE and PYOPENCL_CTX")]
+    return []
+
+
 def _main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["survey"]:
-            answer: Found | SelfTest = Found(tuple(chip.info for chip in device.devices()), tuple(device.findings()))
+            infos = tuple(chip.info for chip in device.devices())
+            answer: Found | SelfTest = Found(infos, (*device.findings(), *(_selection() if infos else ())))
         case ["test", identity]:
             answer = self_test(identity)
         case _:

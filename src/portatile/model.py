@@ -24,7 +24,6 @@ BEYOND_CACHES = 1 << 29
 """Bytes that no cache holds: so much traffic goes through memory."""
 
 _REGISTERS = 65536  # of a multiprocessor, and the most of one work-group
-_REGISTERS_EACH = 255
 _REGISTER_UNIT, _WARP = 256, 32  # registers are given to whole warps, in such portions
 _TURBO = 4.0  # how much faster than its share of the whole a part of a processor may run: higher clocks, and cores that threads share
 
@@ -81,11 +80,8 @@ def occupancy(used: Resources, launch: Launch, device: DeviceInfo) -> float | No
     return groups * warps * _WARP / chip.threads
 
 
-def impossible(plan: Plan, device: DeviceInfo, registers: int = 0) -> str | None:
-    """Why no compiler can make the flat plan run on the device, or None.
-
-    ``registers``: the fewest that a work-item needs, 0 where that is not known.
-    """
+def impossible(plan: Plan, device: DeviceInfo) -> str | None:
+    """Why no compiler can make the flat plan run on the device, or None."""
     for launch in plan.steps:
         if not isinstance(launch, Launch):
             continue
@@ -102,8 +98,6 @@ def impossible(plan: Plan, device: DeviceInfo, registers: int = 0) -> str | None
             return f"its workspace {temporary.name} has {temporary.nbytes} bytes, the device allocates {device.max_allocation} at most"
     if plan.workspace > device.global_memory > 0:
         return f"its workspace has {plan.workspace} bytes, the device {device.global_memory}"
-    if registers > _REGISTERS_EACH and device.kind == "gpu" and multiprocessor(device) is not None:
-        return f"a work-item needs {registers} registers or more, the device gives it {_REGISTERS_EACH}: it would spill"
     return None
 
 

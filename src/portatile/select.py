@@ -120,7 +120,9 @@ def _sizes(trial: Trial) -> str:
 
 
 def _distance(workload: Workload, one: Problem, other: Problem) -> float:
-    """The workload's own distance, and a little more where only the layout differs."""
+    """The workload's own distance, and a little more where only the layout differs; infinite for a problem of another version of it."""
+    if one.sizes.keys() != other.sizes.keys() or one.options.keys() != other.options.keys():
+        return math.inf
     apart = workload.distance(one, other)
     return apart + _LAYOUT if math.isfinite(apart) else apart
 

@@ -50,8 +50,13 @@ def load() -> Settings:
         cache_max_bytes=limit,
         data_dir=Path(env.get("PORTATILE_DATA_DIR") or platformdirs.user_data_path("portatile")),
         ocl_icd_vendors=env.get("OCL_ICD_VENDORS") or None,
-        debug=bool(env.get("PORTATILE_DEBUG")),
+        debug=debug(),
     )
+
+
+def debug() -> bool:
+    """Whether errors on the command line come with their traceback."""
+    return bool(os.environ.get("PORTATILE_DEBUG"))
 
 
 def selection() -> tuple[str | None, str | None]:

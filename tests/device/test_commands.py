@@ -83,9 +83,9 @@ def test_tune_json_is_one_document_that_warm_reads(
     (tmp_path / "winner.json").write_text(out)
     monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "another"))
     assert main(["cache", "warm", str(tmp_path / "winner.json")]) == 0
-    assert "compiled 1 programs, 0 were there" in capsys.readouterr().out
+    assert "compiled 1 program, 0 from the cache" in capsys.readouterr().out
     assert main(["cache", "warm", str(tmp_path / "winner.json")]) == 0
-    assert "compiled 0 programs, 1 were there" in capsys.readouterr().out
+    assert "compiled 0 programs, 1 from the cache" in capsys.readouterr().out
 
 
 def test_cache_is_warmed_from_the_store_counted_and_cleared(capsys: pytest.CaptureFixture[str]) -> None:

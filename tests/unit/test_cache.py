@@ -1,7 +1,8 @@
 """The binary cache: what goes in comes out, and what is damaged, foreign or too much does not."""
 
-import multiprocessing
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -104,18 +105,24 @@ def test_unwritable_folder_warns_once(tmp_path: Path) -> None:
     assert cache.get(KEY) is None
 
 
-def hammer(root: str, worker: int) -> int:
-    cache = Cache(Path(root), 20_000)
-    wrong = 0
-    for i in range(60):
-        key = digest(str(i % 7))
-        cache.put(key, (str(i % 7) * 700).encode())
-        found = cache.get(key)
-        wrong += found is not None and found != (str(i % 7) * 700).encode()
-    return wrong
+HAMMER = """
+import sys
+from pathlib import Path
+from portatile.cache import Cache
+from portatile.records import digest
+
+cache = Cache(Path(sys.argv[1]), 20_000)
+wrong = 0
+for i in range(60):
+    key = digest(str(i % 7))
+    cache.put(key, (str(i % 7) * 700).encode())
+    found = cache.get(key)
+    wrong += found is not None and found != (str(i % 7) * 700).encode()
+sys.exit(wrong)
+"""
 
 
 def test_processes_share_a_folder(tmp_path: Path) -> None:
-    with multiprocessing.get_context("spawn").Pool(3) as pool:
-        assert pool.starmap(hammer, [(str(tmp_path), worker) for worker in range(3)]) == [0, 0, 0]
+    workers = [subprocess.Popen([sys.executable, "-c", HAMMER, str(tmp_path)]) for _ in range(3)]
+    assert [worker.wait(timeout=120) for worker in workers] == [0, 0, 0]
     assert not list(tmp_path.glob("??/.new-*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,43 @@ def test_an_interrupt_is_130(raising: Callable[[BaseException], int], capsys: py
     assert "interrupted" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError(2, "No such file or directory", "/nowhere/x"), MemoryError("Unable to allocate 9 TiB")]
+)
+def test_what_the_system_refuses_is_one_line(
+    error: BaseException, raising: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert raising(error) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("portatile: ")
+    assert shown.count("\n") == 1
+    assert str(error.filename if isinstance(error, OSError) else error) in shown
+
+
+def test_a_setting_that_cannot_be_read_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_CACHE_MAX_MB", "much")
+    assert main(["cache", "info"]) == 2
+    assert capsys.readouterr().err == "portatile: PORTATILE_CACHE_MAX_MB='much' is not a number of megabytes\n"
+
+
+def test_a_warning_is_one_line_without_a_place_in_the_source(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def warn() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = usual
+            warnings.warn("the store cannot be written", RuntimeWarning, stacklevel=1)
+
+    def usual(message: Warning | str, category: type[Warning], name: str, line: int, *rest: object) -> None:
+        print(warnings.formatwarning(message, category, name, line), end="")
+
+    monkeypatch.setattr(cli.Commands, "list_commands", lambda self, ctx: ["warns"])
+    monkeypatch.setattr(cli.Commands, "get_command", lambda self, ctx, name: click.Command("warns", callback=warn))
+    before = warnings.formatwarning
+    assert main(["warns"]) == 0
+    assert capsys.readouterr().out == "portatile: warning: the store cannot be written\n"
+    assert warnings.formatwarning is before
+
+
 def test_a_bug_is_not_hidden(raising: Callable[[BaseException], int]) -> None:
     with pytest.raises(ZeroDivisionError):
         raising(ZeroDivisionError())
@@ -107,6 +145,37 @@ def test_a_workloads_sizes_and_options_are_options(capsys: pytest.CaptureFixture
     assert main(["tune", "gemm", "--help"]) == 0
     shown = capsys.readouterr().out
     assert all(option in shown for option in ("-m ", "-n ", "-k ", "--dtype", "--trans-a", "--trans-b", "--budget", "--json"))
+
+
+def test_an_option_of_many_whole_numbers_is_a_range(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "convolution", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "1<=x<=64" in shown
+    assert "-63<=x<=63" in shown
+    assert "|33|" not in shown
+    assert main(["tune", "convolution", "-n", "8", "--ndat", "8", "--taps", "65"]) == 2
+    assert "65 is not in the range 1<=x<=64" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-m", "3"], "the file says the sizes"),
+        (["--replay", "x.json"], "--replay does not go with --shapes"),
+        (["--budget", "1"], "it has 2 numbers; a line is: m n k"),
+    ],
+)
+def test_many_shapes_say_what_is_wrong(words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "shapes.txt").write_text("1 2\n")
+    assert main(["tune", "gemm", "--shapes", str(tmp_path / "shapes.txt"), *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["results", "report"])
+def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--store", str(tmp_path / "none.sqlite")]) == 2
+    assert "there is no result store" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_size_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

@@ -217,9 +217,11 @@ def test_a_malformed_cache_is_refused_with_its_place(text: str, complaint: str, 
 def test_a_missing_and_a_damaged_file_are_mistakes(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="cannot be read"):
         kernel_tuner.read(tmp_path / "none.json")
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"{}" * 100)[:20])
-    with pytest.raises(ArgumentError, match="cannot be read"):
-        kernel_tuner.read(tmp_path / "cut.gz")
+    packed = gzip.compress(b"{}" * 100)
+    for damaged in (packed[:20], packed[:10] + b"\xff" * 20):
+        (tmp_path / "cut.gz").write_bytes(damaged)
+        with pytest.raises(ArgumentError, match="cannot be read"):
+            kernel_tuner.read(tmp_path / "cut.gz")
 
 
 @pytest.mark.parametrize("module", [kernel_tuner, t4], ids=["kernel_tuner", "t4"])

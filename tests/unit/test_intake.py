@@ -118,6 +118,7 @@ def breaking(*path: str | int, value: object) -> Callable[[list[dict[str, Any]]]
         (breaking(3, "device", "name", value=""), "`$[3].device.name`"),
         (breaking(3, "problem", "sizes", value={"m": 8, "n": 8}), "`$[3].problem`"),
         (breaking(3, "problem", "options", "trans_a", value="X"), "`$[3].problem`"),
+        (breaking(3, "problem", "layout", "a", value={"strides": [1]}), "`$[3].problem`"),
     ],
 )
 def test_a_malformed_file_is_refused_as_a_whole(
@@ -151,6 +152,14 @@ def test_what_names_no_problem_is_left_to_replay(tmp_path: Path) -> None:
     (tmp_path / "foreign.json").write_text(json.dumps(foreign))
     with pytest.raises(UsageError, match=r"foreign.json.*replay"):
         intake.read(tmp_path / "foreign.json")
+
+
+def test_a_problem_that_leaves_out_its_defaults_is_the_whole_one(tmp_path: Path) -> None:
+    trials = plain()
+    for one in trials:
+        one["problem"] |= {"options": {}, "layout": {}}
+    (tmp_path / "list.json").write_text(json.dumps(trials))
+    assert {trial.problem.key for trial in intake.read(tmp_path / "list.json")} == {GEMM.key}
 
 
 def test_results_of_a_workload_that_is_not_here_are_kept(tmp_path: Path) -> None:

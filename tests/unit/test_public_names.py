@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import portatile
 
@@ -28,6 +28,8 @@ def test_every_public_name_is_there_and_explained() -> None:
         value = getattr(portatile, name)
         if callable(value):
             assert (value.__doc__ or "").strip(), f"portatile.{name} has no docstring"
+        if isinstance(value, FunctionType):
+            assert ">>>" in (value.__doc__ or ""), f"portatile.{name} has no example"
 
 
 def test_the_face_holds_nothing_else() -> None:

@@ -115,3 +115,8 @@ def test_far_away_failed_and_other_kinds_do_not_count() -> None:
 def test_another_layout_is_a_near_problem() -> None:
     padded = Problem("scale", {"n": 64}, "float32", {}, {"x": Layout((1,), 3), "y": Layout((1,))})
     assert choose(SCALE, padded, HERE, [trial(64, 4)]).reason == "near problem"
+
+
+def test_problems_of_another_version_of_the_workload_are_passed_over() -> None:
+    for strange in (Problem("scale", {"m": 16}, "float32"), Problem("scale", {"n": 16}, "float32", {"mode": "old"})):
+        assert pick(16, replace(trial(16, 4), problem=strange)) == ("default", 1)

@@ -155,6 +155,7 @@ def test_an_illegal_default_is_left_out(tmp_path: Path) -> None:
 
 SPACE = ("ConfigurationSpace", "TuningParameters", 0)
 ARGUMENT = ("KernelSpecification", "Arguments", 1)
+WHOLE = {"Type": "int32", "MemoryType": "Vector", "Size": 5}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,21 @@ ARGUMENT = ("KernelSpecification", "Arguments", 1)
         ((*ARGUMENT, "AccessType"), "Write", "AccessType is 'Write'"),
         ((*ARGUMENT, "FillType"), "Script", "FillType is 'Script'; Constant, Random and BinaryRaw"),
         ((*ARGUMENT, "FillValue"), "2", "FillValue is '2', not a number"),
+        ((*ARGUMENT, "RandomSeed"), "x", "RandomSeed is 'x'"),
+        ((*ARGUMENT, "RandomSeed"), -1, "RandomSeed is -1"),
+        (
+            ("KernelSpecification", "Arguments", 3),
+            {"Name": "q", **WHOLE, "FillType": "Constant", "FillValue": 2**40},
+            "too large or too small",
+        ),
+        (
+            ("KernelSpecification", "Arguments", 3),
+            {"Name": "q", **WHOLE, "FillType": "Random", "FillValue": 2**40},
+            "too large or too small",
+        ),
+        ((*SPACE, "Values"), "[1e999]", "inf is no value of type 'int'"),
         ((*ARGUMENT, "Size"), "n", "reads 'n'"),
+        ((*ARGUMENT, "Size"), "1e999", "Size is '1e999'"),
         ((*ARGUMENT, "Size"), -3, "Size is -3"),
         (("KernelSpecification", "Arguments", 3, "DataSource"), "none.bin", "none.bin cannot be read"),
         (("KernelSpecification", "Arguments", 3, "Size"), 6, "holds 5 numbers of type int32, not 6"),

@@ -13,7 +13,9 @@ import importlib
 import pkgutil
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import metadata
 from keyword import iskeyword
@@ -24,11 +26,22 @@ import click
 from portatile import settings
 from portatile.errors import PortatileError, UsageError
 
+_WHOLE = 1000  # characters of a summary; none is as long
+
 
 class Suggesting(click.Group):
-    """A group that answers a wrong name with the nearest right one. ``noun`` says what its names are."""
+    """A group that answers a wrong name with the nearest right one. ``noun`` and ``plural`` say what its names are."""
 
     noun = "command"
+    plural = "Commands"
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One entry for each sub-command: its first sentence, whole, where click would cut it off."""
+        known = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, made.get_short_help_str(limit=_WHOLE)) for name, made in known if made is not None]
+        if rows:
+            with formatter.section(self.plural):
+                formatter.write_dl(rows)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, but an unknown name raises with a suggestion and the names there are."""
@@ -103,7 +116,8 @@ def main(args: Sequence[str] | None = None) -> int:
     ``PORTATILE_DEBUG=1`` adds the traceback to an error's message.
     """
     try:
-        answer = portatile.main(args=None if args is None else list(args), prog_name="portatile", standalone_mode=False)
+        with _plain_warnings():
+            answer = portatile.main(args=None if args is None else list(args), prog_name="portatile", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -114,11 +128,27 @@ def main(args: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return 130
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(UsageError(f"{where}{error.strerror or error}; choose another place or mend this one"), 2, error)
+    except MemoryError as error:
+        return _fail(UsageError(f"this takes more memory than there is ({error}); choose smaller sizes"), 2, error)
     return answer if isinstance(answer, int) else 0
 
 
-def _fail(error: PortatileError, code: int) -> int:
-    if settings.load().debug:
-        traceback.print_exception(error, file=sys.stderr)
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as one line each, without the place in the source that means nothing to whoever typed a command."""
+    usual = warnings.formatwarning
+    warnings.formatwarning = lambda message, *rest, **named: f"portatile: warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
+
+
+def _fail(error: PortatileError, code: int, cause: BaseException | None = None) -> int:
+    if settings.debug():
+        traceback.print_exception(cause or error, file=sys.stderr)
     click.echo(f"portatile: {error}", err=True)
     return code

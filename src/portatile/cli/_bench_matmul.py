@@ -18,7 +18,7 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, DeviceNotFoundError
+from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
 from portatile.measure import runs
 from portatile.measure.split import Plea, Split, split
 from portatile.records import Config, Problem, to_json
@@ -73,7 +73,7 @@ class _Wish:
             config["BLOCK"] = self.block
         why = workload.space(problem, chip.info).violated(config)
         if why:
-            raise ArgumentError(f"{self.title} cannot run on {chip.info.id}: it {why}")
+            raise ArgumentError(f"{self.title} cannot run on {chip.info.id}: {why}")
         return problem, config
 
 
@@ -126,6 +126,10 @@ def matmul(
     """
     if output is not None and output.suffix not in (".txt", ".npy", ".npz"):
         raise click.UsageError(f"{output}: C is written as .txt, .npy or .npz")
+    said = click.get_current_context().get_parameter_source("algorithm")
+    if rung is not None and said is not click.core.ParameterSource.DEFAULT:
+        raise UsageError("--rung stands in place of --algorithm: leave out one of them")
+    _console.say("multiplying, and checking with NumPy")
     wish = _Wish(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype)
     if algorithm == "host" and rung is None:
         _host(wish, seed, output, as_json)

@@ -44,6 +44,17 @@ def bar(what: str, total: int) -> Iterator[Callable[[], None]]:
         yield lambda: shown.advance(task)
 
 
+def say(text: str) -> None:
+    """What is going on, on a terminal only: one line that stands still, for what a turning spinner would disturb."""
+    if err.is_terminal:
+        err.print(text, style="dim", markup=False)
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """``1 trial``, ``2 trials``."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
 def nbytes(count: float) -> str:
     """Bytes for people."""
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -51,6 +62,11 @@ def nbytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError("unreachable")
+
+
+def rate(value: float, unit: str) -> str:
+    """A rate for people: tenths, and three digits where those would say nothing."""
+    return f"{value:.1f} {unit}" if value >= 10 else f"{value:.3g} {unit}"
 
 
 def seconds(value: float) -> str:

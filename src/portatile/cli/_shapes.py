@@ -13,8 +13,9 @@ from rich.status import Status
 
 from portatile import workloads
 from portatile.cli import _console
-from portatile.cli._workloads import WorkloadGroup
-from portatile.records import Budget, DeviceInfo, Problem, Value, to_json
+from portatile.cli._workloads import WorkloadGroup, option_value
+from portatile.errors import UsageError
+from portatile.records import Budget, DeviceInfo, Problem, to_json
 from portatile.store import ResultStore, device_key
 from portatile.tuning import dispatch, shapes, tuner
 from portatile.tuning.dispatch import Regret
@@ -34,15 +35,29 @@ class _Shaped(click.Command):
     """A workload's sub-command, and another one where ``--shapes`` is among its words."""
 
     def __init__(self, workload: Workload, plain: click.Command) -> None:
-        shown = click.Option(["--shapes"], metavar="FILE", expose_value=False, help="Tune every shape in the file; see `docs/shapes.md`.")
+        shown = click.Option(
+            ["--shapes"], metavar="FILE", expose_value=False, help="Tune every shape in FILE, a line of sizes each, in place of one."
+        )
         super().__init__(plain.name, params=[*plain.params, shown], callback=plain.callback, help=plain.help)
         self.workload, self.plain = workload, plain
 
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
         """Of the command that the words mean."""
-        if any(word.partition("=")[0] == "--shapes" for word in args):
+        if any(word.partition("=")[0] == "--shapes" for word in args) and not {"-h", "--help"} & set(args):
+            self._refuse(args)
             return self._many().make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
+
+    def _refuse(self, args: list[str]) -> None:
+        """Say of options that many shapes cannot have why that is so."""
+        kept = (*_SHARED, "element_type")
+        given = {word.partition("=")[0] for word in args}
+        for parameter in self.plain.params:
+            name = parameter.name or ""
+            flag = next((flag for flag in parameter.opts if flag in given), None)
+            if flag is not None and name not in kept and not name.startswith("option_"):
+                why = "the file says the sizes" if name.startswith("size_") else "it is for one problem at a time"
+                raise UsageError(f"{flag} does not go with --shapes: {why}")
 
     def _many(self) -> click.Command:
         file = click.Option(["--shapes", "path"], required=True, type=click.Path(dir_okay=False, path_type=Path))
@@ -50,14 +65,10 @@ class _Shaped(click.Command):
 
         def run(path: Path, element_type: str, **given: Any) -> None:
             spelled = {key.removeprefix("option_"): given.pop(key) for key in list(given) if key.startswith("option_")}
-            options = {name: _value(self.workload, name, text) for name, text in spelled.items()}
+            options = {name: option_value(self.workload, name, text) for name, text in spelled.items()}
             _tune(self.workload, shapes.read(path, self.workload, element_type, options), **given)
 
         return click.Command(self.name, params=[file, *own], callback=run, help=self.help)
-
-
-def _value(workload: Workload, name: str, text: str) -> Value:
-    return next(value for value in workload.options[name] if str(value).lower() == text.lower())
 
 
 def _tune(
@@ -141,7 +152,8 @@ def show_regrets(store: ResultStore, workload: str | None, device: str | None, a
             pairs.setdefault((trial.problem.workload, device_key(trial.device)), trial.device)
     documents = []
     for (name, _), info in sorted(pairs.items()):
-        found = shapes.regrets(workloads.get(name), store, info)
+        with _console.err.status(f"holding out each shape of {name}"):
+            found = shapes.regrets(workloads.get(name), store, info)
         if as_json:
             documents.append({"workload": name, "device": info, "regrets": regrets_document(found)})
         else:
@@ -150,7 +162,7 @@ def show_regrets(store: ResultStore, workload: str | None, device: str | None, a
     if as_json:
         click.echo(to_json(documents).decode())
     elif not pairs:
-        _console.out.print("nothing is tuned; begin with: portatile tune gemm --shapes FILE", markup=False)
+        _console.out.print("nothing that was tuned fits; begin with: portatile tune gemm --shapes FILE", markup=False)
 
 
 def _document(found: shapes.Result, workload: Workload) -> str:
@@ -202,5 +214,5 @@ def _found(result: tuner.Result) -> str:
 def _speed(result: tuner.Result, workload: Workload) -> str:
     flops = workload.flops(result.problem)
     if flops > 0:
-        return f"{flops / result.best.median / 1e9:.1f} Gflop/s"
-    return f"{workload.traffic(result.problem) / result.best.median / 1e9:.1f} GB/s"
+        return _console.rate(flops / result.best.median / 1e9, "Gflop/s")
+    return _console.rate(workload.traffic(result.problem) / result.best.median / 1e9, "GB/s")

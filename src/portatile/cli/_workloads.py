@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ class WorkloadGroup(Suggesting):
     """Calls ``action(problem, **parameters)`` for the workload that the sub-command names."""
 
     noun = "workload"
+    plural = "Workloads"
 
     def __init__(self, name: str, action: Action, parameters: list[click.Parameter], text: str) -> None:
         super().__init__(name, help=text, subcommand_metavar="WORKLOAD ...")
@@ -47,8 +49,7 @@ class WorkloadGroup(Suggesting):
             chosen = {key: given.pop(key) for key in list(given) if key.startswith(("size_", "option_", "element_"))}
             return self.action(_problem(workload, chosen), **given)
 
-        summary = " ".join((type(workload).__doc__ or "").partition("\n\n")[0].split())
-        made = click.Command(cmd_name, params=[*_problem_options(workload), *self.parameters], callback=run, help=summary)
+        made = click.Command(cmd_name, params=[*_problem_options(workload), *self.parameters], callback=run, help=_meaning(workload))
         return self.wrapped(workload, made)
 
 
@@ -68,19 +69,40 @@ def flat_plan(problem: Problem, config: Config, chip: DeviceInfo) -> Plan:
     return execute.flatten(plan, resolver(chip, known_results()))
 
 
+def option_value(workload: Workload, name: str, given: object) -> Value:
+    """The value of an option that a word of the command line means."""
+    return next(value for value in workload.options[name] if _spell(value).lower() == str(given).lower())
+
+
+def _meaning(workload: Workload) -> str:
+    """What the workload computes and what its options mean: its docstring before the parameters, without marks."""
+    text = inspect.cleandoc(type(workload).__doc__ or "").partition("Parameters:")[0]
+    return text.replace("``", "").strip()
+
+
 def _problem_options(workload: Workload) -> list[click.Parameter]:
     found: list[click.Parameter] = []
     for size, meaning in workload.sizes.items():
-        found.append(click.Option([_flag(size), f"size_{size}"], type=click.IntRange(min=0), required=True, help=meaning))
+        shown = f"{meaning[:1].upper()}{meaning[1:].removesuffix('.')}."
+        found.append(click.Option([_flag(size), f"size_{size}"], type=click.IntRange(min=1), required=True, help=shown, metavar="N"))
     dtypes = click.Choice(workload.dtypes)
     found.append(
         click.Option(["--dtype", "element_type"], type=dtypes, default=workload.dtypes[0], show_default=True, help="Element type.")
     )
     for option, values in workload.options.items():
-        spelled = [_spell(value) for value in values]
-        choice = click.Choice(spelled, case_sensitive=False)
-        found.append(click.Option([_flag(option), f"option_{option}"], type=choice, default=spelled[0], show_default=True))
+        kind, shown = _choice(values)
+        flags = [_flag(option), f"option_{option}"]
+        found.append(click.Option(flags, type=kind, default=_spell(values[0]), show_default=True, metavar=shown))
     return found
+
+
+def _choice(values: Sequence[Value]) -> tuple[click.ParamType[Any], str]:
+    """How an option is read, and what the help calls it: whole numbers without a gap are a range, not a list."""
+    numbers = sorted(value for value in values if isinstance(value, int) and not isinstance(value, bool))
+    if len(numbers) == len(values) > 4 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return click.IntRange(numbers[0], numbers[-1]), "N"
+    spelled = [_spell(value) for value in values]
+    return click.Choice(spelled, case_sensitive=False), f"[{'|'.join(spelled)}]"
 
 
 def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:
@@ -91,7 +113,7 @@ def _problem(workload: Workload, chosen: Mapping[str, Any]) -> Problem:
         if kind == "size":
             sizes[name] = given
         elif kind == "option":
-            options[name] = next(value for value in workload.options[name] if _spell(value).lower() == str(given).lower())
+            options[name] = option_value(workload, name, given)
     return workload.problem(sizes, chosen["element_type"], options)
 
 

@@ -15,6 +15,7 @@ from portatile.ceilings import DIRECTIONS, Measured
 from portatile.cli import Suggesting, _console
 from portatile.cli._bench_matmul import matmul
 from portatile.device.base import Device
+from portatile.errors import StoreError
 from portatile.measure import peaks, transfers
 from portatile.measure.peaks import Question
 from portatile.measure.transfers import Copy, Direction, HostMemory, Mode
@@ -27,6 +28,7 @@ class Benchmarks(Suggesting):
     """The group of benchmarks."""
 
     noun = "benchmark"
+    plural = "Benchmarks"
 
 
 @click.group("bench", cls=Benchmarks, commands={"matmul": matmul})
@@ -82,8 +84,7 @@ def bandwidth(
     measured += [
         peaks.answer(chip, question, peaks.problem(question, chip.info, size)) for question in _console.track(questions, "streaming")
     ]
-    ceilings.add(chip.info, measured, fresh)
-    _finish(chip, measured, f"Bandwidth of {chip.info.name} ({chip.info.id})", as_json, as_csv)
+    _finish(chip, measured, fresh, f"Bandwidth of {chip.info.name} ({chip.info.id})", as_json, as_csv)
 
 
 @command.command("peak")
@@ -104,8 +105,7 @@ def peak(device: str | None, rounds: int, budget: str | None, fresh: bool, as_js
         _tune(chip.info, questions, budget, None)
     asked = [(question, peaks.problem(question, chip.info, rounds=rounds)) for question in questions]
     measured = [peaks.answer(chip, question, problem) for question, problem in _console.track(asked, "calculating")]
-    ceilings.add(chip.info, measured, fresh)
-    _finish(chip, measured, f"Peaks of {chip.info.name} ({chip.info.id})", as_json, as_csv)
+    _finish(chip, measured, fresh, f"Peaks of {chip.info.name} ({chip.info.id})", as_json, as_csv)
 
 
 def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: int | None) -> None:
@@ -118,21 +118,27 @@ def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: in
             tuner.tune(tuner.Request(peaks.problem(question, info, size), info.id, spend), store)
 
 
-def _finish(chip: Device, measured: list[Measured], title: str, as_json: bool, as_csv: bool) -> None:
-    """Print what was found."""
+def _finish(chip: Device, measured: list[Measured], fresh: bool, title: str, as_json: bool, as_csv: bool) -> None:
+    """Keep what was found, and print it even where it cannot be kept."""
+    try:
+        ceilings.add(chip.info, measured, fresh)
+        kept = f"kept in {ceilings.path_of(chip.info)}"
+    except StoreError as error:
+        kept = "not kept"
+        _console.err.print(f"portatile: warning: {error}", markup=False, soft_wrap=True)
     if as_json:
         print(to_json({"device": chip.info, "measured": [{**_row(m), "record": m} for m in measured]}).decode())
     elif as_csv:
         _write_csv(measured)
     else:
         rows = [
-            (label, kind, size, f"{m.rate / 1e9:.4g}", _UNITS[m.unit], f"{m.work / _median(m.samples) / 1e9:.4g}")
+            (label, kind, size, f"{m.rate / 1e9:.4g}", f"{m.work / _median(m.samples) / 1e9:.4g}", _UNITS[m.unit])
             for m in measured
             for label, kind, size in [_labels(m)]
         ]
-        columns = ["", "of", "bytes", "best", "", "median"]
+        columns = ["", "of", "bytes", "best", "median", ""]
         _console.out.print(_console.table(title, columns, rows, left=2))
-        _console.out.print(f"kept in {ceilings.path_of(chip.info)}", style="dim")
+        _console.out.print(kept, style="dim", markup=False)
 
 
 _UNITS = {"B/s": "GB/s", "flop/s": "Gflop/s", "op/s": "G/s"}

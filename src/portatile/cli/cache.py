@@ -70,7 +70,15 @@ def warm(file: Path | None, selector: str | None) -> int:
                 failures.append(f"{_label(item.problem)}: {str(error).splitlines()[0]}")
                 continue
             compiled, known = compiled + ("compile" in binary.seconds), known + ("compile" not in binary.seconds)
-    _console.out.print(f"{len(items)} configurations for {chip.info.name}: compiled {compiled} programs, {known} were there", markup=False)
+    if not items:
+        there = f"{file} lists nothing" if file else f"nothing is tuned on {chip.info.name}"
+        _console.out.print(f"{there}; nothing to compile", markup=False)
+        return 0
+    _console.out.print(
+        f"{_console.counted(len(items), 'configuration')} for {chip.info.name}: "
+        f"compiled {_console.counted(compiled, 'program')}, {known} from the cache",
+        markup=False,
+    )
     for failure in failures:
         _console.err.print(f"left out {failure}", markup=False)
     return 1 if failures and not compiled + known else 0

@@ -26,6 +26,8 @@ def command(as_json: bool) -> int:
     if not infos:
         device.get()  # raises with what was looked for
     _console.out.print(_console.table("Devices", _COLUMNS, (_row(info, infos, default) for info in infos), left=4))
+    if default is None:
+        _console.err.print("no default: PORTATILE_DEVICE or PYOPENCL_CTX names none of them", markup=False)
     return 0
 
 

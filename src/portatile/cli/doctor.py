@@ -10,7 +10,7 @@ from portatile.cli import _console
 from portatile.doctor import Examination
 from portatile.records import to_json
 
-_MARKS = {"ok": "[green]ok[/]", "absent": "[dim]absent[/]", "broken": "[red]broken[/]"}
+_MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]broken[/]"}
 
 
 @click.command()
@@ -24,7 +24,8 @@ def command(as_json: bool, seconds: float) -> int:
     Every device runs one kernel in a process of its own, so that a driver that crashes or hangs is reported too.
     Exits with 0 when nothing is broken, else with 1. What is only absent is no fault.
     """
-    found = doctor.examine(seconds)
+    with _console.err.status("running one kernel on every device"):
+        found = doctor.examine(seconds)
     if as_json:
         click.echo(to_json({"ok": found.healthy, "findings": found.findings, "devices": found.devices, "tests": found.tests}))
     else:
@@ -36,7 +37,7 @@ def _print(found: Examination) -> None:
     for finding in found.findings:
         _console.out.print(f"{_MARKS[finding.level]}  {escape(finding.subject)}: {escape(finding.detail)}")
         if finding.level != "ok" and finding.remedy:
-            _console.out.print(f"         -> {escape(finding.remedy)}")
+            _console.out.print(f"        -> {escape(finding.remedy)}")
     for info in found.devices:
         test = found.tests[info.id]
         if test.message:

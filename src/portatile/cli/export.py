@@ -25,7 +25,9 @@ from portatile.store import Query, ResultStore, device_key, shipped
 @click.option("--device", help="Only this device, by its id here, or those whose name or platform contains this, in any case.")
 @click.option("--problem", "wanted", multiple=True, metavar="SIZES", help="Only this problem of --workload, tuned or not; repeat.")
 @click.option("--dtype", default=None, help="Only this element type.")
-@click.option("--store", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another file than the user's store.")
+@click.option(
+    "--store", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another file than the user's result store."
+)
 def command(
     folder: Path, kind: str, workload: str | None, device: str | None, wanted: tuple[str, ...], dtype: str | None, path: Path | None
 ) -> int:
@@ -38,6 +40,8 @@ def command(
     SIZES are sizes and options of a problem, such as "m=512 n=512 k=512 trans_a=T". A problem that is not tuned is exported in the
     configuration that would run on --device, or on the default device.
     """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; name a folder")
     if workload is not None and workload not in workloads.names():
         raise UnknownNameError("workload", workload, workloads.names())
     if wanted and workload is None:
@@ -67,7 +71,9 @@ def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], dev
     for item in shipped.items:
         sizes = " ".join(f"{name}={value}" for name, value in item.problem.sizes.items())
         _console.out.print(f"{item.problem.workload} {sizes} {item.problem.dtype} for {item.info.name}: {item.why}", markup=False)
-    _console.out.print(f"{folder}: {len(shipped.items)} problems, {shipped.programs} texts, {shipped.binaries} binaries", markup=False)
+    written = [_console.counted(len(shipped.items), "problem"), _console.counted(shipped.programs, "text")]
+    written.append(_console.counted(shipped.binaries, "binary", "binaries"))
+    _console.out.print(f"{folder}: {', '.join(written)}", markup=False)
     for reason in [*shipped.left_out, *(f"{name}: it is no workload of this installation" for name in foreign)]:
         _console.err.print(f"left out {reason}", markup=False)
     return 0 if shipped.items else 1
@@ -76,8 +82,6 @@ def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], dev
 def _write_t4(folder: Path, kept: list[Trial]) -> int:
     if not kept:
         raise UsageError("nothing in the store fits; tune first")
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
     groups: dict[tuple[str, DeviceInfo], list[Trial]] = {}
     for trial in kept:
@@ -97,7 +101,7 @@ def _write_t4(folder: Path, kept: list[Trial]) -> int:
             name = f"{stem}-{len(names)}"
         names.add(name)
         (folder / f"{name}_T4.json").write_bytes(t4.write(trials))
-        _console.out.print(f"{folder / name}_T4.json: {len(trials)} trials", markup=False)
+        _console.out.print(f"{folder / name}_T4.json: {_console.counted(len(trials), 'trial')}", markup=False)
     return 0
 
 

@@ -21,13 +21,15 @@ def command(files: tuple[Path, ...], path: Path | None) -> None:
     A file is what `results --json`, `tune --json` or `export` wrote. A file in which anything is malformed is refused as a whole.
     Results of a device that this machine does not have are used for the nearest device where nothing was tuned.
     """
-    found = [trial for file in files for trial in intake.read(file)]
-    with ResultStore(path) if path is not None else ResultStore.default() as store:
+    found = [trial for file in _console.track(files, "reading") for trial in intake.read(file)]
+    with ResultStore(path) if path is not None else ResultStore.default() as store, _console.err.status("filling the store"):
         arrived = intake.add(store, found, [chip.info for chip in device.devices()])
     for one in arrived:
         name = f"{one.device.name} ({one.device.backend}, {one.device.platform})"
         known = f", {one.known} were there" if one.known else ""
         use = "as if tuned here" if one.here else "for near devices only: this machine has none such"
-        _console.out.print(f"{name}: {one.added} trials came in, {one.valid} of them valid{known}; used {use}", markup=False)
+        _console.out.print(
+            f"{name}: {_console.counted(one.added, 'trial')} came in, {one.valid} of them valid{known}; used {use}", markup=False
+        )
     if not arrived:
         _console.out.print("the files hold no trials", markup=False)

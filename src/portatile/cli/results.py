@@ -10,7 +10,7 @@ import msgspec
 
 from portatile import workloads
 from portatile.cli import _console, _shapes
-from portatile.errors import UnknownNameError
+from portatile.errors import UnknownNameError, UsageError
 from portatile.records import Problem, Trial, canonical
 from portatile.store import Query, ResultStore
 
@@ -24,6 +24,8 @@ from portatile.store import Query, ResultStore
 @click.option("--json", "as_json", is_flag=True, help="Print the trials themselves, a JSON list that other stores can take in.")
 def command(workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, as_json: bool) -> None:
     """Show what the result store holds: the best of each problem on each device, or every trial with --json."""
+    if path is not None and not path.is_file():
+        raise UsageError(f"there is no result store {path}")
     with ResultStore(path) if path is not None else ResultStore.default() as store:
         if regret:
             _shapes.show_regrets(store, workload, device, as_json)
@@ -36,7 +38,8 @@ def command(workload: str | None, device: str | None, best: bool, path: Path | N
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(chosen), indent=1 if chosen else 0))
     elif not chosen:
-        _console.out.print(f"nothing in {where}; fill it with: portatile tune gemm -m 1024 -n 1024 -k 1024", markup=False)
+        what = "nothing" if workload is None and device is None else "nothing of that workload and device is"
+        _console.out.print(f"{what} in {where}; fill it with: portatile tune gemm -m 1024 -n 1024 -k 1024", markup=False)
     else:
         for group in _groups(chosen):
             for line in _lines(group):
@@ -61,7 +64,7 @@ def _lines(trials: list[Trial]) -> list[str]:
     newest = {canonical(trial.config): trial for trial in trials if trial.status != "skipped"}  # as the store ranks them
     fastest = min(newest.values() or trials, key=lambda trial: (trial.cold, trial.rank))
     device = fastest.device
-    counts = Counter(trial.status for trial in trials)
+    counts = Counter(trial.status for trial in (newest.values() or trials))
     tried = ", ".join(f"{count} {status}" for status, count in counts.most_common())
     lines = [f"{_spell(fastest.problem)}  on {device.name} ({device.platform}, driver {device.driver})"]
     if fastest.status != "ok":
@@ -90,7 +93,10 @@ def _spell(problem: Problem) -> str:
 
 
 def _speed(trial: Trial) -> str:
-    """Gflop/s; of a workload that this installation does not have, nothing."""
+    """Gflop/s, or GB/s of the least traffic without flops; of a workload that this installation does not have, nothing."""
     if trial.problem.workload not in workloads.names():
         return ""
-    return f"{workloads.get(trial.problem.workload).flops(trial.problem) / trial.median * 1e-9:.4g} Gflop/s"
+    workload = workloads.get(trial.problem.workload)
+    flops = workload.flops(trial.problem)
+    rate, unit = (flops, "Gflop/s") if flops > 0 else (workload.traffic(trial.problem), "GB/s")
+    return f"{rate / trial.median * 1e-9:.4g} {unit}"

@@ -95,6 +95,7 @@ def command(
     local_size = _size(local_text, "--local") if local_text else entry.work_group or _group(global_size)
     task = _Task(file, entry, operands(entry, words, seed), global_size, local_size, repeat)
     targets = _saves(saves, entry)
+    _console.say("compiling and running")
     outcome = _run(task, device.get(selector))
     for name, path in targets.items():
         np.save(path, outcome.arrays[name])

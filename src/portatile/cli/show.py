@@ -86,7 +86,7 @@ def _subject(problem: Problem, pairs: tuple[str, ...], info: DeviceInfo) -> _Sub
     config = {**chosen.config, **changes}
     reason = space.violated(config)
     if reason is not None:
-        raise ArgumentError(f"this configuration {reason}")
+        raise ArgumentError(f"this configuration is not legal: {reason}")
     return _Subject(problem, config, "changed by --config" if changes else chosen.explanation, info, flat_plan(problem, config, info))
 
 

@@ -19,6 +19,7 @@ class Studies(Suggesting):
     """The group of studies."""
 
     noun = "study"
+    plural = "Studies"
 
 
 @click.group("study", cls=Studies)
@@ -51,6 +52,8 @@ def work_group_command(
     total = sum(len(work_group.sizes(chip, request)) for chip in chips) * len(request.relaxed)
     with _console.bar("sweeping", total) as advance:
         rows = work_group.sweep(chips, request, advance)
+    if not rows:
+        raise UsageError(f"--items {items!r} names no work-group that {workload} has; leave it out to try all")
     if _given(work_group.Row, rows, (output, suffix), as_json, as_csv):
         return
     shown = [
@@ -58,7 +61,7 @@ def work_group_command(
         for r in rows
     ]
     columns = ("device", "work-group", "mathematics", "time", "relative", "error", "")
-    _console.out.print(_console.table(f"{workload} {rows[0].problem if rows else ''}", columns, shown, left=3))
+    _console.out.print(_console.table(f"{workload} {rows[0].problem}", columns, shown, left=3))
 
 
 @command.command("memory")

@@ -214,7 +214,7 @@ def _print(result: tuner.Result, workload: Workload | None) -> None:
         print_(f"  all: {_spell(shared, tuple(shared))}")
     failed = ", ".join(f"{count} {kind}" for kind, count in sorted(result.failures.items())) or "none"
     why = {"budget": "the budget is spent", "exhausted": "nothing is left to try", "interrupted": "interrupted"}[result.stopped]
-    print_(f"\n{len(result.trials)} configurations in {result.seconds:.1f} s, failed: {failed}; {why}")
+    print_(f"\n{_console.counted(len(result.trials), 'configuration')} in {result.seconds:.1f} s, failed: {failed}; {why}")
     if result.warm_trials:
         where = {"default": "the default", "warm start": "a warm start", "search": "the search"}[result.found_by]
         print_(f"winner found at trial {result.found_at} by {where}; {result.warm_trials} warm starts from similar problems and devices")
@@ -265,8 +265,8 @@ def _speed(trial: Trial, workload: Workload | None) -> str:
         return workload.speed(trial)
     flops = workload.flops(trial.problem)
     if flops > 0:
-        return f"{flops / trial.median / 1e9:.1f} Gflop/s"
-    return f"{workload.traffic(trial.problem) / trial.median / 1e9:.1f} GB/s"
+        return _console.rate(flops / trial.median / 1e9, "Gflop/s")
+    return _console.rate(workload.traffic(trial.problem) / trial.median / 1e9, "GB/s")
 
 
 def _gflops(trial: Trial, flops: float | None) -> float | None:

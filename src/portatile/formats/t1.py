@@ -155,7 +155,7 @@ class _Reader:
                 return bool(value)
             if kind == "string":
                 return str(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
         self._fail(f"{at}: {value!r} is no value of type {kind!r} (int, uint, float, bool or string)")
 
@@ -230,16 +230,18 @@ class _Reader:
         value = entry.get("FillValue")
         if not isinstance(value, int | float | None):
             self._fail(f"{at}.FillValue is {value!r}, not a number")
-        if fill == "Constant":
-            return np.full(count, 0 if value is None else value, dtype)
-        if fill == "Random":
-            rng = np.random.default_rng(int(entry.get("RandomSeed", _SEED)))
-            most = 1 if value is None else value
-            if dtype.kind == "f":
-                return (rng.random(count) * most).astype(dtype)
-            return rng.integers(min(0, int(most)), max(0, int(most)), count, dtype, endpoint=True)
         if fill == "BinaryRaw":
             return self._raw(self.path.parent / self._get(entry, at, "DataSource", str), at, dtype, count)
+        seed = entry.get("RandomSeed", _SEED)
+        if not isinstance(seed, int) or seed < 0:
+            self._fail(f"{at}.RandomSeed is {seed!r}, not a whole number of 0 or more")
+        try:
+            if fill == "Constant":
+                return np.full(count, 0 if value is None else value, dtype)
+            if fill == "Random":
+                return _random(np.random.default_rng(seed), 1 if value is None else value, dtype, count)
+        except (OverflowError, ValueError):
+            self._fail(f"{at}.FillValue is {value!r}, which is too large or too small for {dtype}")
         self._fail(f"{at}.FillType is {fill!r}; Constant, Random and BinaryRaw are supported")
 
     def _raw(self, file: Path, at: str, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
@@ -264,7 +266,7 @@ class _Reader:
         given = self._get(entry, at, "Size", int | str)
         names = {"ProblemSize": self._problem_size(), **self.parameters}
         size = self._evaluate(given, f"{at}.Size", names) if isinstance(given, str) else given
-        if not isinstance(size, int | float) or size != int(size) or size <= 0:
+        if not isinstance(size, int | float) or not 0 < size < math.inf or size != int(size):
             self._fail(f"{at}.Size is {given!r}, not a positive whole number")
         return int(size)
 
@@ -354,6 +356,13 @@ class _Reader:
 
     def _fail(self, message: str) -> NoReturn:
         raise ArgumentError(f"{self.path}: {message}")
+
+
+def _random(rng: np.random.Generator, most: float, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """Numbers from 0 to ``most``."""
+    if dtype.kind == "f":
+        return (rng.random(count) * most).astype(dtype)
+    return rng.integers(min(0, int(most)), max(0, int(most)), count, dtype, endpoint=True)
 
 
 def _is_plain(call: ast.Call) -> bool:

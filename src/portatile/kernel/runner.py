@@ -65,7 +65,7 @@ class Runner:
             host = arrays[array.name]
             aligned = host.__array_interface__["data"][0] % _SHARED_ALIGNMENT == 0
             shared = self.device.share(host) if aligned else None
-            memory = memories[array.name] = stack.enter_context(shared or self.device.allocate(host.nbytes))
+            memory = memories[array.name] = stack.enter_context(self.device.allocate(host.nbytes) if shared is None else shared)
             if shared is None and array.role != "out":
                 queue.upload(memory, host, blocking=False)
         executable.run(queue, memories, scalars)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -18,13 +18,6 @@ from portatile.routines import arrays, runtime
 from portatile.routines.arrays import Array, Matrix
 
 _Stack = NDArray[Any] | Buffer
-
-
-class _View(NamedTuple):
-    """An operand under the batch that all share: its array, and its strides in bytes, 0 where it is broadcast."""
-
-    array: _Stack
-    strides: tuple[int, ...]
 
 
 def stacked(array: Any) -> bool:

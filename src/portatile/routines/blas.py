@@ -53,6 +53,13 @@ def gemm(
 
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
     and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> a, c = np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2))
+        >>> portatile.gemm(a, np.eye(2), c, alpha=2.0, beta=1.0, trans_a="T")
+        array([[3., 7.],
+               [5., 9.]])
     """
     if batched.stacked(a) or batched.stacked(b):
         return batched.gemm(a, b, c, (alpha, beta), (trans_a, trans_b), out, device)
@@ -101,10 +108,14 @@ def trsm(
     ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its
     diagonal if ``diag`` is U. The solution goes to ``out``, which may be ``b``; without it, to a new row-major array. A
     zero on the diagonal gives infinities or NaN, as in BLAS.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.trsm(np.array([[1.0, np.nan], [2.0, 4.0]]), np.array([[1.0], [4.0]]))
+        array([[1. ],
+               [0.5]])
     """
-    for value, allowed, name in ((side, "LR", "side"), (uplo, "LU", "uplo"), (trans, "NTC", "trans"), (diag, "NU", "diag")):
-        if value not in tuple(allowed):
-            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = source.shape
     order = m if side == "L" else n
@@ -126,9 +137,15 @@ def trsm(
     return result
 
 
+def check_options(*given: tuple[str, str, str]) -> None:
+    """Raise ArgumentError for an option whose value is not one of the allowed letters: name, value, letters."""
+    for name, value, allowed in given:
+        if value not in tuple(allowed):
+            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
+
+
 def _op(stored: arrays.Matrix, trans: str, name: str) -> arrays.Matrix:
     if trans == "N":
         return stored
-    if trans in ("T", "C"):
-        return stored.flipped()
-    raise ArgumentError(f"{name}={trans!r} is not one of N, T, C")
+    check_options((name, trans, "NTC"))
+    return stored.flipped()

@@ -7,7 +7,7 @@ from typing import Any
 from portatile.errors import ArgumentError
 from portatile.routines import arrays, runtime
 from portatile.routines.arrays import Array, Matrix
-from portatile.routines.blas import Diag, Side, Trans, Uplo
+from portatile.routines.blas import Diag, Side, Trans, Uplo, check_options
 
 _OTHER = {"L": "U", "U": "L"}
 _TURNED = {"L": "R", "R": "L"}
@@ -37,7 +37,7 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    _options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
     stored_a, stored_b = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = stored_b.shape
     _square(stored_a, m if side == "L" else n, f"side {side} with a b of shape {(m, n)}")
@@ -79,7 +79,7 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    _options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
+    check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
     stored_a = arrays.matrix(a, "a") if trans == "N" else arrays.matrix(a, "a").flipped()
     n, k = stored_a.shape
     result = arrays.new(a, (n, n)) if out is None else out
@@ -120,7 +120,7 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    _options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = source.shape
     _square(stored_a, m if side == "L" else n, f"side {side} with a b of shape {(m, n)}")
@@ -138,12 +138,6 @@ def trmm(
     options = (side, uplo, "T" if transpose else "N", diag)
     runtime.run(device, "trmm", (m, n), options, (stored_a, stored_b), {"alpha": alpha}, (alpha != 0, alpha != 0), result)
     return result
-
-
-def _options(*given: tuple[str, str, str]) -> None:
-    for name, value, allowed in given:
-        if value not in tuple(allowed):
-            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
 
 
 def _square(stored: Matrix, order: int, why: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portatile import workloads
@@ -85,8 +85,9 @@ def _identity(trial: Trial) -> str:
 
 
 def _checked(trials: list[Trial], where: str) -> list[Trial]:
-    """The trials, if each makes sense; raises ArgumentError with the place of the first that does not."""
-    sound: set[str] = set()
+    """The trials with whole problems, if each makes sense; raises ArgumentError with the place of the first that does not."""
+    sound: dict[str, Problem] = {}
+    found = []
     for place, trial in enumerate(trials):
         at = f"at `{where}[{place}]"
         for name in ("samples", "event_samples"):
@@ -100,15 +101,24 @@ def _checked(trials: list[Trial], where: str) -> list[Trial]:
         if not trial.device.name:
             raise ArgumentError(f"a device has a name - {at}.device.name`")
         if trial.problem.key not in sound:
-            _check_problem(trial.problem, f"{at}.problem`")
-            sound.add(trial.problem.key)
-    return trials
+            sound[trial.problem.key] = _whole(trial.problem, f"{at}.problem`")
+        found.append(replace(trial, problem=sound[trial.problem.key]))
+    return found
 
 
-def _check_problem(problem: Problem, at: str) -> None:
-    """A workload that is not here is kept for the installation that has it; one that is here says whether the problem is one."""
-    if problem.workload in workloads.names():
-        try:
-            workloads.get(problem.workload).problem(problem.sizes, problem.dtype, problem.options, problem.layout)
-        except UsageError as error:
-            raise ArgumentError(f"{error} - {at}") from None
+def _whole(problem: Problem, at: str) -> Problem:
+    """The problem with the defaults of what it does not say, if its workload is here and says that it is one.
+
+    A problem of a workload that is not here is kept as it is, for the installation that has it.
+    """
+    if problem.workload not in workloads.names():
+        return problem
+    workload = workloads.get(problem.workload)
+    try:
+        made = workload.problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+    except UsageError as error:
+        raise ArgumentError(f"{error} - {at}") from None
+    for name, shape in workload.shapes(made).items():
+        if len(made.layout[name].strides) != len(shape):
+            raise ArgumentError(f"{name} has {len(shape)} dimensions, its layout {len(made.layout[name].strides)} - {at}")
+    return made

@@ -32,7 +32,8 @@ def hold(bench: Bench, job: Race) -> Raced:
                 if verdict.ok:
                     field.append(loaded)
                 else:
-                    results[entry.number] = loaded.record.outcome(entry, "wrong", f"right at first, wrong before the race: {verdict.message}")
+                    message = f"right at first, wrong before the race: {verdict.message}"
+                    results[entry.number] = loaded.record.outcome(entry, "wrong", message)
             _run(bench, field, ends)
             for loaded in field:
                 if loaded.record.samples:

@@ -197,6 +197,8 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
                 if (number, line) == lines[0] and not all(cell.isdigit() for cell in cells):
                     names = cells
                     continue
+                if len(cells) != len(names):
+                    raise ValueError(f"it has {len(cells)} numbers; a line is: {' '.join(names)}")
                 row = dict(zip(names, cells, strict=True))
             problem = _problem(workload, row, dtype, options)
         except (ValueError, TypeError, LookupError, msgspec.DecodeError) as error:

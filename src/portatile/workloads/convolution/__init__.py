@@ -28,8 +28,9 @@ BIGDFT: Config = {"FORM": "direct", "TI": 16, "TJ": 16, "WGS": 256, "WINDOW": 1,
 
 
 class Convolution(Workload):
-    """out (ndat x length) from psi (rows x ndat), both row-major: out[j, i] = sum over t of filter[0, t] psi[i + lower + t, j].
+    """A filter along one axis that transposes: out[j, i] = the sum over t of filter[0, t] psi[i + lower + t, j].
 
+    psi is rows x ndat, out ndat x length, both row-major.
     ``boundary``: ``periodic`` wraps around (rows = length = n, any n); ``zero`` is zero outside, of the same length;
     ``grow`` gives every output that is not zero (rows = n, length = n + taps - 1), ``shrink`` only those whose whole sum
     lies inside (rows = n + taps - 1, length = n); these two start at their first output whatever ``lower`` is.

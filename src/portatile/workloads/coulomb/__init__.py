@@ -22,7 +22,7 @@ _SAMPLES = 24  # rows, and columns, at whose crossings large problems are checke
 
 
 class Coulomb(Workload):
-    """E[z, y, x] = the sum over n of q_n / |r - r_n| at r = (x0 + x dx, y0 + y dy, z0 + z dz), nx x ny x nz points.
+    """Coulombic potential on a grid: E[z, y, x] = the sum over n of q_n / |r - r_n| at r = (x0 + x dx, y0 + y dy, z0 + z dz).
 
     ``atoms`` is a matrix with a row (x, y, z, q) for each, ``potential`` one with nz ny rows of nx points. A grid
     coordinate is the float32 nearest to its exact value. For a part of a larger grid ``y_first`` and ``z_first``, whole numbers,

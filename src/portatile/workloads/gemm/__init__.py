@@ -14,7 +14,7 @@ from portatile.workloads.gemm.point import Point
 
 
 class Gemm(Workload):
-    """C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C for real matrices with contiguous rows.
+    """Matrix product: C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C for real matrices with contiguous rows.
 
     A is stored m x k, or k x m with ``trans_a="T"``; B is stored k x n, or n x k with ``trans_b="T"``. beta = 0 does not
     read C, alpha = 0 does not read A or B. Column-major operands are the transposed problem: C^T = op(B)^T op(A)^T.

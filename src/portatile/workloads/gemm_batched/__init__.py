@@ -23,7 +23,7 @@ _WORKSPACE = 1 << 28  # bytes of panels and partial sums at a time; batches that
 
 
 class GemmBatched(Workload):
-    """C_i (m x n) = alpha op(A_i) op(B_i) + beta C_i for ``batch`` problems of one shape, row-major, one launch for all.
+    """A stack of products: C_i (m x n) = alpha op(A_i) op(B_i) + beta C_i for ``batch`` problems of one shape, one launch for all.
 
     The operands are stacks: A is batch x m x k (batch x k x m with ``trans_a="T"``), B batch x k x n (batch x n x k), C batch x m
     x n, their matrices any number of elements apart; a stride of 0 along the batch shares one A or one B. Parameters are those

@@ -45,7 +45,7 @@ RUNGS: Mapping[int, Mapping[str, Value]] = {
 
 
 class Matmul(Workload):
-    """C (m x n) = A (m x k) B (k x n), all row-major.
+    """Matrix product by simple kernels: C (m x n) = A (m x k) B (k x n), all row-major.
 
     Parameters: ALGORITHM ``sequential`` (one work-item), ``global`` (one element of C each, from global memory) or
     ``local`` (BLOCK x BLOCK tiles in local memory). BLOCK: edge of the work-group (``global``) or of the tile of C

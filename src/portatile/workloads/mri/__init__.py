@@ -20,9 +20,10 @@ _SAMPLE_VECTORS = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i")
 
 
 class Mri(Workload):
-    """image = the sum over samples of w exp(2 pi i (kx x + ky y + kz z)) at every voxel, its real and its imaginary part a row.
+    """MRI reconstruction: image = the sum over samples of w exp(2 pi i (kx x + ky y + kz z)) at every voxel.
 
-    ``kind`` q: w = |phi|^2, and d is empty; fhd: w = conj(phi) d. All inputs are vectors, stored as matrices of one column.
+    The image has a row of real and a row of imaginary parts. ``kind`` q: w = |phi|^2, and d is empty; fhd: w = conj(phi) d.
+    All inputs are vectors, stored as matrices of one column.
 
     Parameters: a work-group is WGS x SPLIT, SPLIT slices that share the samples; a work-item computes PV vectors of VL
     voxels (CPUs: as wide as a register). CHUNK samples at a time are staged in local memory. UNROLL: samples at a time.

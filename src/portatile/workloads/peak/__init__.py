@@ -23,7 +23,7 @@ _SAMPLED = 64
 
 
 class Peak(Workload):
-    """out[i] = what ``rounds`` steps make of x[i]; no step of a chain can begin before the one before it has ended.
+    """Peak rates: out[i] = what ``rounds`` steps make of x[i]; no step of a chain can begin before the one before it has ended.
 
     ``quantity``: ``fma`` v -> a v + b; ``rsqrt`` v -> 1 / sqrt(v); ``cos`` v -> cos(v); ``exp2`` v -> 2^-v; float32 functions
     are the device's own (native) ones. ``local``: the sum over rounds r of x[i ^ 16 r], where only the lowest 10 bits of the

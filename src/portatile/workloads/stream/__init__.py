@@ -23,7 +23,7 @@ _SAMPLED = 4096  # places at which large outputs are checked
 
 
 class Stream(Workload):
-    """out[i] = x[i], s x[i], x[i] + y[i], x[i] + s y[i] (copy, mul, add, triad), or out[0] = the sum of x[i] y[i] (dot).
+    """Memory bandwidth: out[i] = x[i], s x[i], x[i] + y[i], x[i] + s y[i] (copy, mul, add, triad), out[0] = the sum of x[i] y[i] (dot).
 
     Beside BabelStream's five: x[i] y[i] (product) and y[i] + s x[i]^2 (square). ``y`` is empty where the operation does not
     read it; ``s`` is the scalar ``scalar``.

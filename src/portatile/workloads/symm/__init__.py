@@ -14,10 +14,12 @@ from portatile.workloads import blocks, structured
 
 
 class Symm(Workload):
-    """C (m x n) = alpha A B + beta C (``side="L"``, A of order m) or alpha B A + beta C (``"R"``, order n), row-major.
+    """Symmetric A: C (m x n) = alpha A B + beta C (``side="L"``, A of order m) or alpha B A + beta C (``"R"``, order n), row-major.
 
     Only the triangle ``uplo`` of the symmetric A is read. B is stored m x n, or n x m with ``trans_b="T"``. beta = 0 does not read
-    C, alpha = 0 neither A nor B. WGS: work-group of the kernel that expands A; the product is a problem of ``gemm``.
+    C, alpha = 0 neither A nor B.
+
+    Parameters: WGS: work-group of the kernel that expands A; the product is a problem of ``gemm``.
     """
 
     name = "symm"

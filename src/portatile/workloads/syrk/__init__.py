@@ -14,10 +14,12 @@ from portatile.workloads import blocks, get, structured
 
 
 class Syrk(Workload):
-    """The triangle ``uplo`` of C (n x n) = alpha op(A) op(A)^T + beta C, row-major; the other one is neither read nor written.
+    """Rank-k update: the triangle ``uplo`` of C (n x n) = alpha op(A) op(A)^T + beta C, row-major; the other one is not touched.
 
-    A is stored n x k, or k x n with ``trans="T"``. beta = 0 does not read C, alpha = 0 does not read A. NB: order of the blocks on
-    the diagonal, which are computed whole beside C and of which a triangle is kept. WGS: work-group of the kernel that does that.
+    A is stored n x k, or k x n with ``trans="T"``. beta = 0 does not read C, alpha = 0 does not read A.
+
+    Parameters: NB: order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is
+    kept. WGS: work-group of the kernel that does that.
     """
 
     name = "syrk"

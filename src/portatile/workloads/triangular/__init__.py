@@ -14,7 +14,7 @@ from portatile.workloads.triangular import reference, steps
 
 
 class Triangular(Workload):
-    """X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
+    """TRSM, X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is
     not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities or NaN, as in BLAS.

@@ -14,10 +14,12 @@ from portatile.workloads import blocks, structured
 
 
 class Trmm(Workload):
-    """B (m x n) = alpha op(A) B (``side="L"``, A of order m) or alpha B op(A) (``"R"``, order n) for a triangular A, row-major.
+    """Triangular A: B (m x n) = alpha op(A) B (``side="L"``, A of order m) or alpha B op(A) (``"R"``, order n), row-major.
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is not
-    read. alpha = 0 makes B zero whatever A and B hold. NB: rows (side L) or columns of B that one product computes, with the
+    read. alpha = 0 makes B zero whatever A and B hold.
+
+    Parameters: NB: rows (side L) or columns of B that one product computes, with the
     part of A that is not zero for them; inside a block on the diagonal zeros are multiplied, so that an infinity in B may give NaN
     where BLAS does not. WGS: work-group of the kernels that expand A and copy B.
     """

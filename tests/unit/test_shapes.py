@@ -1,0 +1,55 @@
+"""Many shapes in one budget, with a tuner that only pretends: what counts, and what Ctrl-C leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from test_store import DEVICE
+
+from portatile import model, workloads
+from portatile.records import Budget, Trial
+from portatile.store import ResultStore
+from portatile.tuning import shapes, tuner
+from portatile.tuning.tuner import Result
+
+MATMUL = workloads.get("matmul")
+PROBLEMS = tuple(MATMUL.problem({"m": size, "n": 16, "k": 16}) for size in (16, 32, 64))
+
+
+def found(request: tuner.Request, on_paper: int = 0) -> Result:
+    """The default is valid, some others were turned away on paper."""
+    config = dict(MATMUL.default(request.problem, DEVICE))
+    best = Trial(request.problem, config, DEVICE, "", "ok", (1e-3,))
+    others = [
+        Trial(request.problem, {**config, "paper": place}, DEVICE, "", "skipped", message=f"{model.ON_PAPER}: no")
+        for place in range(on_paper)
+    ]
+    return Result(request.problem, DEVICE, (best, *others), best, best, "budget", 0.1)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], budget: Budget) -> shapes.Result:
+    def tune(request: tuner.Request, store: ResultStore, listen: object) -> Result:
+        answer = next(answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return found(request, answer)
+
+    monkeypatch.setattr(tuner, "tune", tune)
+    with ResultStore(None) as store:
+        return shapes.tune(shapes.Request(PROBLEMS, budget=budget), store)
+
+
+def test_what_is_turned_away_on_paper_leaves_the_budget_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, iter([500] * 9), Budget(evaluations=30))
+    assert len(result.results) == 3
+    assert result.unreached == ()
+
+
+def test_ctrl_c_keeps_what_was_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(monkeypatch, iter([0, KeyboardInterrupt()]), Budget(evaluations=30))
+    assert len(result.results) == 1
+    assert len(result.unreached) == 2
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, iter([KeyboardInterrupt()]), Budget(evaluations=30))
