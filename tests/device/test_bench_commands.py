@@ -41,6 +41,18 @@ def test_bandwidth_prints_and_keeps(capsys: pytest.CaptureFixture[str], monkeypa
     assert found.transfer("htod", "pageable") is None
 
 
+def test_figures_that_cannot_be_kept_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "file" / "data"))
+    assert (
+        main(["bench", "bandwidth", "--htod", "--no-stream", "--mode", "range", "--start", "64", "--end", "64", "--increment", "64"]) == 0
+    )
+    shown = capsys.readouterr()
+    assert "host to device" in shown.out
+    assert "not kept" in shown.out
+    assert "PORTATILE_DATA_DIR" in shown.err
+
+
 def test_bandwidth_speaks_json_and_csv(capsys: pytest.CaptureFixture[str]) -> None:
     small = ["bench", "bandwidth", "--no-stream", "--mode", "range", "--start", "1000", "--end", "1000", "--increment", "1"]
     assert main([*small, "--htod", "--memory", "pageable", "--json"]) == 0
@@ -94,7 +106,7 @@ def test_the_product_is_one_seeds(suffix: str, tmp_path: Path, capsys: pytest.Ca
     assert "Gflop/s" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("rung", [1, 5, 7, 9])
+@pytest.mark.parametrize("rung", [1, 5, 9])
 def test_rungs_run(rung: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "matmul", "--rung", str(rung), "--size", "70", "--repeat", "0"]) == 0
     assert f"rung {rung}, 70 x 70 x 70" in capsys.readouterr().out
@@ -109,6 +121,7 @@ def test_rungs_run(rung: int, capsys: pytest.CaptureFixture[str]) -> None:
         (["--platform", "0", "--device", "pocl"], "number"),
         (["--platform", "77"], "no device"),
         (["--rung", "11"], "range"),
+        (["--rung", "3", "--algorithm", "local"], "leave out one"),
     ],
 )
 def test_matmul_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,11 +92,11 @@ def test_cache_is_warmed_from_the_store_counted_and_cleared(capsys: pytest.Captu
     tune(capsys)
     assert main(["cache", "clear"]) == 0
     assert main(["cache", "warm"]) == 0
-    assert "1 configurations" in capsys.readouterr().out
+    assert "1 configuration for" in capsys.readouterr().out
     assert main(["cache", "info"]) == 0
     assert "entries  1" in capsys.readouterr().out
     assert main(["cache", "clear"]) == 0
-    assert "removed 1 entries" in capsys.readouterr().out
+    assert "removed 1 entry" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["[{}]", '{"problem": 3}', "nonsense"])

@@ -180,7 +180,7 @@ def test_tuned_then_exported_then_imported(opencl: Device, tmp_path: Path, capsy
     assert main(["tune", "gemm", *sizes, "--budget", "1", "--strategy", "random", "--device", opencl.info.id]) == 0
     folder = tmp_path / "folder"
     assert main(["export", str(folder), "--workload", "gemm", "--device", opencl.info.id]) == 0
-    assert "1 problems" in capsys.readouterr().out
+    assert "1 problem," in capsys.readouterr().out
     with ResultStore.default() as store:
         (winner,) = store.leaders("gemm")
     assert json.loads((folder / "kernels.json").read_text())["problems"][0]["config"] == dict(winner.config)

@@ -95,6 +95,7 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
         (["memory", "-o", "table.txt"], ".csv"),
         (["memori"], "Did you mean 'memory'?"),
         (["work-group", "--workload", "gemm"], "coulomb"),
+        (["work-group", "--workload", "coulomb", "--scale", "64", "--items", "48"], "leave it out"),
     ],
 )
 def test_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from portatile.cli.devices import command as devices_command
 from portatile.cli.doctor import command as doctor_command
 from portatile.device.base import Finding
 from portatile.doctor import Examination, SelfTest
+from portatile.errors import DeviceNotFoundError
 
 
 def children(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
@@ -57,6 +58,25 @@ def test_no_device_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     children(monkeypatch, "print('{}')")
     found = doctor.examine(20)
     assert any(f.level == "broken" and f.subject == "devices" and f.remedy for f in found.findings)
+
+
+def test_no_device_behind_what_is_broken_says_to_mend_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    children(
+        monkeypatch, """print('{"findings": [{"level": "broken", "subject": "OpenCL", "detail": "no ld", "remedy": "install it"}]}')"""
+    )
+    lacking = next(finding for finding in doctor.examine(20).findings if finding.subject == "devices")
+    assert lacking.remedy == "mend what is broken above"
+
+
+def test_a_default_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(selector: str | None = None) -> None:
+        raise DeviceNotFoundError("no device matches PORTATILE_DEVICE='abacus'")
+
+    monkeypatch.setattr(doctor.device, "get", missing)
+    (finding,) = doctor._selection()
+    assert (finding.level, finding.subject) == ("broken", "default device")
+    assert "abacus" in finding.detail
+    assert "PORTATILE_DEVICE" in finding.remedy
 
 
 def test_folders_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

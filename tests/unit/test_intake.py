@@ -185,3 +185,9 @@ def test_an_unwritten_device_is_not_mistaken(tmp_path: Path) -> None:
         later = [replace(one, cold=True), replace(one, samples=(1.0, 2.0)), replace(one, config={"TILE": 99})]
         (arrived,) = intake.add(store, later, [DEVICE])
         assert (arrived.added, arrived.known, arrived.here) == (2, 1, True)
+
+
+def test_a_store_is_not_imported_but_says_what_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ResultStore(tmp_path / "results.sqlite").close()
+    assert main(["import", str(tmp_path / "results.sqlite")]) == 2
+    assert "results --store" in capsys.readouterr().err

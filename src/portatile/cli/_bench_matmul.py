@@ -96,7 +96,7 @@ class _Wish:
 @click.option("--device", help="Device, as `portatile devices` names it, or its number if --platform is given; default: the best one.")
 @click.option("--platform", type=click.IntRange(min=0), help="Number of the OpenCL platform, as in the ids of `portatile devices`.")
 @click.option("--cpu", is_flag=True, help="A CPU, whatever else there is.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
 @click.option("--repeat", type=click.IntRange(min=0), default=3, show_default=True, help="Runs of the kernel after the first.")
 @click.option("--cold", is_flag=True, help="Compile even if a cache, ours or the driver's, holds the kernel.")
 @click.option("--seed", default=0, show_default=True, help="Of A and B, uniform in [-0.5, 0.5).")

@@ -41,12 +41,12 @@ def info() -> None:
 @command.command()
 def clear() -> None:
     """Remove every compiled kernel."""
-    _console.out.print(f"removed {cache.default().clear()} entries")
+    _console.out.print(f"removed {_console.counted(cache.default().clear(), 'entry', 'entries')}")
 
 
 @command.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--device", "selector", help="Device to compile for, as `portatile devices` names it.")
+@click.option("--device", "selector", help="Device to compile for, as `portatile devices` names it; default: the best one.")
 def warm(file: Path | None, selector: str | None) -> int:
     """Compile ahead what FILE lists, else everything tuned on the device.
 

@@ -63,7 +63,7 @@ Prints the time and every buffer that the kernel changed. Exit code 1: it fails 
 @click.argument("words", metavar="ARGUMENT...", nargs=-1)
 @click.option("--global", "global_text", required=True, metavar="N[,N[,N]]", help="Work-items in each dimension.")
 @click.option("--local", "local_text", metavar="N[,N[,N]]", help="Work-items of a work-group. Default: required, else chosen.")
-@click.option("--device", "selector", help="Device, as `portatile devices` names it.")
+@click.option("--device", "selector", help="Device, as `portatile devices` names it; default: the best one.")
 @click.option("--check", metavar="DEVICE", help="Run it there too and compare every output.")
 @click.option(
     "--tolerance", type=float, default=1e-5, show_default=True, help="Of --check, relative to the largest value; integers are equal."

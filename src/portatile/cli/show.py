@@ -41,9 +41,11 @@ class _Subject:
 @click.option("--stage", type=click.Choice(_STAGES), default="template", show_default=True, help="What to print.")
 @click.option("--backend", type=click.Choice(["opencl", "cuda"]), help="Default: that of the device; cuda with --arch.")
 @click.option("--arch", help="CUDA architecture, for example sm_90; the chip need not be here.")
-@click.option("--device", "selector", help="Device, as `portatile devices` names it.")
+@click.option("--device", "selector", help="Device, as `portatile devices` names it; default: the best one.")
 def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str | None, arch: str | None, selector: str | None) -> None:
     """Print a configuration's kernels.
+
+    `portatile show WORKLOAD --help` lists sizes and options.
 
     \b
     template      the text with everything generated, and the definitions that go with it

@@ -27,7 +27,9 @@ def command() -> None:
     """Sweep over sizes and parameters on one or more devices; every result is checked."""
 
 
-_device = click.option("--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; may be repeated.")
+_device = click.option(
+    "--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; repeat. Default: the best one."
+)
 _output = click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the table here: .csv or .json.")
 _json = click.option("--json", "as_json", is_flag=True, help="Print the rows as one JSON list.")
 _csv = click.option("--csv", "as_csv", is_flag=True, help="Print the rows as comma-separated values.")
@@ -67,7 +69,7 @@ def work_group_command(
 @command.command("memory")
 @click.option("--sizes", default="128,256,512,1024", show_default=True, help="Rows and columns of the matrices.")
 @click.option("--blocks", default="2,4,8,16", show_default=True, help="Edges of work-group and tile.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True)
+@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
 @_device
 @_output
 @_json

@@ -52,6 +52,8 @@ def command(
 ) -> None:
     """Search for the fastest configuration of a workload.
 
+    `portatile tune WORKLOAD --help` lists its sizes and all options.
+
     Progress goes to standard error, the table or the JSON document to standard output. Ctrl-C ends the search as the budget would.
     With --replay alone, without a workload, the file's only recording is searched. A T1 file (kernel.json) in place of a
     workload tunes the kernel of your own that it describes.

@@ -41,6 +41,8 @@ def read(path: Path) -> list[Trial]:
     except ValueError as error:
         if isinstance(error, ArgumentError):
             raise
+        if _is_store(path):
+            raise UsageError(f"{path} is a result store: list its trials with `portatile results --store {path} --json` first") from None
         raise ArgumentError(f"{path} is no JSON: {error}") from None
     try:
         if kernel_tuner.is_one(document):
@@ -54,7 +56,12 @@ def read(path: Path) -> list[Trial]:
             raise UsageError("this holds no trials: it is neither what `portatile results --json` or `tune --json` prints, nor T4")
         return _checked(*own.read(document))
     except UsageError as error:
-        raise type(error)(f"{path}: {error}") from None
+        kind = ArgumentError if isinstance(error, ArgumentError) else UsageError
+        raise kind(f"{path}: {error}") from None
+
+
+def _is_store(path: Path) -> bool:
+    return path.read_bytes()[:15] == b"SQLite format 3"
 
 
 def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[Arrived]:
