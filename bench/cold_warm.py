@@ -95,10 +95,11 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
 
 def environment(folder: Path, own: Path, driver: str) -> dict[str, str]:
     """The variables of a child: caches in folders of this bench, or off."""
+    theirs = folder / driver  # PoCL without its cache empties the folder that it would be in
     for name in ("pocl", "cuda", "xdg"):
-        (folder / name).mkdir(exist_ok=True)
-    found = {"PORTATILE_CACHE_DIR": str(own), "XDG_CACHE_HOME": str(folder / "xdg")}
-    found |= {"POCL_CACHE_DIR": str(folder / "pocl"), "CUDA_CACHE_PATH": str(folder / "cuda")}
+        (theirs / name).mkdir(parents=True, exist_ok=True)
+    found = {"PORTATILE_CACHE_DIR": str(own), "XDG_CACHE_HOME": str(theirs / "xdg")}
+    found |= {"POCL_CACHE_DIR": str(theirs / "pocl"), "CUDA_CACHE_PATH": str(theirs / "cuda")}
     if driver == "cold":
         from portatile.device import COLD_COMPILER
 
