@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -43,7 +44,7 @@ class _Block:
     size: int
 
 
-class _Recursion:
+class _Recursion(ABC):
     """Solve half of the unknowns, take what they explain off the other half in one product, solve that half.
 
     The products are larger than those of a loop over blocks, for the same number of launches.
@@ -59,17 +60,17 @@ class _Recursion:
         self.nb = int(config["NB"])
         self.steps: list[Launch | Call] = []
 
+    @abstractmethod
     def plan(self) -> Plan:
         """All steps and the workspace."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leaf(self, block: _Block, first: bool) -> None:
         """Append the steps that solve ``block``; its right-hand side is scaled by alpha if it is the ``first``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def solution_layout(self) -> Layout:
         """Where the solution lies in its memory."""
-        raise NotImplementedError
 
     def solve(self) -> None:
         """Append the steps that solve for all unknowns."""
