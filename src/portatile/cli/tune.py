@@ -208,7 +208,8 @@ def _print(result: tuner.Result, workload: Workload | None) -> None:
     print_("best five" if len(valid) == 5 else f"best {len(valid)}")
     for place, (took, _, speed, faster, changes) in enumerate(rows, 1):
         known = f"  {_finalists.interval(valid[place - 1]):>24}" if result.finalists else ""
-        print_(f"  {place}  {speed or took:>16}{known}  {faster:>7}  {changes}")
+        apart = result.finalists and valid[place - 1].standing is None  # timed while the machine ran at another speed
+        print_(f"  {place}  {'not raced' if apart else speed or took:>16}{known}  {faster:>7}  {changes}")
     for line in _finalists.lines(result):
         print_(f"  {line}")
     shared = {name: value for name, value in result.best.config.items() if name not in names}
