@@ -4,8 +4,9 @@
 
 Every run is a fresh process. Phases: import, platform (find the devices), context, build (kernel text to binary, or the
 cache's), kernel (load the binary, take the kernels), transfer (allocate, upload), execution (first run) and again (second
-run), read-back. The driver's caches are PoCL's kernel cache, NVIDIA's compute cache and pyopencl's; cold means switched
-off by their own environment variables, warm means filled by an earlier process in a folder of this bench's own.
+run), read-back; "first result" is their sum without the second run. The driver's caches are PoCL's kernel cache, NVIDIA's
+compute cache and pyopencl's; cold means switched off by their own environment variables, warm means filled by an earlier
+process in a folder of this bench's own.
 """
 
 from __future__ import annotations
@@ -107,6 +108,11 @@ def environment(folder: Path, own: Path, driver: str) -> dict[str, str]:
     return found
 
 
+def first_result(sample: dict[str, float]) -> float:
+    """Seconds from nothing imported to the first result in the host's memory."""
+    return sum(seconds for phase, seconds in sample.items() if phase != "again")
+
+
 def one(env: dict[str, str], task: dict[str, Any]) -> dict[str, Any]:
     """Time one fresh process."""
     child = Child(Path(__file__), ["--child"], env)
@@ -131,6 +137,7 @@ def measure(task: dict[str, Any], repeat: int) -> list[dict[str, Any]]:
                 row |= answer
     for row in rows:
         row["median"] = {phase: median(sample[phase] for sample in row["samples"]) for phase in PHASES}
+        row["first_result"] = median(first_result(sample) for sample in row["samples"])
     return rows
 
 
@@ -171,8 +178,12 @@ def main() -> None:
                 document["programs"].append({**task, "device": asdict(chip.info), "missing": str(error)})
                 continue
             document["programs"].append({**task, "device": asdict(chip.info), "rows": rows})
-            cells = [[f"cache {r['own']}, driver {r['driver']}", *(f"{1e3 * r['median'][p]:.1f}" for p in PHASES)] for r in rows]
-            print_table(["", *PHASES], cells)
+            figures = [[*(r["median"][phase] for phase in PHASES), r["first_result"]] for r in rows]
+            cells = [
+                [f"cache {r['own']}, driver {r['driver']}", *(f"{1e3 * seconds:.1f}" for seconds in line)]
+                for r, line in zip(rows, figures, strict=True)
+            ]
+            print_table(["", *PHASES, "first result"], cells)
     name = f"cold_warm-{slug(chosen[0].info.name)}"
     print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
 

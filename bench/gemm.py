@@ -1,6 +1,6 @@
 """One table of GEMM: tuned and default variants, the course kernels, and the libraries of the field, by turns in one run.
 
-    python bench/gemm.py --sizes 512,1024,1000x999x1001 --tune 60s
+    python bench/gemm.py --sizes 512,1024,1000x999x1001,64x128x128x128 --tune 60s
 
 Every participant lives in a process of its own, is checked against float64 before it is timed, and has its turn in every
 round, so that clocks, heat and neighbours are the same for all. Peer of a CPU device is NumPy's BLAS, of a GPU cuBLAS
@@ -10,6 +10,7 @@ through PyTorch. A row keeps all samples; the file in bench/results names device
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from dataclasses import asdict
@@ -42,20 +43,21 @@ class Portatile:
         self.memory: dict[str, Memory] = {}
         self.ready: dict[str, execute.Executable] = {}
 
-    def prepare(self, sizes: dict[str, int], dtype: str, trans: str) -> dict[str, Any]:
-        """Build and check every participant; answers what each is, or why it is missing."""
+    def prepare(self, sizes: dict[str, int], dtype: str, trans: str, rows: str) -> dict[str, Any]:
+        """Build and check every participant, with ``rows`` "tuned" that one only; answers what each is, or why it is missing."""
         self.release()
         problem = problem_of(sizes, dtype, trans)
         inputs = inputs_of(problem)
         for name, array in inputs.operands.items():
             self.memory[name] = self.chip.allocate(array.nbytes)
             self.queue.upload(self.memory[name], array)
-        gemm = workloads.get("gemm")
-        chosen = choose(gemm, problem, self.chip.info, store.known_results()("gemm"))
+        gemm = workloads.get(problem.workload)
+        chosen = choose(gemm, problem, self.chip.info, store.known_results()(problem.workload))
         entries = [self._entry("tuned", problem, chosen.config, chosen.explanation, inputs)]
-        entries.append(self._entry("default", problem, gemm.default(problem, self.chip.info), "", inputs))
+        if rows == "all":
+            entries.append(self._entry("default", problem, gemm.default(problem, self.chip.info), "", inputs))
         long = self.chip.info.kind == "cpu" and problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] > _COURSE
-        if trans == "NN" and not long:
+        if rows == "all" and trans == "NN" and not long and problem.workload == "gemm":
             matmul = workloads.get("matmul")
             plain = matmul.problem(sizes, dtype)
             base = {**matmul.default(plain, self.chip.info), **sys.modules[type(matmul).__module__].BASE}
@@ -143,7 +145,7 @@ def measure(
     rows: list[dict[str, Any]] = []
     for place, child in children.items():
         try:
-            entries = child.ask(do="prepare", **task)["entries"]
+            entries = child.ask(do="prepare", **task, **({"rows": options.rows} if place.startswith("portatile") else {}))["entries"]
         except ChildError as error:
             print(f"  {error}", file=sys.stderr)
             continue
@@ -182,8 +184,7 @@ def measure(
 
 def report(rows: list[dict[str, Any]], task: dict[str, Any]) -> None:
     """Print one problem's table and put medians and ratios into its rows."""
-    m, n, k = (task["sizes"][s] for s in "mnk")
-    flops = 2.0 * m * n * k
+    flops = 2.0 * math.prod(task["sizes"].values())
     peers = {kind: next((r for r in rows if r["name"] == name), None) for kind, name in (("cpu", "NumPy"), ("gpu", "cuBLAS"))}
     lines = []
     for row in rows:
@@ -199,17 +200,18 @@ def report(rows: list[dict[str, Any]], task: dict[str, Any]) -> None:
         formats = ("{:.1f}", "{:.1f}", "{:.3f}", "{:.3f}", "{:.1%}")
         cells = ["" if x is None else f.format(x) for f, x in zip(formats, figures, strict=True)]
         lines.append([f"{row['name']} ({row['place']})", *cells])
-    print(f"\n{m} x {n} x {k} {task['dtype']} {task['trans']}")
+    print(f"\n{' x '.join(map(str, task['sizes'].values()))} {task['dtype']} {task['trans']}")
     print_table(["", "Gflop/s", "sustained", "ratio", "sustained", "spread"], lines)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="512,1024,2048", help="N or MxNxK, separated by commas")
+    parser.add_argument("--sizes", default="512,1024,2048", help="N, MxNxK or BATCHxMxNxK, separated by commas")
     parser.add_argument("--dtype", default="float32", help="separated by commas")
     parser.add_argument("--trans", default="NN", help="NN, NT, TN, TT, separated by commas; row-major operands")
     parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
     parser.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first, for example 60s")
+    parser.add_argument("--rows", choices=("all", "tuned"), default="all", help="of portatile: only what it chooses, or the others too")
     parser.add_argument("--rounds", type=int, default=9, help="bursts of each participant")
     parser.add_argument("--sustained", type=float, default=0.25, help="seconds of a sustained run on a GPU; 0: none")
     parser.add_argument("--pin", type=int, metavar="CORE", help="one core, one thread, CPU time instead of wall time: for noisy machines")
@@ -228,10 +230,12 @@ def main() -> None:
     infos = {chip.info.id: asdict(chip.info) for chip in chosen}
     tasks = []
     for text in options.sizes.split(","):
-        sizes = [int(part) for part in text.split("x")]
-        m, n, k = sizes * 3 if len(sizes) == 1 else sizes
+        parts = [int(part) for part in text.split("x")]
+        sizes = dict(
+            zip(("batch", "m", "n", "k")[-len(parts) :] if len(parts) > 1 else "mnk", parts * (1 if len(parts) > 1 else 3), strict=True)
+        )
         for dtype in options.dtype.split(","):
-            tasks += [{"sizes": {"m": m, "n": n, "k": k}, "dtype": dtype, "trans": trans} for trans in options.trans.split(",")]
+            tasks += [{"sizes": sizes, "dtype": dtype, "trans": trans} for trans in options.trans.split(",")]
     if options.tune:
         tune_all(list(infos), tasks, options.tune)
     children = participants(list(infos), infos, options.pin)
@@ -263,7 +267,14 @@ def tune_all(selectors: list[str], tasks: list[dict[str, Any]], budget: str) -> 
         for task in tasks:
             options = {"trans_a": task["trans"][0], "trans_b": task["trans"][1]}
             print(f"tuning {task['sizes']} {task['dtype']} {task['trans']} on {selector} for {budget}", file=sys.stderr, flush=True)
-            portatile.tune("gemm", dtype=task["dtype"], device=selector, budget=budget, **task["sizes"], **options)
+            portatile.tune(
+                "gemm_batched" if "batch" in task["sizes"] else "gemm",
+                dtype=task["dtype"],
+                device=selector,
+                budget=budget,
+                **task["sizes"],
+                **options,
+            )
 
 
 if __name__ == "__main__":

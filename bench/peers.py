@@ -19,17 +19,19 @@ SEED = 20261120
 
 
 def problem_of(sizes: dict[str, int], dtype: str, trans: str) -> Problem:
-    return workloads.get("gemm").problem(sizes, dtype, {"trans_a": trans[0], "trans_b": trans[1]})
+    """A product, or with ``batch`` among its sizes a stack of them."""
+    name = "gemm_batched" if "batch" in sizes else "gemm"
+    return workloads.get(name).problem(sizes, dtype, {"trans_a": trans[0], "trans_b": trans[1]})
 
 
 def inputs_of(problem: Problem) -> Inputs:
     """The same operands in every process; alpha 1, beta 0, as the peers compute."""
-    return workloads.get("gemm").usual_inputs(problem, np.random.default_rng(SEED))
+    return workloads.get(problem.workload).usual_inputs(problem, np.random.default_rng(SEED))
 
 
 def check(problem: Problem, inputs: Inputs, got: Any, bound: float) -> float:
     """The error of the output's memory in units of its bound; raises where it is wrong."""
-    workload = workloads.get("gemm")
+    workload = workloads.get(problem.workload)
     expected = workload.reference(problem, inputs, np.random.default_rng(SEED))["c"]
     verdict = verify.compare(got, expected, bound, "c")
     if not verdict.ok:
@@ -47,7 +49,7 @@ class Peer:
         """Place the operands, compute once, check."""
         problem = problem_of(sizes, dtype, trans)
         inputs = inputs_of(problem)
-        gemm = workloads.get("gemm")
+        gemm = workloads.get(problem.workload)
         a, b = (view(inputs.operands[name], problem.layout[name], gemm.shapes(problem)[name]) for name in "ab")
         self.place(a, b, trans)
         self.start()
@@ -96,8 +98,8 @@ class NumPy(Peer):
         self.version = f"NumPy {np.__version__}, {blas['name']} {blas['version']}"
 
     def place(self, a: Any, b: Any, trans: str) -> None:
-        self.a, self.b = (a.T if trans[0] == "T" else a), (b.T if trans[1] == "T" else b)
-        self.c = np.empty((self.a.shape[0], self.b.shape[1]), a.dtype)
+        self.a, self.b = (x.swapaxes(-1, -2) if t == "T" else x for x, t in zip((a, b), trans, strict=True))
+        self.c = np.empty((*self.a.shape[:-1], self.b.shape[-1]), a.dtype)
 
     def start(self) -> None:
         np.matmul(self.a, self.b, out=self.c)
@@ -122,11 +124,12 @@ class Torch(Peer):
 
     def place(self, a: Any, b: Any, trans: str) -> None:
         a, b = (self.torch.from_numpy(np.ascontiguousarray(x)).cuda() for x in (a, b))
-        self.a, self.b = (a.T if trans[0] == "T" else a), (b.T if trans[1] == "T" else b)
-        self.c = self.torch.empty((self.a.shape[0], self.b.shape[1]), dtype=a.dtype, device="cuda")
+        self.a, self.b = (x.transpose(-1, -2) if t == "T" else x for x, t in zip((a, b), trans, strict=True))
+        self.c = self.torch.empty((*self.a.shape[:-1], self.b.shape[-1]), dtype=a.dtype, device="cuda")
+        self.multiply = self.torch.mm if a.dim() == 2 else self.torch.bmm
 
     def start(self) -> None:
-        self.torch.mm(self.a, self.b, out=self.c)
+        self.multiply(self.a, self.b, out=self.c)
 
     def finish(self) -> None:
         self.torch.cuda.synchronize()
@@ -152,6 +155,8 @@ class CLBlast(Peer):
         self.queue = pyopencl.CommandQueue(self.context)
 
     def place(self, a: Any, b: Any, trans: str) -> None:
+        if a.ndim > 2:
+            raise ValueError("CLBlast is asked for single products only")
         flags = self.cl.mem_flags
         self.dtype = a.dtype
         self.call = self.library.CLBlastSgemm if a.dtype == np.float32 else self.library.CLBlastDgemm

@@ -29,8 +29,8 @@ def reached(medians: list[float], goal: float) -> int | None:
 
 def compare(problem: Any, options: argparse.Namespace) -> dict[str, Any]:
     """One shape searched cold, then warm; the warm search's trials stay in the store."""
-    from portatile.records import Budget
     from portatile.store import ResultStore
+    from portatile.trials import Budget
     from portatile.tuning import tuner
 
     found: dict[str, Any] = {}

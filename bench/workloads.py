@@ -1,129 +1,247 @@
-"""TRSM, convolution, Coulombic potential and MRI: tuned beside default on every device, and beside PyTorch where it has a peer.
+"""Stream, convolution, Coulombic potential, MRI and TRSM on every device: as they come, by default, tuned, and beside their peers.
 
     python bench/workloads.py --seconds 15 --device cuda:0 --device opencl:0:0
 
-Each problem is tuned in fresh stores for `--seconds`; both times are the tuner's medians of checked variants. Peers on an
-NVIDIA GPU, timed in the same run: torch.linalg.solve_triangular for TRSM, a device copy of the same bytes for the convolution.
+One table: time, rate, the share of the ceiling that binds, and the ratio to a peer measured in the same run. ``as it comes`` is the
+configuration that a call takes, ``default`` the workload's own, ``tuned`` the best that `--seconds` of tuning find from there (0: none).
+Every kernel is checked before it is timed. Peers: PyTorch on an NVIDIA GPU; on a CPU SciPy and the text that one writes first, for which
+one core should be pinned (`POCL_MAX_PTHREAD_COUNT=1 taskset -c 0`).
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import facts, print_table, save, slug
-from portatile import device, workloads
-from portatile.records import Budget, Problem, Value, canonical
-from portatile.store import ResultStore
-from portatile.tuning import tuner
+import numpy as np
 
-try:
-    import torch
-except ImportError:
-    torch = None
+import workload_peers as peers
+from measure import facts, print_table, save, slug, version
+from portatile import device as devices
+from portatile import wavelets, workloads
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer
+from portatile.errors import PortatileError
+from portatile.measure import peaks, runs
+from portatile.measure.runs import Length, Way
+from portatile.records import Config, DeviceInfo, Problem, Value
+from portatile.store import ResultStore
+from portatile.trials import Budget
+from portatile.tuning import tuner
+from portatile.workloads.convolution import BIGDFT
+
+_CEILINGS = ("copy", "fp32", "fp64", "special")
+_TAPS = {"taps": 16, "lower": -8}
 
 
 @dataclass(frozen=True)
 class Task:
-    """A problem, what its rate counts, and the peer that computes the same on a GPU."""
+    """A problem; what its rate counts; how many special functions a run needs; configurations to show beside the usual ones; its peer."""
 
     workload: str
     sizes: dict[str, int]
     dtype: str
     unit: str
     work: float
-    peer: Callable[[Problem], Callable[[], Any]] | None = None
     options: dict[str, Value] = field(default_factory=dict)
+    functions: float = 0.0
+    forms: Mapping[str, Config] = field(default_factory=dict)
+    torch: Callable[[Problem], peers.Run] | None = None
+
+    @property
+    def label(self) -> str:
+        kind = "".join(f" {value}" for name, value in self.options.items() if name in ("operation", "kind"))
+        return f"{self.workload}{kind} {'x'.join(map(str, self.sizes.values()))} {self.dtype}"
 
 
-def solve(problem: Problem) -> Callable[[], Any]:
-    """PyTorch's triangular solve of a well-conditioned lower triangle."""
-    m, n, kind = problem.sizes["m"], problem.sizes["n"], getattr(torch, problem.dtype)
-    a = torch.rand(m, m, dtype=kind, device="cuda").tril_() / m + 2 * torch.eye(m, dtype=kind, device="cuda")
-    b = torch.rand(m, n, dtype=kind, device="cuda")
-    return lambda: torch.linalg.solve_triangular(a, b, upper=False)
-
-
-def copy(problem: Problem) -> Callable[[], Any]:
-    """A copy of as many bytes as the convolution reads and writes."""
-    x = torch.rand(problem.sizes["n"] * problem.sizes["ndat"], dtype=getattr(torch, problem.dtype), device="cuda")
-    y = torch.empty_like(x)
-    return lambda: y.copy_(x)
-
-
-def tasks(scale: int) -> list[Task]:
+def tasks(scale: int) -> Iterator[Task]:
     """The problems; ``scale`` divides their sizes, for machines that are not GPUs."""
-    found = []
+    n = 2**27 // scale
+    yield Task("stream", {"n": n}, "float64", "GB/s", 16e-9 * n, {"operation": "copy"}, torch=peers.copy)
+    yield Task("stream", {"n": n}, "float64", "GB/s", 24e-9 * n, {"operation": "triad"}, torch=peers.triad)
     for dtype, size in (("float64", 8), ("float32", 4)):
-        for n, ndat in ((256, 65536 // scale), (512, 262144 // scale)):
-            found.append(Task("convolution", {"n": n, "ndat": ndat}, dtype, "GB/s", 2e-9 * n * ndat * size, copy))
-    side = 512 // scale
-    atoms = 40000 // scale
-    found.append(Task("coulomb", {"atoms": atoms, "nx": side, "ny": side, "nz": 1}, "float32", "Gpairs/s", 1e-9 * atoms * side**2))
-    voxels = 64**3 // scale
-    found.append(Task("mri", {"samples": 2048, "voxels": voxels}, "float32", "Gpairs/s", 2048e-9 * voxels))
+        for points, lines in ((256, 65536 // scale), (512, 262144 // scale)):
+            work = 2e-9 * points * lines * size
+            yield Task("convolution", {"n": points, "ndat": lines}, dtype, "GB/s", work, forms={"16 x 16": BIGDFT}, torch=peers.copy)
+    shrink = max(int(scale**0.5), 1)
+    for side in (512, 2048):
+        sizes = {"atoms": 40000 // scale, "nx": side // shrink, "ny": side // shrink, "nz": 1}
+        pairs = float(np.prod(list(sizes.values())))
+        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, functions=pairs)
+    for kind in ("q", "fhd"):
+        for side in (64, 128):
+            sizes = {"samples": 2048, "voxels": side**3 // scale}
+            pairs = float(np.prod(list(sizes.values())))
+            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, functions=2 * pairs)
     for dtype in ("float32", "float64"):
-        for m, n in ((10240 // scale, 128), (1024 // scale, 1024 // scale), (4096 // scale, 4096 // scale)):
-            found.append(Task("triangular", {"m": m, "n": n}, dtype, "Gflop/s", 1e-9 * m * m * n, solve))
+        for m, count in ((10240 // scale, 128), (1024 // scale, 1024 // scale), (4096 // scale, 4096 // scale)):
+            yield Task("triangular", {"m": m, "n": count}, dtype, "Gflop/s", 1e-9 * m * m * count, torch=peers.solve)
+
+
+def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
+    """Rates of plain copies, multiply-adds and special functions on a device, in bytes, operations and functions a second."""
+    found: dict[str, float] = {}
+    way = Way(Length(samples=3, seconds=0.1, burst=0.01))
+    functions = ("rsqrt",) if device.info.kind == "gpu" else ()  # one unit's, all as fast; a CPU computes them by plain arithmetic
+    for question in (*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info)):
+        if question.name in _CEILINGS and question.options.get("quantity") in (None, "fma", *functions):
+            asked = peaks.problem(question, device.info, 2**22 if quick else None, **({"chains": 2**15, "rounds": 256} if quick else {}))
+            rate = peaks.answer(device, question, asked, way).rate
+            found[question.name] = max(rate, found.get(question.name, 0.0))
     return found
 
 
-def seconds_of(run: Callable[[], Any], repeat: int = 10, rounds: int = 7) -> list[float]:
-    """Seconds a run, of ``rounds`` bursts, after one to warm up."""
-    samples = []
-    run()
-    torch.cuda.synchronize()
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(repeat):
-            run()
-        torch.cuda.synchronize()
-        samples.append((time.perf_counter() - start) / repeat)
-    return samples
+def binding(task: Task, problem: Problem, info: DeviceInfo, limits: Mapping[str, float]) -> tuple[str, float]:
+    """The ceiling under which a run takes longest at best, and those seconds."""
+    workload = workloads.get(task.workload)
+    bounds = {"copy": workload.traffic(problem) / limits["copy"]}
+    plain = "fp64" if task.dtype == "float64" else "fp32"
+    bounds[plain] = workload.flops(problem) / limits[plain]
+    if "special" in limits:
+        bounds["special"] = task.functions / limits["special"]
+    name = max(bounds, key=lambda which: bounds[which])
+    return name, bounds[name]
+
+
+class Bench:
+    """Rows for people and for the file, task by task, device by device."""
+
+    def __init__(self, chosen: list[Device], seconds: float, length: Length, quick: bool) -> None:
+        self.devices, self.seconds, self.length = chosen, seconds, length
+        self.limits = {device.info.id: measured_ceilings(device, quick) for device in chosen}
+        self.rows: list[dict[str, Any]] = []
+        self.lines: list[list[str]] = []
+
+    def add(self, task: Task, name: str, form: str, samples: list[float], peer: float | None, share: str, **more: Any) -> None:
+        """One row; ``peer`` are its seconds."""
+        seconds = median(samples)
+        self.rows.append({"problem": task.label, "device": name, "form": form, "samples": samples, "work": task.work, "unit": task.unit})
+        self.rows[-1] |= more
+        ratio = f"{peer / seconds:.3f}" if peer else ""
+        self.lines.append([task.label, name, form, f"{seconds * 1e6:.1f}", f"{task.work / seconds:.1f} {task.unit}", share, ratio])
+        print(*self.lines[-1], flush=True)
+
+    def run(self, task: Task) -> None:
+        """The task's peers and all its forms on every device."""
+        problem = workloads.get(task.workload).problem(task.sizes, task.dtype, task.options)
+        peer = None
+        if task.torch is not None and peers.on_gpu():
+            samples = peers.torch_samples(task.torch(problem))
+            peer = median(samples)
+            self.add(task, peers.torch_version(), "peer", samples, peer, "")
+            peers.torch.cuda.empty_cache()
+        for device in self.devices:
+            try:
+                self._on(device, task, problem, peer)
+            except PortatileError as error:
+                print(f"{task.label} on {device.info.id}: {error}", flush=True)
+                self.rows.append({"problem": task.label, "device": device.info.id, "error": str(error)})
+
+    def _on(self, device: Device, task: Task, problem: Problem, peer: float | None) -> None:
+        info, workload = device.info, workloads.get(task.workload)
+        choice = runs.known(problem, device)
+        default = workload.default(problem, info)
+        forms: dict[str, Config] = {
+            "as it comes": choice.config,
+            **({} if default == choice.config else {"default": default}),
+            **task.forms,
+        }
+        trials = 0
+        if self.seconds:
+            with ResultStore(None) as store:
+                result = tuner.tune(tuner.Request(problem, info.id, Budget(seconds=self.seconds), start=(choice.config,)), store)
+            forms["tuned"], trials = result.best.config, len(result.trials)
+        ceiling, best = binding(task, problem, info, self.limits[info.id])
+        space = workload.space(problem, info)
+        with runs.prepared(device, problem) as ready:
+            if info.kind == "cpu":
+                peer = self._cpu_peer(device, task, ready)
+            for form, config in forms.items():
+                if space.violated(config) is None:
+                    timed = ready.timed(config, Way(self.length))
+                    share = f"{best / timed.median:.2f} {ceiling}"
+                    more = {"config": dict(config), "error": timed.error, "ceiling": ceiling, "trials": trials, "reason": choice.reason}
+                    self.add(task, info.id, form, list(timed.samples), peer, share, **more)
+
+    def _cpu_peer(self, device: Device, task: Task, ready: runs.Prepared) -> float | None:
+        if task.workload == "convolution":
+            name, samples = f"SciPy {version('scipy')}", peers.scipy_samples(ready.problem)
+        elif task.workload == "coulomb" or (task.workload == "mri" and task.options["kind"] == "q"):
+            name, samples = f"{device.info.id}, naive text", peers.naive_samples(device, ready, self.length)
+        else:
+            return None
+        self.add(task, name, "peer", samples, median(samples), "")
+        return median(samples)
+
+    def cube(self, side: int, dtype: str) -> None:
+        """BigDFT's magic filter in three dimensions as a user calls it, beside three passes in BigDFT's 16 x 16 form."""
+        size = 8 if dtype == "float64" else 4
+        task = Task("magicfilter3d", {"n1": side, "n2": side, "n3": side}, dtype, "GB/s", 6e-9 * size * side**3)
+        peer = None
+        if peers.on_gpu():
+            x = peers.torch.rand(side**3, dtype=getattr(peers.torch, dtype), device="cuda")
+            y = peers.torch.empty_like(x)
+            samples = [3 * one for one in peers.torch_samples(lambda: y.copy_(x))]
+            peer = median(samples)
+            self.add(task, peers.torch_version(), "3 copies", samples, peer, "")
+            del x, y
+        for device in self.devices:
+            data = np.random.default_rng(0).random((side,) * 3).astype(dtype)
+            queue = device.default_queue()
+            with Buffer.from_numpy(data, device) as cube, Buffer.empty(data.shape, dtype, device) as out:
+
+                def burst(count: int, cube: Buffer = cube, out: Buffer = out, queue: Any = queue) -> float:
+                    start = time.perf_counter()
+                    for _ in range(count):
+                        wavelets.magicfilter3d(cube, out=out)
+                    queue.finish()
+                    return (time.perf_counter() - start) / count
+
+                burst(2)
+                count = max(int(4 * self.length.burst / burst(2)), 2)
+                samples = [burst(count) for _ in range(self.length.samples)]
+            self.add(task, device.info.id, "as it comes", samples, peer, "")
+            problem = workloads.get("convolution").problem({"n": side, "ndat": side * side}, dtype, _TAPS)
+            with runs.prepared(device, problem) as ready:
+                for form, config in {"its 3 passes": runs.known(problem, device).config, "16 x 16, 3 passes": BIGDFT}.items():
+                    samples = [3 * one for one in ready.timed(config, Way(self.length)).samples]
+                    self.add(task, device.info.id, form, samples, peer, "", config=dict(config))
 
 
 def main() -> None:
     """Measure, print, save."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", action="append", help="as `portatile devices` names it; repeat; default: every device")
-    parser.add_argument("--seconds", type=float, default=15.0, help="tuning time of each problem on each device")
+    parser.add_argument("--seconds", type=float, default=15.0, help="tuning time of each problem on each device; 0: none")
     parser.add_argument("--scale", type=int, default=1, help="divide the sizes: 16 suits a small CPU")
-    parser.add_argument("--only", help="one workload")
+    parser.add_argument("--only", help="workloads, separated by commas; magicfilter3d is one of them")
+    parser.add_argument("--quick", action="store_true", help="short readings, for trying")
     parser.add_argument("--commit", help="what to record where there is no git")
     parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
     options = parser.parse_args()
-    chosen = [device.get(name).info for name in options.device] if options.device else [d.info for d in device.devices()]
-    rows: list[dict[str, Any]] = []
-    lines = []
+    chosen = [devices.get(name) for name in options.device] if options.device else list(devices.devices())
+    length = Length(samples=3, seconds=0.0, burst=0.002) if options.quick else Length(samples=9, seconds=0.0, burst=0.01)
+    only = options.only.split(",") if options.only else None
+    bench = Bench(chosen, options.seconds, length, options.quick)
     for task in tasks(options.scale):
-        if options.only not in (None, task.workload):
-            continue
-        problem = workloads.get(task.workload).problem(task.sizes, task.dtype, task.options)
-        label = f"{task.workload} {'x'.join(map(str, task.sizes.values()))} {task.dtype}"
-        peer = None
-        if task.peer is not None and torch is not None and torch.cuda.is_available():
-            samples = seconds_of(task.peer(problem))
-            peer = median(samples)
-            rows.append({"problem": label, "device": "torch", "version": torch.__version__, "samples": samples})
-            lines.append([label, "PyTorch", f"{task.work / peer:.1f} {task.unit}", "", "1.00"])
-        for info in chosen:
-            with ResultStore(None) as store:
-                result = tuner.tune(tuner.Request(problem, info.id, Budget(seconds=options.seconds)), store)
-            best, default = result.best, result.default
-            rows.append({"problem": label, "device": info.id, "name": info.name, "driver": info.driver, "trials": len(result.trials)})
-            rows[-1] |= {"config": dict(best.config), "samples": best.samples, "default_samples": default.samples, "error": best.error}
-            ratio = f"{peer / best.median:.2f}" if peer else ""
-            lines.append([label, info.id, f"{task.work / best.median:.1f} {task.unit}", f"{task.work / default.median:.1f}", ratio])
-            print(*lines[-1], canonical(best.config) if best.config != default.config else "the default", flush=True)
-    print_table(["", "device", "tuned", "default", "to PyTorch"], lines)
+        if only is None or task.workload in only:
+            bench.run(task)
+    if only is None or "magicfilter3d" in only:
+        bench.cube(256 if options.scale == 1 else 64, "float64")
+    limits = [f"{device.info.id}: " + ", ".join(f"{n} {r:.4g}" for n, r in bench.limits[device.info.id].items()) for device in chosen]
+    print()
+    print_table(["", "device", "form", "us", "rate", "share of", "to peer"], bench.lines)
+    print("\nCeilings (B/s, flop/s, functions/s)", *limits, sep="\n")
+    told = ("id", "name", "driver", "compiler")
+    described = [{name: getattr(device.info, name) for name in told} for device in chosen]
+    document = {**facts(options.commit), "devices": described, "ceilings": bench.limits, "scale": options.scale, "rows": bench.rows}
     folder = {"folder": options.out} if options.out else {}
-    path = save(f"workloads-{slug(chosen[0].name)}", {**facts(options.commit), "rows": rows}, **folder)
-    print(f"\nwritten to {path}")
+    print(f"\nwritten to {save(f'workloads-{slug(chosen[0].info.name)}', document, **folder)}")
 
 
 if __name__ == "__main__":

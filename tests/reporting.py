@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from portatile import execute, program, workloads
-from portatile.records import Certificate, Check, Config, DeviceInfo, Launch, Plan, Problem, Standing, Status, Trial
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
 from portatile.store import ResultStore
+from portatile.trials import Certificate, Check, Standing, Status, Trial
 
 HOSTILE = "</pre></script><script>document.title='broken'</script><img src=x onerror=alert(1)> \"'&amp; error: bad"
 DEVICE = DeviceInfo(

@@ -30,6 +30,7 @@ if _TYPE_CHECKING:
     from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
     from portatile.routines.coulomb import coulomb_potential
     from portatile.routines.level3 import symm, syrk, trmm
+    from portatile.routines.limit import memory_limit
     from portatile.routines.mri import mri_fhd, mri_q
     from portatile.tuning.tuner import Result as TuningResult
 
@@ -62,6 +63,7 @@ __all__ = [
     "gemm",
     "get_device",
     "matmul",
+    "memory_limit",
     "mri_fhd",
     "mri_q",
     "report",
@@ -83,6 +85,7 @@ _ROOMS = {
     "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
     "portatile.routines.coulomb": ("coulomb_potential",),
     "portatile.routines.level3": ("symm", "syrk", "trmm"),
+    "portatile.routines.limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
 }
 

@@ -10,10 +10,10 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
-from portatile.records import Budget
 from portatile.routines import engine, runtime
 from portatile.select import Choice
 from portatile.store import ResultStore
+from portatile.trials import Budget
 from portatile.tuning import tuner
 from portatile.tuning.objective import Objective
 from portatile.tuning.tuner import Progress, Result

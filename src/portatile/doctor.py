@@ -116,9 +116,9 @@ def _folders() -> list[Finding]:
     chosen = settings.load()
     found = [_writable("cache folder", chosen.cache_dir, "PORTATILE_CACHE_DIR")]
     found.append(_writable("store folder", chosen.data_dir, "PORTATILE_DATA_DIR"))
-    if chosen.store_path.exists():
+    if _there(chosen.store_path):
         try:
-            with store.ResultStore.default():
+            with store.ResultStore.reader():
                 found.append(Finding("ok", "result store", str(chosen.store_path)))
         except StoreError as error:
             found.append(Finding("broken", "result store", str(error), f"move {chosen.store_path} away, or upgrade portatile"))
@@ -127,12 +127,20 @@ def _folders() -> list[Finding]:
 
 def _writable(subject: str, folder: Path, variable: str) -> Finding:
     """Whether files can be made in ``folder``, or in the nearest folder above it that exists."""
-    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    place = next(path for path in (folder, *folder.absolute().parents) if _there(path))
     try:
         with tempfile.TemporaryFile(dir=place):
             return Finding("ok", subject, str(folder) if place == folder else f"{folder} will be made")
     except OSError as error:
-        return Finding("broken", subject, f"{folder} cannot be written: {error}", f"set {variable} to a folder that can")
+        return Finding("broken", subject, f"{folder} cannot be written: {error.strerror}", f"set {variable} to a folder that can")
+
+
+def _there(path: Path) -> bool:
+    """Whether a file or folder exists, as far as this user may know."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def self_test(identity: str) -> SelfTest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 import numpy as np
@@ -13,6 +13,8 @@ from portatile.device.base import Argument, Device, Event, Kernel, Memory, Modul
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary
 from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, guard_verdict, worst
+
+_IMAGES = 8  # that a queue keeps beside its blocks, because an image serves its own shape only
 
 
 def flatten(plan: Plan, resolve: Callable[[Problem], Plan]) -> Plan:
@@ -60,12 +62,62 @@ def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
     return msgspec.structs.replace(launch, args=tuple(bind(arg) for arg in launch.args))
 
 
+class Workspaces:
+    """Memory for the temporaries of many executables on one device: on an in-order queue one's workspace is the next one's.
+
+    A queue has a block for each place in a plan, as large as the largest temporary that stood there, and the few images that were
+    asked for last. Executables keep what they were given until it makes way for other memory.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._queues: WeakKeyDictionary[Queue, _Blocks] = WeakKeyDictionary()
+
+    def give(self, user: Executable, queue: Queue) -> dict[str, Memory]:
+        """Memory for the temporaries of an executable on a queue, by name. Raises DeviceError when there is not enough."""
+        blocks = self._queues.setdefault(queue, {})
+        given: dict[str, Memory] = {}
+        for place, temporary in enumerate(user.plan.temporaries):
+            form = (temporary.width, temporary.height, temporary.channels, temporary.dtype) if temporary.kind == "image" else None
+            key = place, form
+            if key in blocks and form is None and blocks[key][0].nbytes < temporary.nbytes:
+                self._take(blocks, key, queue)
+            block = blocks.pop(key) if key in blocks else (self._make(temporary), WeakSet[Executable]())
+            block[1].add(user)
+            blocks[key] = block  # the newest last
+            given[temporary.name] = block[0]
+        own = sum(temporary.kind == "image" for temporary in user.plan.temporaries)
+        images = [key for key in blocks if key[1] is not None]
+        for key in images[: max(len(images) - max(_IMAGES, own), 0)]:
+            self._take(blocks, key, queue)
+        return given
+
+    def release(self) -> None:
+        """Free everything; who still runs is given new memory."""
+        for queue, blocks in list(self._queues.items()):
+            for key in list(blocks):
+                self._take(blocks, key, queue)
+
+    def _take(self, blocks: _Blocks, key: _Place, queue: Queue) -> None:
+        """Take a block from everyone who uses it; what is queued is done before the device gives it to others."""
+        memory, users = blocks.pop(key)
+        for user in users:
+            user.give_up(queue)
+        memory.release()
+
+    def _make(self, temporary: Temporary) -> Memory:
+        if temporary.kind == "image":
+            return self._device.image(temporary.width, temporary.height, temporary.channels, temporary.dtype)
+        return self._device.allocate(max(_round_up(temporary.nbytes), 4))
+
+
 class Executable:
     """A flat plan, loaded on a device and ready to run any number of times.
 
     ``build`` compiles a Source for the device (and caches). With ``guard`` every temporary is poisoned and has a canary
     behind it, which ``check_temporaries`` inspects. Temporaries belong to the queue that uses them: on an in-order queue
-    one run's workspace is the next one's. ``modules`` are shared with other executables: whoever made the mapping unloads them.
+    one run's workspace is the next one's. ``modules`` are shared with other executables: whoever made the mapping unloads them. So
+    are ``workspaces``, which come in place of ``guard``.
     """
 
     def __init__(
@@ -75,6 +127,7 @@ class Executable:
         build: Callable[[Source], Binary],
         guard: bool = False,
         modules: dict[Source, Module] | None = None,
+        workspaces: Workspaces | None = None,
     ) -> None:
         self.device = device
         self.plan = plan
@@ -83,6 +136,7 @@ class Executable:
         self._modules: dict[Source, Module] = {} if modules is None else modules
         self._shared = modules is not None
         self._workspaces: WeakKeyDictionary[Queue, dict[str, Memory]] = WeakKeyDictionary()
+        self._common = workspaces
         self._steps: list[tuple[Kernel, Size3, Size3, tuple[_Slot, ...]]] = []
         self.resources: dict[str, Resources] = {}
         for step in plan.steps:
@@ -98,7 +152,7 @@ class Executable:
         memories = operands
         if self.plan.temporaries:
             workspace = self._workspaces.get(queue)
-            memories = {**operands, **(workspace if workspace is not None else self._allocate(queue))}
+            memories = {**operands, **(workspace if workspace is not None else self._settle(queue))}
         launch = queue.launch
         for kernel, global_size, local_size, slots in self._steps:
             args: list[Argument] = []
@@ -125,8 +179,8 @@ class Executable:
         return worst(verdicts)
 
     def release(self) -> None:
-        """Unload the kernels and free the workspaces."""
-        for workspace in self._workspaces.values():
+        """Unload the kernels and free the workspaces that are its own."""
+        for workspace in self._workspaces.values() if self._common is None else ():
             for memory in workspace.values():
                 memory.release()
         self._workspaces.clear()
@@ -135,6 +189,10 @@ class Executable:
             for module in self._modules.values():
                 module.release()
             self._modules.clear()
+
+    def give_up(self, queue: Queue) -> None:
+        """Use the workspace of a queue no longer: the next run asks for another."""
+        self._workspaces.pop(queue, None)
 
     def __enter__(self) -> Executable:
         return self
@@ -152,6 +210,11 @@ class Executable:
             module = self._modules[step.source] = self.device.load(binary)
         return module.kernel(step.kernel), step.global_size, step.local_size, tuple(_slot(arg) for arg in step.args)
 
+    def _settle(self, queue: Queue) -> dict[str, Memory]:
+        workspace = self._allocate(queue) if self._common is None else self._common.give(self, queue)
+        self._workspaces[queue] = workspace
+        return workspace
+
     def _allocate(self, queue: Queue) -> dict[str, Memory]:
         workspace: dict[str, Memory] = {}
         for temporary in self.plan.temporaries:
@@ -164,11 +227,12 @@ class Executable:
                 queue.fill(memory, bytes([POISON_BYTE]) * 4, 0, size)
                 queue.fill(memory, GUARD_WORD.to_bytes(4, "little"), size, GUARD_BYTES)
             workspace[temporary.name] = memory
-        self._workspaces[queue] = workspace
         return workspace
 
 
 _Slot = tuple[str, type | None, object]
+_Place = tuple[int, tuple[int, int, int, str] | None]  # in a plan; of an image its form too
+_Blocks = dict[_Place, tuple[Memory, "WeakSet[Executable]"]]
 
 
 def _slot(arg: Arg) -> _Slot:

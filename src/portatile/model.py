@@ -25,6 +25,9 @@ BEYOND_CACHES = 1 << 29
 
 _REGISTERS = 65536  # of a multiprocessor, and the most of one work-group
 _REGISTER_UNIT, _WARP = 256, 32  # registers are given to whole warps, in such portions
+NEAR = {"gpu": 2.0, "cpu": 0.5}
+"""Operations in the time of a byte from local memory or the nearest cache, where it was not measured: of a multiprocessor 256 and 128
+bytes a clock, of a core with vectors of 512 bits 64 and 128."""
 _TURBO = 4.0  # how much faster than its share of the whole a part of a processor may run: higher clocks, and cores that threads share
 
 
@@ -120,6 +123,17 @@ def hopeless(plan: Plan, resources: Mapping[str, Resources], device: DeviceInfo,
     return None
 
 
+def likely(plan: Plan, work: Work, device: DeviceInfo, near: float) -> float:
+    """How long a flat plan should take, to rank it among others of one problem: in floating-point operations, not in seconds.
+
+    Its arithmetic, on a GPU done by whole warps however few work-items a group has, and what its work-items load, at ``near``
+    operations in the time of a byte; both as often as the shape wastes them.
+    """
+    items = [math.prod(step.local_size) for step in plan.steps if isinstance(step, Launch)]
+    lanes = min((n / (-(-n // _WARP) * _WARP) for n in items), default=1.0) if device.kind == "gpu" else 1.0
+    return work.waste * (work.flops / lanes + near * work.loads)
+
+
 def spills(resources: Mapping[str, Resources]) -> bool | None:
     """Whether any kernel spills; None where the compiler does not say."""
     known = [used for used in resources.values() if used.spill_stores >= 0]
@@ -136,10 +150,15 @@ class Peaks:
 
 @dataclass(frozen=True)
 class Work:
-    """What a computation is: floating-point operations, and the fewest bytes that cross the memory bus."""
+    """What a computation is: floating-point operations, and the fewest bytes that cross the memory bus.
+
+    Of a configuration also the bytes that its work-items load from near memory, and how often it does the work.
+    """
 
     flops: float
     traffic: float
+    loads: float = 0.0
+    waste: float = 1.0
 
 
 def least_seconds(work: Work, peaks: Peaks) -> float:

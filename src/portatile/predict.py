@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from portatile.records import Config, DeviceInfo, Problem, Trial, canonical
+from portatile.records import Config, DeviceInfo, Problem, canonical
+from portatile.trials import Trial
 from portatile.workload import Workload
 
 _FADES = 2.0  # a measurement counts exp(-_FADES * distance): half at a third of a doubling

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from portatile import predict, workloads
-from portatile.records import Config, DeviceInfo, Plan, Problem, Trial, canonical
+from portatile.records import Config, DeviceInfo, Plan, Problem, canonical
+from portatile.trials import Trial
 from portatile.workload import Workload
 
 Reason = Literal["tuned", "near problem", "near device", "default"]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
 from portatile.errors import UsageError
+
+_FOREIGN = ("pocl", "pyopencl", "pytools")  # whose caches lie beside ours
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,55 @@ def memory_limit() -> int | None:
     Raises UsageError for what is no positive number of bytes.
     """
     text = os.environ.get("PORTATILE_MEMORY_LIMIT")
-    if not text:
-        return None
-    factor = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1].upper())
+    return nbytes(text, f"PORTATILE_MEMORY_LIMIT={text!r}") if text else None
+
+
+def nbytes(text: str, what: str) -> int:
+    """The bytes that ``500M``, ``1.5G`` or a number says; raises UsageError, which begins with ``what``, for what is no positive number."""
+    factor = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())
     try:
-        limit = int(float(text if factor is None else text[:-1]) * (factor or 1))
+        found = int(float(text if factor is None else text[:-1]) * (factor or 1))
     except (ValueError, OverflowError):
-        limit = 0
-    if limit < 1:
-        raise UsageError(f"PORTATILE_MEMORY_LIMIT={text!r} is no number of bytes; write for example 500M or 1.5G")
-    return limit
+        found = 0
+    if found < 1:
+        raise UsageError(f"{what} is no number of bytes; write for example 500M or 1.5G")
+    return found
+
+
+def search_path() -> str:
+    """Where programs are looked for, empty where nothing says: a driver that starts one has no other place to look."""
+    return os.environ.get("PATH", "")
+
+
+def shelter_caches() -> None:
+    """Where nobody may write to the user's cache folder, let ``XDG_CACHE_HOME`` name a private temporary one, for children too.
+
+    Without one PoCL lists no device and pyopencl builds nothing: for a user without a home, or with a home that is read-only.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        home.mkdir(parents=True, exist_ok=True)
+        usable = all(os.access(place, os.W_OK | os.X_OK) for place in (home, *(home / name for name in _FOREIGN)) if place.exists())
+    except (OSError, RuntimeError):  # the second for a user of whom nobody knows a home
+        usable = False
+    if usable:
+        return
+    shelter = Path(tempfile.gettempdir(), f"portatile-{os.getuid()}")
+    try:
+        shelter.mkdir(mode=0o700, exist_ok=True)
+        mine = shelter.is_dir() and not shelter.is_symlink() and shelter.stat().st_uid == os.getuid()
+        os.environ["XDG_CACHE_HOME"] = str(shelter) if mine else tempfile.mkdtemp(prefix="portatile-")
+    except OSError:  # no place at all: what the drivers make of it is theirs to tell
+        pass
+
+
+def for_single_items() -> None:
+    """Have PoCL put code for work-groups of one work-item into the binaries that it makes in this process, as the first launch would.
+
+    Otherwise it compiles a kernel twice: for any work-group, for the binary, and again when it is launched. Small grids without an
+    offset are meant, as in most launches; others are compiled at the first launch as before. PoCL looks once in the life of a process;
+    other drivers do not.
+    """
+    os.environ["POCL_BINARY_SPECIALIZE_WG"] = "1-1-1-goffs0-smallgrid"

@@ -19,7 +19,7 @@ from portatile.records import Config, Value, canonical
 Predicate = Callable[..., Any]
 
 _DRAWS = 300  # random combinations that must show a legal one, or legal ones count as rare
-_LISTED = 50_000  # rare legal configurations that are held in a list
+_STATES, _FEW_STATES = 1_000_000, 10_000  # of partial configurations, when legal ones are counted; where it must be done soon
 _DESCENTS = 4000  # tries for ...
 _KEPT = 16  # ... so many that reach the end
 
@@ -101,6 +101,7 @@ class ParameterSpace:
         self.constraints = tuple(Constraint.of(rule) for rule in constraints)
         self._check_names()
         self._configs: tuple[dict[str, Value], ...] | None = None
+        self._counted: dict[int, _Counting | None] = {}
 
     @classmethod
     def from_configs(cls, configs: Sequence[Config]) -> ParameterSpace:
@@ -123,8 +124,11 @@ class ParameterSpace:
         return math.prod(len(values) for values in self.parameters.values())
 
     def count(self) -> int:
-        """The number of legal configurations; enumerates the space."""
-        return sum(1 for _ in self)
+        """The number of legal configurations, counted without listing them where constraints tie few parameters together."""
+        if self._configs is not None:
+            return len(self._configs)
+        counting = self._counting(_STATES)
+        return sum(1 for _ in self) if counting is None else counting.total
 
     def violated(self, config: Config) -> str | None:
         """Why ``config`` is not legal, or None."""
@@ -154,7 +158,7 @@ class ParameterSpace:
     def sample(self, rng: np.random.Generator) -> dict[str, Value]:
         """One legal configuration; raises SpaceError when there is none.
 
-        Uniformly where legal combinations are common or can be listed. Elsewhere one of some random descents through the
+        Uniformly where legal combinations are common or can be counted. Elsewhere one of some random descents through the
         parameters is kept, by the number of choices that each had: this leans to where dead ends are few.
         """
         if self._configs is not None:
@@ -164,11 +168,15 @@ class ParameterSpace:
                 config = self._draw(rng)
                 if self._legal(config):
                     return config
-        descents = [] if self._listed is not None else list(islice(filter(None, (self._descend(rng) for _ in range(_DESCENTS))), _KEPT))
+        if (counting := self._counting(_STATES)) is not None:
+            if not counting.total:
+                raise SpaceError(self._empty_message())
+            return counting.draw(rng)
+        descents = list(islice(filter(None, (self._descend(rng) for _ in range(_DESCENTS))), _KEPT))
         if descents:
             weights = np.exp(np.array([weight for _, weight in descents]) - max(weight for _, weight in descents))
             return descents[int(rng.choice(len(descents), p=weights / weights.sum()))][0]
-        listed = self._listed if self._listed is not None else tuple(self)
+        listed = tuple(self)
         if not listed:
             raise SpaceError(self._empty_message())
         return dict(listed[int(rng.integers(len(listed)))])
@@ -176,10 +184,9 @@ class ParameterSpace:
     def scatter(self, rng: np.random.Generator, count: int) -> list[dict[str, Value]]:
         """Some ``count`` legal configurations, repetitions included, for a search that needs many and no exact odds.
 
-        In a space too sparse and too large to draw from uniformly, each costs one random descent rather than the several that
-        ``sample`` weighs against each other, and some may be missing.
+        In a space too sparse to draw from and too large to be counted at once, each costs one random descent, and some may be missing.
         """
-        if self.recorded or self._common or self._listed is not None:
+        if self.recorded or self._common or self._counting(_FEW_STATES) is not None:
             return [self.sample(rng) for _ in range(count)]
         descents = (self._descend(rng) for _ in range(4 * count))
         return [config for config, _ in islice(filter(None, descents), count)] or [self.sample(rng)]
@@ -213,11 +220,16 @@ class ParameterSpace:
         rng = np.random.default_rng(0)
         return any(self._legal(self._draw(rng)) for _ in range(_DRAWS))
 
-    @cached_property
-    def _listed(self) -> tuple[dict[str, Value], ...] | None:
-        """Every legal configuration, or None where there are too many to hold."""
-        found = tuple(islice(self, _LISTED + 1))
-        return found if len(found) <= _LISTED else None
+    def _counting(self, states: int) -> _Counting | None:
+        """Counts of the legal completions, or None where that takes more than so many states."""
+        for limit in self._counted:
+            if self._counted[limit] is not None or limit >= states:
+                return self._counted[limit]
+        try:
+            self._counted[states] = _Counting(self, states)
+        except _TooManyStates:
+            self._counted[states] = None
+        return self._counted[states]
 
     @cached_property
     def _open(self) -> tuple[Constraint, ...] | None:
@@ -283,3 +295,58 @@ class ParameterSpace:
 
     def _empty_message(self) -> str:
         return f"no configuration of the {self.size} combinations satisfies all constraints: {'; '.join(c.text for c in self.constraints)}"
+
+
+class _TooManyStates(Exception):
+    """Counting takes too long."""
+
+
+class _Counting:
+    """How many legal completions partial configurations have, in the order of the parameters.
+
+    What is left to be decided depends only on the constraints that are still open and on the values that these read: partial
+    configurations that agree in both have as many completions, so that one count serves them all. ``total`` is that of the space.
+    """
+
+    def __init__(self, space: ParameterSpace, states: int) -> None:
+        self._space, self._states = space, states
+        self._names = list(space.parameters)
+        self._known: dict[tuple[int, tuple[Constraint, ...], tuple[Value, ...]], int] = {}
+        self._read: dict[tuple[int, tuple[Constraint, ...]], tuple[str, ...]] = {}
+        self.total = 0 if space._open is None else self._completions(dict(space.facts), 0, space._open)
+
+    def draw(self, rng: np.random.Generator) -> dict[str, Value]:
+        """A legal configuration, each with the same probability."""
+        space, values, pending = self._space, dict(self._space.facts), self._space._open
+        assert pending is not None
+        for depth, name in enumerate(self._names):
+            ways = [*self._ways(values, depth, pending)]
+            chances = np.array([float(count) for _, _, count in ways])
+            values[name], pending, _ = ways[int(rng.choice(len(ways), p=chances / chances.sum()))]
+        return {name: values[name] for name in space.parameters}
+
+    def _completions(self, values: dict[str, Value], depth: int, pending: tuple[Constraint, ...]) -> int:
+        if depth == len(self._names):
+            return 1
+        place = depth, pending
+        if place not in self._read:
+            bound = set(self._names[:depth])
+            self._read[place] = tuple({name: None for rule in pending for name in rule.reads if name in bound})
+        key = (*place, tuple(values[name] for name in self._read[place]))
+        if key not in self._known:
+            if len(self._known) >= self._states:
+                raise _TooManyStates
+            self._known[key] = sum(count for _, _, count in self._ways(values, depth, pending))
+        return self._known[key]
+
+    def _ways(
+        self, values: dict[str, Value], depth: int, pending: tuple[Constraint, ...]
+    ) -> Iterator[tuple[Value, tuple[Constraint, ...], int]]:
+        """The values of the next parameter, what is open after each, and its completions where there are any."""
+        name = self._names[depth]
+        for value in self._space.parameters[name]:
+            values[name] = value
+            left = self._space._settle(values, name, pending)
+            if left is not None and (count := self._completions(values, depth + 1, left)):
+                yield value, left, count
+        del values[name]

@@ -16,7 +16,8 @@ import msgspec
 
 from portatile import settings
 from portatile.errors import StoreError
-from portatile.records import UNRACED, Config, DeviceInfo, Problem, Status, Trial, canonical, digest, from_json, to_json
+from portatile.records import Config, DeviceInfo, Problem, canonical, digest, from_json, to_json
+from portatile.trials import UNRACED, Status, Trial
 
 VERSION = 1
 _BUSY_SECONDS = 30.0
@@ -96,23 +97,32 @@ class ResultStore:
 
     Several processes may read and write one file at once. Where the file cannot be written (no permission, disk full, locked
     for too long) the store warns once and keeps what is added from then on in memory; what the file holds stays readable.
-    Raises StoreError for a file that a newer version wrote, that is damaged, or that is something else.
+    A store that is only read neither makes a file nor changes one, and says nothing where it may not be written. Raises StoreError
+    for a file that a newer version wrote, that is damaged, or that is something else.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        """Open or create the store at ``path``; ``None`` keeps everything in memory."""
+    def __init__(self, path: Path | None, read_only: bool = False) -> None:
+        """Open or create the store at ``path``; ``None`` keeps everything in memory. With ``read_only`` no file is an empty store."""
         self.path = path
+        self._read_only = read_only
         self._memory: sqlite3.Connection | None = None
         self._file: sqlite3.Connection | None = None
         if path is None:
             self._memory = _create(":memory:")
         else:
-            self._file = self._open(path)
+            self._file = self._read_file(path) if read_only else self._open(path)
+            if read_only and self._file is None and path.exists():
+                raise StoreError(f"the result store {path} cannot be read; is it a file that you may read?")
 
     @classmethod
     def default(cls) -> ResultStore:
         """The user's store, where the settings say."""
         return cls(settings.load().store_path)
+
+    @classmethod
+    def reader(cls, path: Path | None = None) -> ResultStore:
+        """The store at ``path``, else the user's, to be read only."""
+        return cls(path or settings.load().store_path, read_only=True)
 
     @property
     def persistent(self) -> bool:
@@ -120,7 +130,9 @@ class ResultStore:
         return self._memory is None
 
     def add(self, trial: Trial) -> None:
-        """Append a trial and commit it."""
+        """Append a trial and commit it; raises StoreError where the store was opened to be read only."""
+        if self._read_only:
+            raise StoreError(f"the result store {self.path} was opened for reading only")
         row = _row(trial)
         if self._memory is None and self._file is not None:
             try:
@@ -194,6 +206,10 @@ class ResultStore:
             self._forget(error)
         except (sqlite3.DatabaseError, StoreError) as error:
             raise self._unusable(error) from error
+        return self._read_file(path)
+
+    def _read_file(self, path: Path) -> sqlite3.Connection | None:
+        """A connection that can only read, or none where there is no file, or none that can be read."""
         with contextlib.suppress(OSError):
             if not path.is_file():
                 return None
@@ -256,10 +272,13 @@ def shipped(workload: str | None = None) -> list[Trial]:
 
 
 def _leaders_of(path: Path, workload: str, count: int = 5) -> Iterable[Trial]:
-    if not path.is_file():
+    try:
+        if not path.is_file():
+            return []
+    except OSError:  # a folder that this user may not enter
         return []
     try:
-        with ResultStore(path) as store:
+        with ResultStore.reader(path) as store:
             return store.crossed(workload, count)
     except StoreError as error:
         warnings.warn(f"{error}; going on without it", RuntimeWarning, stacklevel=2)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from portatile import device as devices
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import convolve, pointwise, slabs
+from portatile.routines import convolve, limit, pointwise
 from portatile.routines.arrays import Array
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d
 
@@ -145,9 +145,14 @@ def magicfilter(
 
 
 def magicfilter3d(
-    array: Array, *, transpose: bool = False, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+    array: Array,
+    *,
+    transpose: bool = False,
+    boundary: Boundary | Sequence[Boundary] = "periodic",
+    out: Buffer | None = None,
+    device: str | None = None,
 ) -> Array:
-    """The magic filter, or its ``transpose``, along all three axes; in the order of ``array``.
+    """The magic filter, or its ``transpose``, along all three axes; in the order of ``array``. ``out`` as for ``convolve3d_separable``.
 
     With four dimensions (orbitals, n1, n2, n3) each orbital of the batch is filtered by itself.
 
@@ -160,8 +165,10 @@ def magicfilter3d(
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
 
     def one(orbital: Any) -> Any:
-        return convolve3d_separable(orbital, chosen.taps, lower=chosen.lower, boundary=boundary, device=device)
+        return convolve3d_separable(orbital, chosen.taps, lower=chosen.lower, boundary=boundary, out=out, device=device)
 
+    if out is not None and getattr(array, "ndim", _AXES) != _AXES:
+        raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
     return cast(Array, _each(array, one, (), device) if getattr(array, "ndim", _AXES) == _AXES + 1 else one(array))
 
 
@@ -355,7 +362,7 @@ def _moved(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
         return False
     chip = devices.get(device)
     orbital = psi.nbytes if psi.ndim == _AXES else psi.nbytes // max(psi.shape[0], 1)
-    return not chip.info.unified_memory and not slabs.too_large(chip, (*(other.nbytes for other in others), *[4 * orbital] * 4))
+    return not chip.info.unified_memory and not limit.too_large(chip, (*(other.nbytes for other in others), *[4 * orbital] * 4))
 
 
 def _on_device(array: Any, device: str | None) -> Any:

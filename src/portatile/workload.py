@@ -50,6 +50,22 @@ class Expected:
     indices: NDArray[np.int64] | None = None
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A size that a problem may be cut along into parts that are computed one by one, with no sum divided.
+
+    ``pieces`` names the operands of which a part takes a piece: ``rows`` or ``columns`` of the stored matrix, ``unit`` of them to a
+    step of the size, or ``matrices`` of a stack; operands not named are taken whole. ``first`` names the scalar that takes the index of a
+    part's first step, where there is one. A part that begins at a multiple of ``period`` computes every element as the whole does.
+    """
+
+    size: str
+    pieces: Mapping[str, str]
+    unit: int = 1
+    first: str = ""
+    period: int = 1
+
+
 class Workload(ABC):
     """A computation that can be tuned. One folder in ``workloads``, found by its name.
 
@@ -85,6 +101,8 @@ class Workload(ABC):
                 raise ArgumentError(f"{self.name} needs the size {name!r} ({self.sizes[name]})")
             if isinstance(size, str) or int(size) != size or size < 0:
                 raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
+        if isinstance(dtype, (type, np.dtype)):  # as NumPy's users write it: np.float32
+            dtype = np.dtype(dtype).name
         if dtype not in self.dtypes:
             raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
         chosen = {name: values[0] for name, values in self.options.items()} | dict(options or {})
@@ -149,9 +167,20 @@ class Workload(ABC):
         """
         return 1.0
 
+    def loads(self, problem: Problem, config: Config) -> float:
+        """The bytes that work-items load from local memory or the nearest cache, not from registers; 0 where nothing is known.
+
+        With it the model ranks configurations before any is compiled.
+        """
+        return 0.0
+
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """The operands whose old content matters with these scalars: all but outputs, unless the workload knows better."""
         return frozenset(operand.name for operand in self.operands if operand.role != "out")
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """Where a problem that is too large for a device may be cut, for a configuration; nowhere, unless the workload says so."""
+        return ()
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Small problems that nothing divides, with the options of ``problem``: every variant is verified on them first."""

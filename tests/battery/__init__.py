@@ -6,6 +6,7 @@ The same cases run as OpenCL on every device (is the expectation right?), compil
 from battery.case import Case
 from battery.customs import CASES as CUSTOMS
 from battery.idioms import CASES as IDIOMS
+from battery.images import CASES as IMAGES
 from battery.math import CASES as MATH
 from battery.memory import CASES as MEMORY
 from battery.switches import CASES as SWITCHES
@@ -22,6 +23,7 @@ GROUPS: dict[str, list[Case]] = {
     "customs of C and GNU": CUSTOMS,
     "device switches": SWITCHES,
     "half, images, printf": TYPES,
+    "images of every shape": IMAGES,
 }
 CASES: dict[str, Case] = {case.name: case for group in GROUPS.values() for case in group}
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.device.form import ImageForm, ImageType, Sampler
+
 SEED = 20261120
 Array = NDArray[Any]
 
@@ -37,10 +39,20 @@ class Out:
 
 @dataclass(frozen=True)
 class Picture:
-    """An image of (height, width, channels) that the kernel reads, or writes so that it holds ``expected`` afterwards."""
+    """An image of (height, width, channels) that the kernel reads, or writes so that it holds ``expected`` afterwards.
+
+    Of another ``type`` the array has the shape that ``ImageForm`` says.
+    """
 
     array: Array
     expected: Array | None = None
+    type: ImageType = "image2d_t"
+    normalized: bool = False
+
+    @property
+    def form(self) -> ImageForm:
+        """What the device is asked for."""
+        return ImageForm(self.type, self.array.shape, self.array.dtype.name, self.normalized)
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,7 @@ class Case:
 
     name: str
     text: str
-    args: tuple[In | Out | Picture | Local | np.generic, ...]
+    args: tuple[In | Out | Picture | Local | Sampler | np.generic, ...]
     size: tuple[int, int, int] = (32, 1, 1)
     group: tuple[int, int, int] = (32, 1, 1)
     defines: Mapping[str, str] = field(default_factory=dict)

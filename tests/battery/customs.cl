@@ -230,3 +230,27 @@ __kernel void k(__global const float4 *a, __global float *o, __global i4 *p)
   o[i] = v.x + v.z + q.r * 10 + q.g * 100;
   p[i] = (i4)(i, 1, 2, 3) + (i4)(1);
 }
+
+//// choices_that_end_in_swizzles
+__kernel void k(__global const int4 *a, __global const int4 *b, __global int4 *o)
+{
+  int i = get_global_id(0);
+  int8 both = (int8)(a[i], b[i]);
+  o[i] = (a[i] < b[i]) ? b[i].wzyx : ((int2)(a[i].x, 7)).xyxy;
+  o[i].xy += (a[i].lo > b[i].lo) ? both.s01 : ((a[i].lo < -5) ? both.hi.even : both.lo.odd);
+}
+
+//// arrays_of_another_sign
+typedef uint u32;
+static void add(u32 data[4], int v[], __local u32 *t, const u32 w[2], int n) { data[n & 3] += v[n & 3] + t[n] + w[n & 1]; }
+__kernel void k(__global int *o, __local int *t)
+{
+  int i = get_global_id(0);
+  int a[4] = {1, 2, 3, 4}, w[2] = {10, 20};
+  u32 b[4] = {100, 200, 300, 400};
+  t[i] = i;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  add(a, b, t, w, i);
+  add(b, a, (__local u32 *)t, b, i);
+  o[i] = a[i & 3] + b[i & 3];
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from battery.case import Case, In, Out, Picture, floats, texts
+from battery.case import Case, In, Local, Out, Picture, floats, texts
 
 TEXT = texts("customs.cl")
 
@@ -17,6 +17,19 @@ _P = floats(7 * 5 * 4).reshape(5, 7, 4)
 
 def _int(values: np.ndarray) -> Out:
     return Out(values.astype(np.int32))
+
+
+def _swizzled() -> np.ndarray:
+    a, b = _I.reshape(32, 4), _I[::-1].reshape(32, 4)
+    o = np.where(a < b, b[:, ::-1], np.stack([a[:, 0], a[:, 0] * 0 + 7] * 2, 1))
+    o[:, :2] += np.where(a[:, :2] > b[:, :2], a[:, :2], np.where(a[:, :2] < -5, b[:, ::2], a[:, 1::2]))
+    return o.reshape(-1)
+
+
+def _signs() -> np.ndarray:
+    a, b, w = np.array([1, 2, 3, 4])[_R % 4], np.array([100, 200, 300, 400])[_R % 4], np.array([10, 20])[_R % 2]
+    a = a + b + _R + w
+    return a + b + a + _R + np.array([100, 200])[_R % 2]
 
 
 def _designated() -> np.ndarray:
@@ -64,6 +77,8 @@ CASES: list[Case] = [
             ),
         ),
     ),
+    Case("choices_that_end_in_swizzles", TEXT["choices_that_end_in_swizzles"], (In(_I), In(_I[::-1].copy()), _int(_swizzled()))),
+    Case("arrays_of_another_sign", TEXT["arrays_of_another_sign"], (_int(_signs()), Local(128))),
     Case("macros_of_the_language", TEXT["macros_of_the_language"], (_int(np.full(32, 127)),)),
     Case("comments_in_macros", TEXT["comments_in_macros"], (_int(2 * _R + 1 + 13),)),
     Case("image_queries", TEXT["image_queries"], (Picture(_P), _int(np.full(32, 7 + 500 + 1110000)))),

@@ -24,6 +24,13 @@ def _columns(*columns: object) -> np.ndarray:
     return _flat(np.stack([np.broadcast_to(np.asarray(c, np.float32), 32) for c in columns], axis=1))
 
 
+def _wrapped() -> np.ndarray:
+    with np.errstate(over="ignore"):
+        halves = _J.view(np.uint16)[::2].astype(np.uint16)
+        apart = np.abs((_I * _J).astype(np.int64) - 7).astype(np.uint32).view(np.int32)
+        return apart + (halves * halves).astype(np.int32) - (_I + _I > _I) - (-_I < 0)
+
+
 x, y, z, w = _V.T
 
 CASES: list[Case] = [
@@ -45,6 +52,14 @@ CASES: list[Case] = [
     ),
     elementwise("initialiser_braces", "float4 v = {a[i].x, 1, 2.5, 3}; o[i] = v;", [_A], Out(_columns(x, 1, 2.5, 3)), "float4 float4"),
     elementwise("implicit_widening", "float4 v = a[i].x; v *= 2; o[i] = v + 1;", [_A], Out(_columns(*[x * 2 + 1] * 4)), "float4 float4"),
+    elementwise(
+        "integers_wrap_around",
+        "int4 s = a[i] + a[i], m = a[i] * b[i]; ushort4 h = as_ushort8(b[i]).even;"
+        "o[i] = (s > a[i]) + (-a[i] < 0) + convert_int4(abs_diff(m, (int4)(7))) + convert_int4(h * h);",
+        [_I, _J],
+        Out(_wrapped()),
+        "int4 int4 int4",
+    ),
     elementwise("swizzle_read", "o[i] = a[i].wzyx + a[i].xxyy;", [_A], Out(_columns(w + x, z + x, y + y, x + y)), "float4 float4"),
     elementwise("swizzle_digits", "o[i] = a[i].s3210 * a[i].S0011;", [_A], Out(_columns(w * x, z * x, y * y, x * y)), "float4 float4"),
     elementwise("swizzle_write", "float4 v = a[i]; v.zx = v.yw; o[i] = v;", [_A], Out(_columns(w, y, y, w)), "float4 float4"),

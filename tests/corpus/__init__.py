@@ -82,11 +82,7 @@ def run(device: Device, sample: Sample, binary: Binary) -> Arrays:
             if array is None:
                 arguments.append(operand.value)
                 continue
-            if operand.parameter.kind == "image":
-                height, width, channels = array.shape
-                memories[name] = device.image(width, height, channels, str(array.dtype))
-            else:
-                memories[name] = device.allocate(array.nbytes)
+            memories[name] = device.allocate(array.nbytes) if operand.form is None else device.image_of(operand.form)
             queue.upload(memories[name], array)
             arguments.append(memories[name])
         queue.launch(module.kernel(sample.kernel), sample.global_size, sample.local_size, arguments)

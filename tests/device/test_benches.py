@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from portatile import device
 
 BENCH = Path(__file__).parents[2] / "bench"
@@ -49,7 +51,26 @@ def test_cold_warm_measures_every_phase_in_every_state(tmp_path: Path) -> None:
     for (own, _), row in states.items():
         assert (row["compiled"] == 0) == (own == "warm")
         assert {"import", "platform", "context", "build", "kernel", "transfer", "execution", "again", "read-back"} == set(row["median"])
+        (sample,) = row["samples"]
+        assert row["first_result"] == pytest.approx(sum(sample.values()) - sample["again"])
     assert "cache warm, driver warm" in shown
+
+
+def test_workloads_measures_every_form_and_peer(tmp_path: Path) -> None:
+    args = ("--scale", "4096", "--quick", "--seconds", "0", "--only", "stream,convolution,coulomb,mri,magicfilter3d")
+    document, shown = run("workloads.py", tmp_path, *args)
+    rows = document["rows"]
+    assert not [row for row in rows if "error" in row and isinstance(row["error"], str)]
+    forms = {(row["problem"].split()[0], row["form"]) for row in rows}
+    for name in ("stream", "convolution", "coulomb", "mri", "magicfilter3d"):
+        assert (name, "as it comes") in forms
+    assert {("convolution", "16 x 16"), ("convolution", "peer"), ("magicfilter3d", "16 x 16, 3 passes")} <= forms
+    assert {("coulomb", "peer"), ("mri", "peer")} <= forms or device.get("opencl").info.kind == "gpu"
+    for row in rows:
+        assert min(row["samples"]) > 0
+        assert row.get("error", 0) <= 1
+        assert "ceiling" not in row or row["ceiling"] in document["ceilings"][row["device"]]
+    assert "Ceilings" in shown
 
 
 def test_warm_start_compares_searches(tmp_path: Path) -> None:
@@ -59,3 +80,23 @@ def test_warm_start_compares_searches(tmp_path: Path) -> None:
     assert second["warm"]["warm_starts"] > 0
     assert any(second[name]["near_at"] for name in ("cold", "warm"))
     assert "24x16x40" in shown
+
+
+def test_portability_writes_matrix_and_map(tmp_path: Path) -> None:
+    args = ("--workload", "matmul", "--sizes", "24x16x40", "--map", "ALGORITHM,TRANSPOSE", "--tries", "1")
+    document, shown = run("portability.py", tmp_path, *args)
+    (row,) = document["rows"]
+    assert (row["winner_of"], row["loss"], row["status"]) == (row["device"], 1.0, "ok")
+    assert {row["down_value"] for row in document["maps"]} == {"sequential", "global", "local"}
+    assert any(row["relative"] == 1.0 for row in document["maps"])
+    assert "own Gflop/s" in shown
+
+
+def test_held_out_compares_what_is_chosen(tmp_path: Path) -> None:
+    document, shown = run("held_out.py", tmp_path, "--workload", "matmul", "--sizes", "24x16x40", "--tune", "4")
+    rows = {row["rule"]: row for row in document["rows"]}
+    assert set(rows) == {"tuned", "problem held out", "device held out", "chip held out", "default"}
+    assert (rows["tuned"]["reason"], rows["tuned"]["loss"]) == ("tuned", 1.0)
+    assert rows["device held out"]["reason"] == rows["default"]["reason"] == "default"
+    assert all(row["loss"] > 0 for row in rows.values() if row["status"] == "ok")
+    assert "geometric mean" in shown

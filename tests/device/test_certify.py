@@ -11,13 +11,15 @@ import pytest
 from faulty import Faulty
 
 from portatile import cache, execute, program, verify, workloads
-from portatile.device.base import Device
-from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source, Trial
+from portatile.device.base import Device, Memory
+from portatile.errors import DeviceError, LaunchError
+from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source
 from portatile.routines.certify import Certifier
 from portatile.routines.engine import Engine
 from portatile.select import Choice
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
+from portatile.trials import Trial
 from portatile.verify import Verdict
 
 WORKLOAD = Faulty()
@@ -103,6 +105,25 @@ def test_another_driver_is_another_certificate(device: Device, tmp_path: Path, m
     monkeypatch.setattr(device, "info", replace(device.info, driver="the driver after"))
     room.settle(trial)
     assert room.built == 2
+
+
+@pytest.mark.parametrize("kind", [LaunchError, DeviceError])
+def test_what_the_device_refuses_now_is_tried_again_later(
+    device: Device, tmp_path: Path, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(chip: Device, nbytes: int) -> Memory:
+        raise kind("out of memory, which another process has")
+
+    room = Room(device, tmp_path)
+    trial = older(room.trial({"fault": "none", "group": 32}))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(device), "allocate", refuse)
+        for _ in range(2):  # the second time it is known
+            with pytest.warns(RuntimeWarning, match="another process has"):
+                assert room.settle(trial).reason == "default"
+    room.certifier.forget()
+    assert room.settle(trial).trial == trial
+    assert Room(device, tmp_path).settle(trial).trial == trial
 
 
 class Large(Faulty):

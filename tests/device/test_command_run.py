@@ -27,6 +27,11 @@ __kernel void brighter(read_only image2d_t a, write_only image2d_t b)
   int2 p = (int2)(get_global_id(0), get_global_id(1));
   write_imagef(b, p, read_imagef(a, s, p) * 2.0f);
 }
+__kernel void slice(read_only image3d_t v, sampler_t s, int z, write_only image2d_t b)
+{
+  int2 p = (int2)(get_global_id(0), get_global_id(1));
+  write_imagef(b, p, read_imagef(v, s, (int4)(p, z, 0)));
+}
 #ifdef __OPENCL_C_VERSION__
 __kernel void broken(__global int *o) { o[0] = nowhere; }
 #endif
@@ -70,6 +75,16 @@ def test_local_memory_vectors_and_a_chosen_work_group(device: Device, kernels: P
     assert found["local"] == [8, 1, 1]
     assert found["operands"][0]["first"] == [28 + 2, 29 + 2, 30 + 2, 31 + 2]
     assert found["operands"][0]["shape"] == [24, 4]
+
+
+def test_a_volume_and_a_sampler(device: Device, kernels: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if not device.info.images:
+        pytest.skip("no images")
+    volume = np.random.default_rng(4).integers(0, 256, (3, 4, 8, 4), np.uint8)
+    np.save(tmp_path / "v.npy", volume)
+    args = ["slice", "--global", "8,4", f"unorm:@{tmp_path}/v.npy", "nearest,edge", "5", "8x4x4", "-o", f"b={tmp_path}/b.npy"]
+    result(capsys, device, kernels, *args)
+    np.testing.assert_allclose(np.load(tmp_path / "b.npy"), volume[2] / 255, rtol=1e-6)
 
 
 def test_images(device: Device, kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:

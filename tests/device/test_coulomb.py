@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,14 +16,17 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.records import Config
+from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.routines.coulomb import coulomb_potential
+from portatile.workload import Inputs
+from portatile.workloads import operands
+from portatile.workloads.coulomb import Coulomb
 from portatile.workloads.coulomb.reference import coordinates, potential
 
 WORKLOAD = workloads.get("coulomb")
 GOLDEN = Path(__file__).parents[1] / "data" / "parboil" / "cp_small_ref.txt"
 SMALL: Config = {
-    "WGX": 8, "WGY": 4, "SPLIT": 1, "PX": 2, "PY": 1, "VL": 1, "CHUNK": 64, "UNROLL": 2, "RSQRT": "rsqrt", "POLY": 0,
+    "WGX": 8, "WGY": 4, "SPLIT": 1, "PX": 2, "PY": 1, "VL": 1, "CHUNK": 64, "UNROLL": 2, "RSQRT": "rsqrt", "POLY": 0, "DEGREE": 3,
 }  # fmt: skip
 CONFIGS: dict[str, Config] = {
     "rsqrt": SMALL,
@@ -120,6 +124,39 @@ def test_a_point_on_an_atom_is_infinite(device: Device) -> None:
         assert np.isnan(row[2:4]).all()
         assert np.isfinite(row[4:40]).all()
         assert width == 5 or row[40] == np.inf
+
+
+class ForGpus(Coulomb):
+    """The text that a GPU is given, on any device: it looks for atoms on points chunk by chunk."""
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        return super().plan(problem, config, replace(device, kind="gpu"))
+
+
+@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize(("origin", "spacing", "first"), [(0.0, 0.25, 0), (-3.0, 0.1, 40), (1.0e6, 0.01, 3), (2.0, 0.0, 0)])
+def test_atoms_on_points_of_polynomials(device: Device, degree: int, origin: float, spacing: float, first: int) -> None:
+    """Some atoms of one chunk lie on points, and others on the lines between them: infinities there and nowhere else."""
+    rng = np.random.default_rng(new_seed(f"{origin} {spacing}"))
+    config: Config = {**SMALL, "RSQRT": "approx", "POLY": 1, "DEGREE": degree, "WGX": 4, "WGY": 2, "PY": 2}
+    atoms, nx, ny = 600 if degree == 2 else 200, 19, 9
+    problem = WORKLOAD.problem({"atoms": atoms, "nx": nx, "ny": ny, "nz": 1})
+    assert WORKLOAD.space(problem, replace(device.info, kind="gpu")).violated({**config, "WGX": 8, "WGY": 4}) is None
+    x, y = coordinates(np.arange(nx), origin, spacing), coordinates(np.arange(ny) + first, origin, spacing)
+
+    def alter(inputs: Inputs) -> Inputs:
+        placed = operands.view(inputs.operands["atoms"], problem.layout["atoms"], (atoms, 4))
+        placed[:, :2] = origin + rng.uniform(0, max(nx * spacing, 1.0), (atoms, 2))
+        placed[:, 2] = rng.choice((0.0, 0.5), atoms)
+        placed[:, 3] = rng.uniform(0.1, 1, atoms)
+        for atom in (70, 71, 75):
+            placed[atom, :3] = x[rng.integers(nx)], y[rng.integers(ny)], 0.0
+        placed[150, 0] = x[3]
+        scalars = {"x0": origin, "y0": origin, "z0": 0.0, "dx": spacing, "dy": spacing, "dz": 1.0, "y_first": float(first), "z_first": 0.0}
+        return replace(inputs, scalars=scalars)
+
+    verdict = check(device, ForGpus(), problem, config, rng, alter)
+    assert verdict.ok, verdict.message
 
 
 def test_grid_coordinates_are_rounded_once() -> None:

@@ -22,10 +22,11 @@ from portatile import verify, workloads
 from portatile.cli import main
 from portatile.device import cuda_compiler, icd
 from portatile.device.base import Device
-from portatile.records import Config, DeviceInfo, Problem, Trial, Value
+from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
+from portatile.trials import Trial
 from portatile.workloads import operands
 from ptx_machine import GlobalMemory, Machine
 from ptx_machine.device import INFO
@@ -40,6 +41,8 @@ class Nowhere:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] == "portatile":
             raise ImportError("portatile is not installed here")
+folder, given, made, *sites = sys.argv[1:]
+sys.path[:] = [folder, *sys.path, *sites]
 sys.meta_path.insert(0, Nowhere())
 try:
     import portatile
@@ -47,8 +50,6 @@ except ImportError:
     pass
 else:
     sys.exit("portatile can be imported")
-folder, given, made = sys.argv[1:4]
-sys.path.insert(0, folder)
 import loader
 import numpy as np
 arrays = np.load(given)
@@ -64,6 +65,7 @@ for place, problem in enumerate(loader.problems()):
     result = result if isinstance(result, dict) else {written[0]: result}
     out.update({f"{place}/{name}": array for name, array in result.items()})
 np.savez(made, **out)
+assert not [name for name in sys.modules if name.split(".")[0] == "portatile"]
 """
 
 
@@ -85,6 +87,12 @@ def item(problem: Problem, config: Config, info: DeviceInfo) -> folders.Item:
     return folders.Item(problem, config, info, "for a test", trial)
 
 
+def sites() -> list[str]:
+    """The folders that hold what the loader imports, however this process found them: ``python -I`` knows the interpreter's own only."""
+    found = [importlib.util.find_spec(name) for name in ("pyopencl", "numpy")]
+    return list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec is not None and spec.origin is not None))
+
+
 def computed(folder: Path, items: list[folders.Item], rng: np.random.Generator, tmp_path: Path) -> None:
     """Run the folder in a process without portatile and check every result against the workload's reference."""
     given: dict[str, Any] = {}
@@ -100,9 +108,9 @@ def computed(folder: Path, items: list[folders.Item], rng: np.random.Generator, 
         given.update({f"{place}/{name}": value for name, value in inputs[-1].scalars.items()})
     np.savez(tmp_path / "given.npz", **given)
     (tmp_path / "user.py").write_text(USER)
+    words = [str(tmp_path / "user.py"), str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz"), *sites()]
     with icd.vendors():  # libraries that nobody registered are the user's own affair
-        words = [sys.executable, "-I", str(tmp_path / "user.py"), str(folder), str(tmp_path / "given.npz"), str(tmp_path / "made.npz")]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=240, env=dict(os.environ))
+        done = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, timeout=240, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
     made = np.load(tmp_path / "made.npz")
     for place, one in enumerate(items):

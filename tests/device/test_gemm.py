@@ -14,6 +14,7 @@ from portatile.device.base import Device
 from portatile.records import Config, Problem, Value
 from portatile.workload import Inputs
 from portatile.workloads import operands
+from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 
@@ -35,6 +36,10 @@ POINTS: dict[str, Point] = {
     "pipeline, one stage": replace(_PIPELINE, STAGES=1, DOUBLE=0, PAD=4, RASTER=0),
     "pipeline, turned": replace(_PIPELINE, TURN=True, DOUBLE=1),
     "pipeline, turned, one set": replace(_PIPELINE, TURN=True, KB=16, STAGES=3, DOUBLE=0),
+    "pipeline, kept": replace(_PIPELINE, KEEP=True, KB=16, DOUBLE=1),
+    "pipeline, kept, shared k": replace(_PIPELINE, KEEP=True, KB=32, STAGES=3, KG=2, RASTER=0),
+    "pipeline, uneven copies": replace(_PIPELINE, TRR=3, TCR=3, PAD=4, DOUBLE=1),
+    "pipeline, turned, uneven": replace(_PIPELINE, TRR=3, KB=16, TURN=True),
     "pipeline, shared k": replace(_PIPELINE, KB=16, STAGES=3, KG=2, SPLIT_K=2, RASTER=8, DOUBLE=0),
 }
 
@@ -67,10 +72,12 @@ def test_every_form_is_right(device: Device, name: str) -> None:
         options = TRANSPOSITIONS[int(rng.integers(4))]
         if "in place" in name:
             options = {**options, "trans_b": "N"}
-        if "turned" in name:
+        if "turned" in name or "kept" in name:
             options = {"trans_a": "N", "trans_b": "T"}
         cases = WORKLOAD.awkward(WORKLOAD.problem({"m": 1, "n": 1, "k": 1}, dtype, options))
-        for place in (2, 5) if "turned" in name else rng.choice(len(cases) - 1, 2, replace=False):  # those two are aligned along k
+        for place in (
+            (2, 5) if "turned" in name or "kept" in name else rng.choice(len(cases) - 1, 2, replace=False)
+        ):  # those two are aligned along k
             config = fitting(POINTS[name], cases[place])
             if config is not None and (device.info.images or not config["TXC"]):
                 verdict = check(device, WORKLOAD, cases[place], config, rng)
@@ -124,13 +131,25 @@ def test_no_terms_scale_c(device: Device, beta: float) -> None:
     assert verdict.ok, verdict.message
 
 
-def test_split_k_repeats_bit_for_bit(device: Device) -> None:
-    """The reduction adds its parts in order: two runs agree in every bit."""
+@pytest.mark.parametrize("options", TRANSPOSITIONS, ids=lambda o: f"{o['trans_a']}{o['trans_b']}")
+def test_a_tail_is_right(device: Device, options: dict[str, Value]) -> None:
+    """A tile more than one wave: it splits its k."""
+    rng = np.random.default_rng(new_seed("tail"))
+    case = problem((32 * device.info.compute_units + 20, 30, 300), "float32", options, pad=int(rng.integers(2)))
+    point = replace(_PIPELINE, TAIL=1, PACK_A=bool(rng.integers(2)))
+    assert gemm_plan.tail(case, point, device.info) is not None
+    verdict = check(device, WORKLOAD, case, point.config(), rng)
+    assert verdict.ok, verdict.message
+
+
+@pytest.mark.parametrize("parts", [4, 16])
+def test_split_k_repeats_bit_for_bit(device: Device, parts: int) -> None:
+    """The reduction adds its parts in a fixed order: two runs agree in every bit."""
     from checking import run
 
     case = problem((70, 50, 400))
     inputs = WORKLOAD.inputs(case, np.random.default_rng(new_seed("split")))
-    config = replace(presets.MEDIUM, SPLIT_K=4).config()
+    config = replace(presets.MEDIUM, SPLIT_K=parts).config()
     first, _ = run(device, WORKLOAD, case, config, inputs)
     again, _ = run(device, WORKLOAD, case, config, inputs)
     assert first["c"].tobytes() == again["c"].tobytes()

@@ -20,8 +20,8 @@ from portatile import Buffer, Kernel, TunedKernel
 from portatile.cli import main
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, CompileError, NoValidVariantError, UnknownNameError
-from portatile.records import Budget
 from portatile.store import Query, ResultStore
+from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05, race=0.0)

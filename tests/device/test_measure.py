@@ -107,15 +107,27 @@ def test_the_fastest_contender_is_taken(device: Device, monkeypatch: pytest.Monk
     seconds = {64: 2.0, 256: 1.0, 1024: 3.0}
     configs = [{"PER_ITEM": size} for size in (64, 16, 256, 64, 1024)]
 
-    def timed(chip: Device, problem: peaks.Problem, config: peaks.Config, way: Way) -> runs.Timed:
+    def timed(ready: runs.Prepared, config: peaks.Config, way: Way) -> runs.Timed:
         if config["PER_ITEM"] not in seconds:
             raise LaunchError("too many")
-        return runs.Timed(problem, config, (seconds[int(config["PER_ITEM"])],), 0.0)
+        return runs.Timed(ready.problem, config, (seconds[int(config["PER_ITEM"])],), 0.0)
 
-    monkeypatch.setattr(runs, "timed", timed)
-    assert peaks._best(device, asked, configs) == {"PER_ITEM": 256}
-    with pytest.raises(LaunchError, match="too many"):
-        peaks._best(device, asked, [{"PER_ITEM": 1}])
+    monkeypatch.setattr(runs.Prepared, "timed", timed)
+    with runs.prepared(device, asked) as ready:
+        assert peaks._best(ready, configs) == {"PER_ITEM": 256}
+        with pytest.raises(LaunchError, match="too many"):
+            peaks._best(ready, [{"PER_ITEM": 1}])
+
+
+def test_what_another_configuration_left_does_not_count(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that writes nothing is wrong, though the right result lies there already."""
+    asked = workloads.get("stream").problem({"n": 999})
+    with runs.prepared(device, asked) as ready:
+        config = runs.known(asked, device).config
+        assert ready.timed(config, SHORT).error <= 1
+        monkeypatch.setattr(runs.Executable, "run", lambda *args: None)
+        with pytest.raises(DeviceError, match="computes wrongly"):
+            ready.timed(config, SHORT)
 
 
 def test_what_the_rates_count(device: Device) -> None:
@@ -166,11 +178,11 @@ def test_a_loop_that_was_removed_is_noticed(twice: float) -> None:
 def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way: a compiler that makes the kernel take the same time whatever its rounds."""
     question = peaks.arithmetic_questions(device.info)[0]
-    timed = runs.timed
+    timed = runs.Prepared.timed
 
-    def constant(chip: Device, problem: peaks.Problem, *args: object) -> runs.Timed:
-        return replace(timed(chip, problem, *args), samples=(1e-3,))  # type: ignore[arg-type]
+    def constant(ready: runs.Prepared, *args: object) -> runs.Timed:
+        return replace(timed(ready, *args), samples=(1e-3,))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runs, "timed", constant)
+    monkeypatch.setattr(runs.Prepared, "timed", constant)
     with pytest.raises(DeviceError, match="removed"):
         peaks.answer(device, question, peaks.problem(question, device.info, rounds=8, chains=1024), SHORT)

@@ -14,8 +14,9 @@ from portatile import ceilings, model
 from portatile.ceilings import Measured
 from portatile.device.base import Device
 from portatile.errors import NoValidVariantError, UnknownNameError, UsageError
-from portatile.records import Budget, Layout, Problem
+from portatile.records import Layout, Problem
 from portatile.store import ResultStore
+from portatile.trials import Budget
 from portatile.tuning import finals
 from portatile.tuning.protocol import Timing
 from portatile.tuning.tuner import Progress, Request, tune
@@ -113,7 +114,10 @@ def test_a_function_says_what_is_best(device: Device) -> None:
     with ResultStore(None) as store:
         result = tune(request(device, Faulty(("none",), (16, 32, 64)), objective=lambda trial: abs(int(trial.config["group"]) - 32)), store)
     assert result.best.config["group"] == 32
-    assert result.finalists == ()
+    assert [trial.config["group"] for trial in result.finalists] == [32, 16, 64]  # measured again, in turn
+    assert all(trial.standing is None for trial in result.finalists)  # what the routines use is the fastest, as before
+    assert result.best == result.finalists[0]
+    assert len(result.best.samples) >= 3
 
 
 def test_energy_needs_a_device_that_tells_its_power(device: Device) -> None:

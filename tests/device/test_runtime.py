@@ -16,6 +16,7 @@ import pytest
 from portatile import program
 from portatile.device.base import Device, Module, Queue
 from portatile.device.buffer import Buffer
+from portatile.device.form import ImageForm, Sampler
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
 from portatile.records import Binary, Source
 
@@ -405,6 +406,64 @@ def test_images_return_what_was_sent(device: Device, queue: Queue, channels: int
         assert (got == data + 1).all()
         with pytest.raises(ArgumentError, match="as a whole"):
             queue.upload(image, data[:1])
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ImageForm("image1d_t", (7, 4)),
+        ImageForm("image1d_buffer_t", (7, 1)),
+        ImageForm("image1d_array_t", (3, 7, 4), "uint8", normalized=True),
+        ImageForm("image2d_array_t", (3, 5, 7, 4), "uint16"),
+        ImageForm("image3d_t", (3, 5, 7, 1), "float16"),
+    ],
+    ids=lambda form: form.type,
+)
+def test_images_of_every_type_return_what_was_sent(device: Device, queue: Queue, form: ImageForm) -> None:
+    if not device.info.images:
+        pytest.skip(f"{device.info.id} has no images")
+    data = np.random.default_rng(SEED).integers(0, 200, form.shape).astype(form.dtype)
+    with device.image_of(form) as image, device.allocate(data.nbytes) as packed:
+        got = np.zeros_like(data)
+        queue.upload(image, data)
+        queue.download(got, image)
+        assert (got == data).all()
+        queue.upload(packed, data + 1)
+        queue.copy(image, packed, data.nbytes)
+        queue.download(got, image)
+        assert (got == data + 1).all()
+        with pytest.raises(ArgumentError, match="as a whole"):
+            queue.upload(image, data[:1])
+
+
+SAMPLER_TEXT = """
+__kernel void pick(read_only image1d_t p, sampler_t s, float u, __global float4 *o) { o[0] = read_imagef(p, s, u); }
+"""
+
+
+def test_samplers_are_arguments(device: Device, queue: Queue) -> None:
+    if not device.info.images:
+        pytest.skip(f"{device.info.id} has no images")
+    built = program.build(Source("pick.cl", SAMPLER_TEXT), device.target, None)
+    row = np.arange(1, 9, dtype=np.float32).repeat(4).reshape(8, 4)
+    wanted = {
+        (Sampler("clamp"), -1.5): 0,
+        (Sampler("edge"), -1.5): 1,
+        (Sampler("edge"), 90.0): 8,
+        (Sampler("edge", linear=True), 3.0): 3.5,
+        (Sampler("edge", normalized=True), 0.3): 3,
+        (Sampler("repeat", normalized=True), 1.3): 3,
+        (Sampler("mirror", normalized=True), 1.3): 6,
+    }
+    with device.load(built) as module, device.image_of(ImageForm("image1d_t", (8, 4))) as image, device.allocate(16) as memory:
+        queue.upload(image, row)
+        for (sampler, place), expected in wanted.items():
+            queue.launch(module.kernel("pick"), (1, 1, 1), (1, 1, 1), [image, sampler, np.float32(place), memory])
+            got = np.empty(4, np.float32)
+            queue.download(got, memory)
+            assert got == pytest.approx(expected, abs=1e-2), (sampler, place)
+        with pytest.raises(LaunchError, match="does not take an image3d_t"), device.image_of(ImageForm("image3d_t", (2, 2, 2, 4))) as wrong:
+            queue.launch(module.kernel("pick"), (1, 1, 1), (1, 1, 1), [wrong, Sampler(), np.float32(0), memory])
 
 
 IMAGE_TEXT = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,13 @@ import pytest
 from checking import new_seed
 
 import portatile
-from portatile import settings
+from portatile import settings, workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, UsageError
+from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.routines import runtime, slabs
+from portatile.space import ParameterSpace
+from portatile.workload import Workload
 
 Case = Callable[[np.random.Generator, str], np.ndarray]
 
@@ -81,6 +85,17 @@ def strided_voxels(rng: np.random.Generator, device: str) -> np.ndarray:
     return np.stack(portatile.mri_q(*samples, *voxels.T, device=device))
 
 
+def stacks(rng: np.random.Generator, device: str) -> np.ndarray:
+    """Stacks with gaps between their matrices and rows, factors, a C that is read."""
+    a, b, c = rng.random((31, 20, 33), np.float32), rng.random((31, 33, 27), np.float32), rng.random((31, 20, 30), np.float32)
+    return portatile.gemm(a, b[:, :, :24], c[:, :, :24], alpha=1.5, beta=-0.5, out=c[:, :, :24], device=device)
+
+
+def one_matrix_for_all(rng: np.random.Generator, device: str) -> np.ndarray:
+    """One A for the whole stack of B."""
+    return portatile.matmul(rng.random((21, 40)), rng.random((57, 40, 18)), device=device)
+
+
 CASES: dict[Case, int] = {
     product: 200_000,
     transposed_product: 300_000,
@@ -95,6 +110,8 @@ CASES: dict[Case, int] = {
     potential_of_large_planes: 90_000,
     magnetic_resonance: 60_000,
     strided_voxels: 60_000,
+    stacks: 60_000,
+    one_matrix_for_all: 150_000,
 }
 
 
@@ -150,6 +167,81 @@ def test_slabs_give_the_same_bits(device: Device, case: Case, monkeypatch: pytes
     assert meter.slabs >= (2 if case in (two_large_operands, potential_of_large_planes, filtered3d) else 1), "it was computed in one piece"
     assert 0 < meter.most <= limit
     assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
+
+
+def compared(device: Device, case: Case, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The case in one piece, then in slabs."""
+    seed = new_seed(case.__name__)
+    whole = case(np.random.default_rng(seed), device.info.id)
+    runtime.forget()
+    meter = Meter(device, monkeypatch)
+    with portatile.memory_limit(limit):
+        cut = case(np.random.default_rng(seed), device.info.id)
+    assert meter.slabs > 0
+    assert 0 < meter.most <= limit
+    assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
+
+
+@pytest.mark.parametrize("poly", [1, 3])
+def test_neighbours_that_are_computed_differently(device: Device, poly: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some voxels of a work-item take polynomials, the others the library's functions: slabs begin where groups do."""
+    config: Config = {"WGS": 32, "SPLIT": 1, "PV": 8, "VL": 1, "CHUNK": 64, "UNROLL": 1, "TRIG": "accurate", "POLY": poly}
+    mri = workloads.get("mri")
+    monkeypatch.setattr(type(mri), "default", lambda *given: config)
+    compared(device, magnetic_resonance, 60_000, monkeypatch)
+
+
+def test_the_configuration_is_that_of_the_whole(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few voxels have their samples shared between slices; a slab of many has not."""
+    mri, gpu = workloads.get("mri"), device.info.kind == "gpu"
+
+    def by_size(self: object, problem: Problem, info: DeviceInfo) -> Config:
+        split = 2 if problem.sizes["voxels"] < 5000 else 1
+        return {"WGS": 32 if gpu else 8, "SPLIT": split, "PV": 2, "VL": 1, "CHUNK": 64, "UNROLL": 1, "TRIG": "accurate", "POLY": 0}
+
+    monkeypatch.setattr(type(mri), "default", by_size)
+    compared(device, strided_voxels, 60_000, monkeypatch)
+
+
+def test_what_is_called_is_configured_as_for_the_whole(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A triangular solve whose products would be summed in another order in a slab."""
+    kind = type(workloads.get("gemm"))
+    usual = kind.default
+    point: dict[str, Value] = {"FORM": "generic", "TR": 2, "TC": 2, "VL": 2, "TRR": 1, "TCR": 1, "TBR": 8, "TBC": 8, "KB": 8, "TXC": False}
+
+    def by_size(self: Workload, problem: Problem, info: DeviceInfo) -> Config:
+        split = 1 if problem.sizes["n"] >= 1000 else 2
+        space = self.space(problem, info)
+        rules = [rule.text if rule.code is not None else rule.holds for rule in space.constraints]
+        fixed = {name: [value] for name, value in {**point, "SPLIT_K": split}.items()}
+        return next(iter(ParameterSpace({**space.parameters, **fixed}, rules, space.facts)), usual(self, problem, info))
+
+    monkeypatch.setattr(kind, "default", by_size)
+
+    def solved(rng: np.random.Generator, selector: str) -> np.ndarray:
+        a = np.tril(rng.random((300, 300))) + 30 * np.eye(300)
+        return portatile.trsm(a, rng.random((300, 1200)), device=selector)
+
+    compared(device, solved, 3_000_000, monkeypatch)
+
+
+def test_limits_of_this_thread(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit holds inside its block and for shapes that were seen before it, and stands before the environment's."""
+    monkeypatch.setenv("PORTATILE_MEMORY_LIMIT", "1G")
+    meter, rng = Meter(device, monkeypatch), np.random.default_rng(0)
+    product(rng, device.info.id)
+    with portatile.memory_limit("200K"):
+        product(rng, device.info.id)
+        assert meter.slabs == 1
+        other = Thread(target=product, args=(rng, device.info.id))
+        other.start()
+        other.join()
+        with portatile.memory_limit(1 << 30):
+            product(rng, device.info.id)
+    product(rng, device.info.id)
+    assert meter.slabs == 1
+    with pytest.raises(UsageError, match="memory_limit"), portatile.memory_limit(0):
+        pass
 
 
 def test_what_fits_is_not_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

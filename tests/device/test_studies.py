@@ -52,7 +52,7 @@ def test_a_size_that_cannot_run_is_a_row(device: Device, monkeypatch: pytest.Mon
     def refuse(*args: object) -> None:
         raise LaunchError("too many work-items\nby far")
 
-    monkeypatch.setattr(work_group.runs, "timed", refuse)
+    monkeypatch.setattr(work_group.runs.Prepared, "timed", refuse)
     row, *_ = work_group.sweep([device], request("coulomb"))
     assert row.status == "too many work-items"
     assert (row.seconds, row.relative, row.error) == (None, None, None)

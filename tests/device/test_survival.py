@@ -17,10 +17,10 @@ from faulty import Faulty
 from portatile import model
 from portatile.device.base import Device
 from portatile.errors import NoValidVariantError
-from portatile.records import Budget
 from portatile.store import ResultStore
+from portatile.trials import Budget
+from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Timing
-from portatile.tuning.supervisor import Limits
 from portatile.tuning.tuner import Progress, Request, tune
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
@@ -31,7 +31,7 @@ import sys
 sys.path.insert(0, {folder!r})
 from faulty import Faulty
 from pathlib import Path
-from portatile.records import Budget
+from portatile.trials import Budget
 from portatile.store import ResultStore
 from portatile.tuning.protocol import Timing
 from portatile.tuning.tuner import Request, tune
@@ -123,12 +123,17 @@ def test_the_model_keeps_what_cannot_run_from_running(device: Device) -> None:
     with ResultStore(None) as store:
         result = tune(wanted, store)
         found = {str(trial.config["fault"]): trial for trial in result.trials}
-        assert {fault: trial.status for fault, trial in found.items()} == {"none": "ok", "local": "skipped", "group": "skipped"}
-        assert "bytes of local memory, the device has" in found["local"].message
+        fates = {fault: trial.status for fault, trial in found.items()}
         assert "work-items in a group, the device allows" in found["group"].message
-        assert result.saved == {model.ON_PAPER: 1, model.COMPILED: 1}
-        assert result.failures == {}
         assert "run" not in found["local"].seconds
+        if "doesn't fit to the local memory" in found["local"].message:  # PoCL 5 says 0 bytes of every kernel, and ends the process
+            assert fates == {"none": "ok", "local": "crash", "group": "skipped"}
+            assert result.saved == {model.ON_PAPER: 1}
+        else:
+            assert fates == {"none": "ok", "local": "skipped", "group": "skipped"}
+            assert "bytes of local memory, the device has" in found["local"].message
+            assert result.saved == {model.ON_PAPER: 1, model.COMPILED: 1}
+            assert result.failures == {}
         plain = tune(replace(wanted, model=False), store)  # what was only turned away is tried now
     assert plain.saved == {}
     assert sum(plain.failures.values()) == 2
@@ -168,18 +173,19 @@ def test_a_killed_parent_loses_no_finished_trial(device: Device, tmp_path: Path)
     process.wait()
     assert not wait_until_gone(workers)
     with ResultStore(path) as store:
-        assert len(store.trials()) in (printed, printed + 1)  # stored before it is reported
+        groups = tuple(int(trial.config["group"]) for trial in store.trials())  # several workers finish in any order
+        assert len(groups) in (printed, printed + 1)  # stored before it is reported
         resumed = Request(
             Faulty().problem({"n": 1003}),
             device.info.id,
-            Budget(evaluations=4),
+            Budget(evaluations=len(groups)),
             "exhaustive",
             timing=QUICK,
-            workload=Faulty(("none",), (8, 9, 10, 11)),
+            workload=Faulty(("none",), groups),
         )
         heard: list[Progress] = []
         tune(resumed, store, heard.append)
-        assert heard[-1].known == 4
+        assert heard[-1].known == len(groups)
 
 
 def test_ctrl_c_keeps_what_was_found(device: Device, tmp_path: Path) -> None:

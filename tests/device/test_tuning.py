@@ -15,9 +15,10 @@ from portatile import cache, program, workloads
 from portatile.device import cuda_compiler
 from portatile.device.base import Device
 from portatile.errors import DeviceNotFoundError, NoValidVariantError, SpaceError, UnknownNameError
-from portatile.records import Arg, Budget, Config, DeviceInfo, Launch, Plan, Problem, Source
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore
+from portatile.trials import Budget
 from portatile.tuning import finals
 from portatile.tuning.child import Child
 from portatile.tuning.protocol import Build, Built, Open, Opened, Timing
@@ -217,8 +218,9 @@ def test_cuda_compiles_ahead_without_a_gpu(device: Device, tmp_path: Path) -> No
     absent = replace(device.info, backend="cuda", architecture="sm_90", id="cuda:7")
     store = cache.Cache(tmp_path, 1 << 24)
     good, bad = Source("add.cl", ADD), Source("add.cl", ADD.replace("y[i]", "z[i]"))
-    child = Child(Open(None, str(tmp_path), 1 << 24, compiles=absent), 60.0)
+    child = Child()
     try:
+        child.open(Open(None, str(tmp_path), 1 << 24, compiles=absent), 60.0)
         replies = []
         for number, source in enumerate((good, bad)):
             child.send(Build(number, (source,)))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Device, Event, Image, Kernel, Memory, Module, Queue
 from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.form import ImageForm, Sampler, check_form
 from portatile.errors import ArgumentError
 from portatile.records import Binary, DeviceInfo, Resources, Size3
 from ptx_machine.machine import Machine
@@ -58,11 +59,10 @@ class PtxMemory(Memory):
 class PtxImage(PtxMemory, Image):
     """Packed pixels."""
 
-    def __init__(self, device: PtxDevice, shape: tuple[int, int, int], dtype: str) -> None:
-        super().__init__(device, int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        self.height, self.width, self.channels = shape
-        self.dtype = dtype
-        self.fields = device.memory.texture(self.address, shape, dtype)
+    def __init__(self, device: PtxDevice, form: ImageForm) -> None:
+        super().__init__(device, form.nbytes)
+        self.form = form
+        self.fields = device.memory.texture(self.address, form)
 
 
 class _Done(Event):
@@ -114,7 +114,10 @@ class PtxQueue(Queue):
         values, dynamic = [], 0
         for arg in args:
             if isinstance(arg, PtxImage):
+                check_form(kernel.entry, len(values), arg.form)
                 values.append(arg.fields)
+            elif isinstance(arg, Sampler):
+                values.append(arg.bits.to_bytes(4, "little"))
             elif isinstance(arg, PtxMemory):
                 values.append(arg.address.to_bytes(8, "little"))
             elif type(arg) is int:
@@ -182,8 +185,8 @@ class PtxDevice(Device):
     def allocate(self, nbytes: int) -> Memory:
         return PtxMemory(self, nbytes)
 
-    def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
-        return PtxImage(self, (height, width, channels), dtype)
+    def image_of(self, form: ImageForm) -> Image:
+        return PtxImage(self, form)
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         return None

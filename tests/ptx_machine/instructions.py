@@ -149,7 +149,7 @@ def _integer(name: str, parts: list[str], kind: str) -> Compute | None:
 
         def funnel(low: int, high: int, by: int) -> int:
             by = min(by, 32) if clamp else by & 31
-            both = (high << 32) | low
+            both = (high & mask) << 32 | (low & mask)  # immediate operands may be negative
             return (both << by >> 32 if left else both >> by) & mask
 
         return funnel

@@ -180,15 +180,20 @@ def texture_step(operands: list[str]) -> Callable[[Thread, dict[str, int]], None
     x_read, y_read = (_reader(o) for o in split(place[1:-1]))
 
     def run(thread: Thread, symbols: dict[str, int]) -> None:
-        address, width, height, channels, size, half = thread.machine.memory.textures[handle(thread, symbols)]
+        address, form = thread.machine.memory.textures[handle(thread, symbols)]
         x, y = signed(x_read(thread, symbols), 32), signed(y_read(thread, symbols), 32)
-        inside = 0 <= x < width and 0 <= y < height
+        inside = 0 <= x < form.width and 0 <= y < form.height
+        size = form.pixel // form.channels
         for c, name in enumerate(names):
-            value = 0xCBCBCBCB if c >= channels else 0
-            if inside and c < channels:
-                raw = thread.machine.memory.read(address + ((y * width + x) * channels + c) * size, size)
-                value = int.from_bytes(raw, "little")
-                value = from_float(to_float(value, "f16"), "f32") if half else value
+            value = 0xCBCBCBCB if c >= form.channels else 0
+            if inside and c < form.channels:
+                raw = thread.machine.memory.read(address + (y * form.width + x) * form.pixel + c * size, size)
+                value = int.from_bytes(raw, "little", signed=form.dtype[0] == "i") & 0xFFFFFFFF
+                if form.normalized:
+                    most = 2 ** (8 * size - (form.dtype[0] == "i")) - 1
+                    value = from_float(max(signed(value, 32) / most, -1.0), "f32")
+                elif form.dtype == "float16":
+                    value = from_float(to_float(value, "f16"), "f32")
             _write(thread, name, value)
 
     return run

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
+
+from portatile.device.form import ImageForm
 
 WARP = 32
 # Generic addresses: each space has a window of its own, global addresses are themselves.
@@ -25,7 +27,7 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.bytes = bytearray(GLOBAL_BASE & 0xFFF)
-        self.textures: list[tuple[int, int, int, int, int, bool]] = []
+        self.textures: list[tuple[int, ImageForm]] = []
 
     def allocate(self, data: bytes) -> int:
         """Put ``data`` into memory; its address, aligned to 256 bytes."""
@@ -42,14 +44,13 @@ class GlobalMemory:
         """Replace the bytes at an address."""
         self.bytes[address - GLOBAL_BASE : address - GLOBAL_BASE + len(data)] = data
 
-    def texture(self, address: int, shape: Sequence[int], dtype: str) -> bytes:
-        """The structure that stands for an image of (height, width, channels) whose pixels lie packed at ``address``."""
-        height, width, channels = shape
-        size = {"float32": 4, "uint32": 4, "int32": 4, "float16": 2}[dtype]
-        self.textures.append((address, width, height, channels, size, dtype == "float16"))
-        kind = {"f": 1, "i": 2, "u": 3}[dtype[0]]
-        packed = channels | size << 8 | kind << 16
-        return struct.pack("<QQiiii", len(self.textures) - 1, address, width, height, width * channels * size, packed)
+    def texture(self, address: int, form: ImageForm) -> bytes:
+        """The structure that stands for an image whose pixels lie packed at ``address``."""
+        row = form.width * form.pixel
+        if form.type != "image2d_t":
+            return struct.pack("<QQiiiiiI", 0, address, form.width, form.height, row, form.code, form.depth, row * form.height)
+        self.textures.append((address, form))
+        return struct.pack("<QQiiii", len(self.textures) - 1, address, form.width, form.height, row, form.code)
 
 
 class Host(Protocol):

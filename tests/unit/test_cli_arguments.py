@@ -9,6 +9,7 @@ import pytest
 
 from portatile.cli._arguments import operands, signature
 from portatile.cli.run import _difference
+from portatile.device.form import Sampler
 from portatile.errors import ArgumentError
 from portatile.records import Entry, Parameter
 
@@ -62,6 +63,32 @@ def test_scalars_and_local_memory() -> None:
     assert one("local", "node*", "local:100") == 100
 
 
+@pytest.mark.parametrize(
+    ("type_", "word", "shape", "dtype"),
+    [
+        ("image1d_t", "5", (5, 1), "float32"),
+        ("image1d_buffer_t", "uint:5x4", (5, 4), "uint32"),
+        ("image1d_array_t", "5x3", (3, 5, 1), "float32"),
+        ("image2d_array_t", "5x3x2x4", (2, 3, 5, 4), "float32"),
+        ("image3d_t", "half:5x3x2", (2, 3, 5, 1), "float16"),
+        ("image2d_t", "unorm8:5x3x4=255", (3, 5, 4), "uint8"),
+        ("image2d_t", "snorm16:5x3", (3, 5, 1), "int16"),
+    ],
+)
+def test_images_of_every_type(type_: str, word: str, shape: tuple[int, ...], dtype: str) -> None:
+    (operand,) = operands(Entry("k", "k", (Parameter("p", "image", type_),)), (word,), 0)
+    assert operand.form is not None
+    assert (operand.form.type, operand.form.shape, operand.form.dtype) == (type_, shape, dtype)
+    assert operand.form.normalized == ("norm" in word)
+    assert operand.array is not None
+    assert operand.array.shape == shape
+
+
+def test_samplers() -> None:
+    assert one("scalar", "sampler_t", "nearest") == Sampler("clamp")
+    assert one("scalar", "sampler_t", "linear,mirror,normalized") == Sampler("mirror", linear=True, normalized=True)
+
+
 def test_images_and_files(tmp_path: Path) -> None:
     picture = one("image", "image2d_t", "5x3x4=2")
     assert isinstance(picture, np.ndarray)
@@ -84,9 +111,16 @@ def test_images_and_files(tmp_path: Path) -> None:
         ("scalar", "int", "1.5", "invalid literal"),
         ("scalar", "uchar", "300", "300"),
         ("scalar", "float4", "1,2", "4 components"),
-        ("scalar", "sampler_t", "0", "samplers"),
+        ("scalar", "sampler_t", "0", "linear,edge,normalized"),
+        ("scalar", "sampler_t", "edge,clamp", "one way"),
+        ("scalar", "sampler_t", "repeat", "normalized"),
         ("local", "int*", "float:4", "local:BYTES"),
-        ("image", "image2d_t", "7", "not enough values"),
+        ("image", "image2d_t", "7", "2 sizes"),
+        ("image", "image3d_t", "7x5", "3 sizes"),
+        ("image", "image2d_t", "7x5x3", "channels are 1, 2 or 4"),
+        ("image", "image2d_t", "norm:7x5", "no type of pixels"),
+        ("image", "image2d_t", "double:7x5", "no image has pixels"),
+        ("image", "image2d_msaa_t", "7x5", "no images of that type"),
     ],
 )
 def test_what_does_not_fit_is_named(kind: str, type_: str, word: str, message: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from portatile import program
 from portatile.cli import main
 from portatile.cli._kernels import read
 from portatile.device import cuda_compiler
@@ -97,6 +98,8 @@ def test_what_does_not_build_ends_with_1(text: str, place: str, tmp_path: Path, 
         (["-D", "1=2"], "defines no name"),
         (["-I", "nowhere"], "no such folder"),
         (["--arch", "sm_9x"], "architecture"),
+        (["--arch", "sm_999"], "sm_90"),
+        (["--arch", "sm_35"], "NVRTC"),
     ],
 )
 def test_mistakes_end_with_2(args: list[str], message: str, kernels: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,6 +119,10 @@ def test_reading(tmp_path: Path) -> None:
     assert file.source.defines == (("A", "1"), ("B", "2"), ("C", ""))
     assert file.source.options == ("-cl-mad-enable",)
     assert [entry.name for entry in file.entries()] == ["k"]
+    (tmp_path / "h.h").write_text("#define SIZE 7\n")
+    (tmp_path / "m.cl").write_text("#include NAME(h.h)\n__kernel void m(__global int *o) { o[0] = TWICE(SIZE); }")
+    macros = read(tmp_path / "m.cl", ("TEXT(x)=#x", "NAME(x)=TEXT(x)", "TWICE(x)=(2 * (x))"), (), ())
+    assert "2 * (7)" in program.lower(macros.source, cuda_compiler.CudaTarget("sm_90", "ptx"))[0].text
     (tmp_path / "b.cl").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ArgumentError, match="not text"):
         read(tmp_path / "b.cl", (), (), ())

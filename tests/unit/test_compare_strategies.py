@@ -15,9 +15,10 @@ from test_store import DEVICE
 
 from portatile.cli import main
 from portatile.errors import ArgumentError, UnknownNameError
-from portatile.records import Budget, Trial, to_json
+from portatile.records import to_json
 from portatile.studies import picture
 from portatile.studies.strategies import Landscape, Request, compare
+from portatile.trials import Budget, Trial
 
 
 def line(times: list[float]) -> list[Trial]:

@@ -87,8 +87,10 @@ def test_error_has_file_line_and_log() -> None:
 def test_unknown_architecture_raises() -> None:
     with pytest.raises(DeviceNotFoundError, match="sm_90"):
         cuda.target("hopper")
+    with pytest.raises(DeviceNotFoundError, match="sm_90"):
+        cuda.target("sm_11")
     with pytest.raises(CompileError):
-        cuda.target("sm_11").compile(Source("f.cu", TEXT, (("FACTOR", "3"),)))
+        cuda_compiler.CudaTarget("sm_11").compile(Source("f.cu", TEXT, (("FACTOR", "3"),)))
 
 
 @needs_nvrtc

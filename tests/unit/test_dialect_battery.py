@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from portatile.device import cuda_compiler
+from portatile.device.form import Sampler
 from portatile.program import lower
 from portatile.records import Source
 
@@ -55,8 +56,10 @@ def test_translation(name: str) -> None:
                 outputs.append((arg, address, raw.nbytes))
         elif isinstance(arg, Picture):
             address = memory.allocate(arg.array.tobytes())
-            arguments.append(memory.texture(address, arg.array.shape, arg.array.dtype.name))
+            arguments.append(memory.texture(address, arg.form))
             pictures.append((arg, address))
+        elif isinstance(arg, Sampler):
+            arguments.append(arg.bits.to_bytes(4, "little"))
         else:
             arguments.append(arg.tobytes())
     grid = [n // g for n, g in zip(case.size, case.group, strict=True)]
@@ -68,7 +71,7 @@ def test_translation(name: str) -> None:
         compare(case, Out(picture.array if picture.expected is None else picture.expected), got)
 
 
-def _kind(arg: In | Out | Picture | Local | np.generic) -> str:
+def _kind(arg: In | Out | Picture | Local | Sampler | np.generic) -> str:
     if isinstance(arg, Picture):
         return "image"
     return "local" if isinstance(arg, Local) else "buffer" if isinstance(arg, In | Out) else "scalar"

@@ -13,9 +13,10 @@ import pytest
 from portatile import select, strategies, workloads
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.predict import Prediction
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Trial, canonical
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
+from portatile.trials import Trial
 from portatile.tuning import dispatch, shapes
 from portatile.workload import Expected, Inputs, Operand, Workload
 

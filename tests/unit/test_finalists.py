@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from test_store import DEVICE, PROBLEM, trial
 
-from portatile.records import Certificate, Plan, Trial, canonical
+from portatile.records import Plan, canonical
+from portatile.trials import Certificate, Trial
 from portatile.tuning.child import Variant
 from portatile.tuning.finalists import Finals
+from portatile.tuning.objective import Goal
 from portatile.tuning.protocol import Evaluated, Raced
 
 
@@ -57,8 +59,9 @@ def decide(workers: Workers, *trials: Trial, seconds: float = 1.0) -> tuple[tupl
         known[canonical(one.config)] = one
 
     room: Any = workers
+    goal = Goal("time", DEVICE)
     planner: Any = Planner()
-    finals = Finals(PROBLEM, planner, room, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None)
+    finals = Finals(PROBLEM, planner, room, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None, goal)
     return finals.decide(), known
 
 

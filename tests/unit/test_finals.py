@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from test_store import trial
 
-from portatile.records import Resources, Standing
+from portatile.records import Resources
+from portatile.trials import Standing
 from portatile.tuning import finals
 from portatile.tuning.finals import alike, contenders, finish, interval, slower
 

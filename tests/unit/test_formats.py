@@ -17,7 +17,8 @@ from test_store import DEVICE, PROBLEM, trial
 
 from portatile.errors import ArgumentError
 from portatile.formats import kernel_tuner, t4
-from portatile.records import Certificate, Check, Resources, Status, Trial
+from portatile.records import Resources
+from portatile.trials import Certificate, Check, Status, Trial
 
 STATUSES: tuple[Status, ...] = ("ok", "compile", "launch", "wrong", "timeout", "crash", "skipped")
 

@@ -15,10 +15,15 @@ from portatile.device import cuda_compiler
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import DeviceInfo, Launch, Layout, Plan, Problem, Value
 from portatile.workloads import operands
+from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
+from checking import check, new_seed
+
+from ptx_machine.device import PtxDevice
 from unit.test_workload_contract import DEVICES, device
 
 WORKLOAD = workloads.get("gemm")
@@ -138,8 +143,46 @@ def test_storage_decides_how_tiles_are_filled() -> None:
     ):
         assert f"COPY_ASYNC_{size}(a_to" in (text := staged(m, k, trans_a, **change)) or f"COPY_ASYNC_{size}_IF(a_to" in text
     assert "a_held[s] =" in staged(256, 64, "N", TURN=True)
+    assert "COPY_ASYNC_16(a_to" in staged(256, 64, "N", TRR=1, KEEP=True), "what keeps k fast is copied as it lies"
+    assert "COPY_ASYNC_4_IF(a_to" in staged(256, 63, "N", TRR=1, KEEP=True)
     assert "a_held[s] =" not in staged(256, 63, "N", TURN=True), "rows of 63 elements are not whole vectors"
     assert "COPY_ASYNC_16_IF(a_to" not in staged(256, 64, "T"), "a tile that divides is copied without guards"
+
+
+def test_matrix_instructions_take_operands_as_they_lie() -> None:
+    """Whatever the transposition, a tile for matrix instructions is filled 16 bytes at a time, and no kernel packs before."""
+    point = presets.matrix((2, 2), (2, 2), 16, 3)
+    for trans_a, trans_b in itertools.product("NT", "NT"):
+        plan = WORKLOAD.plan(problem(256, 256, 256, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), GPU)
+        (launch,) = launches(plan)
+        assert {part.split("(")[0] for part in launch.source.text.split("COPY_ASYNC_")[1:]} == {"16", "COMMIT", "WAIT"}
+        (plain,) = launches(WORKLOAD.plan(problem(255, 255, 255, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), GPU))
+        assert "COPY_ASYNC_16" not in plain.source.text
+
+
+def test_a_tail_fills_the_last_wave() -> None:
+    """5120^3 in tiles of 128 x 128 with two groups on each of 132 multiprocessors: 1600 tiles, six waves and sixteen tiles more."""
+    case, point = problem(5120, 5120, 5120), replace(presets.pipeline(4, (16, 16), (2, 2), 16, 3, 4), PACK_A=True, TAIL=2)
+    assert (cut := gemm_plan.tail(case, point, GPU)) is not None
+    assert (cut.above, cut.parts) == (39 * 128, 13)
+    steps = launches(WORKLOAD.plan(case, point.config(), GPU))
+    assert [step.kernel for step in steps] == ["gemm_pack", "gemm", "gemm_pack", "gemm", "gemm_reduce"]
+    assert [step.global_size[0] // 256 for step in steps if step.kernel == "gemm"] == [39 * 40, 40]
+    assert steps[3].global_size[1] == 13
+    rows = [next(arg.value for arg in step.args if arg.name == "m") for step in steps if step.kernel != "gemm_pack"]
+    assert rows == [39 * 128, 128, 128]
+    whole = WORKLOAD.plan(case, replace(point, TAIL=0).config(), GPU)
+    assert [step.kernel for step in launches(whole)] == ["gemm_pack", "gemm"]
+    assert WORKLOAD.waste(case, point.config(), GPU) < 1.01 < WORKLOAD.waste(case, replace(point, TAIL=0).config(), GPU)
+    assert WORKLOAD.space(case, GPU).violated(point.config()) is None
+    assert WORKLOAD.space(problem(4096, 4096, 4096), GPU).violated(point.config()) is not None, "its last wave is nearly full"
+    assert gemm_plan.tail(problem(5120, 5120, 128), point, GPU) is None, "there is no k to split"
+
+
+def test_many_planes_are_added_by_several_work_items() -> None:
+    for parts, shares in ((4, 1), (16, 4)):
+        config = replace(presets.MEDIUM, SPLIT_K=parts).config()
+        assert launches(WORKLOAD.plan(problem(64, 64, 4096), config, GPU))[-1].local_size[1] == shares
 
 
 def test_local_memory_above_48_kb_is_an_argument_in_cuda_only() -> None:
@@ -156,6 +199,11 @@ def test_contradictions_are_refused() -> None:
         "LANES": replace(BIG, LANES=2, TBR=8),
         "even number of steps": replace(BIG, KB=8, KG=8),
         "one work-item": replace(presets.register(8, 6, 2), TBC=2),
+        "exclude each other": replace(BIG, TURN=True, KEEP=True),
+        "TR = TC = VL": replace(BIG, KEEP=True, TR=8, TRR=2),
+        "splits k by itself": replace(BIG, TAIL=1, PACK_B=True),
+        "only the gpu form has a TAIL": replace(presets.MEDIUM, TAIL=1),
+        "whole sixteens": replace(presets.matrix((2, 2), (2, 2), 8, 3), DOUBLE=0),
         "only the generic form reads images": replace(BIG, TXC=True),
         "packs nothing": replace(presets.MEDIUM, PACK_A=True),
         "MMA": replace(BIG, MMA=True),
@@ -234,17 +282,33 @@ def test_unknown_workloads_are_named() -> None:
         (BIG, "float32"),
         (presets.pipeline(4, (16, 8), (2, 4), 16, 3, 4, double=1), "float32"),
         (replace(presets.pipeline(4, (8, 8), (2, 2), 32, 2, 4), KG=2, PACK_A=True, PACK_B=True), "float32"),
-        (replace(presets.matrix((2, 4), (2, 2), 16, 4), PACK_A=True), "float64"),
+        (replace(presets.pipeline(4, (16, 8), (2, 2), 32, 2, 8, double=1), KEEP=True), "float32"),
+        (presets.matrix((2, 4), (2, 2), 16, 4), "float64"),
+        (presets.matrix((2, 4), (4, 2), 16, 4), "float64"),
         (presets.MAGMA, "float64"),
     ],
 )
 def test_fast_forms_fit_the_registers(point: Point, dtype: str) -> None:
     """The code for sm_90 spills nothing, and the matrix form uses the instruction it is named after."""
-    plan = WORKLOAD.plan(problem(1024, 1024, 1024, dtype, {"trans_a": "T"}), point.config(), GPU)
-    source = launches(plan)[-1].source
-    cubin = program.build(source, cuda_compiler.CudaTarget("sm_90"), None)
-    resources = cubin.resources["gemm"]
-    assert (resources.spill_stores, resources.spill_loads) == (0, 0)
+    for trans_a in "NT" if point.MMA else "T":
+        plan = WORKLOAD.plan(problem(1024, 1024, 1024, dtype, {"trans_a": "N" if point.KEEP else trans_a}), point.config(), GPU)
+        source = launches(plan)[-1].source
+        cubin = program.build(source, cuda_compiler.CudaTarget("sm_90"), None)
+        resources = cubin.resources["gemm"]
+        assert (resources.spill_stores, resources.spill_loads) == (0, 0)
     if point.MMA:
         text = program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
         assert text.count("mma.sync.aligned.m16n8k8") >= point.TRR * point.TCR * 2
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+@pytest.mark.parametrize(
+    ("trans_a", "trans_b", "sizes"),
+    [("N", "N", (34, 30, 38)), ("N", "T", (35, 29, 37)), ("T", "N", (35, 29, 37)), ("T", "T", (32, 32, 32))],
+)
+def test_matrix_forms_are_right_without_a_gpu(trans_a: str, trans_b: str, sizes: tuple[int, int, int]) -> None:
+    """float64 by matrix instructions in an interpreter of PTX: aligned and odd storage, broken tiles and a broken last step."""
+    rng = np.random.default_rng(new_seed(f"{trans_a}{trans_b}"))
+    point = presets.matrix((1, 2), (2, 1), 16, 3)
+    verdict = check(PtxDevice(), WORKLOAD, problem(*sizes, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), rng)
+    assert verdict.ok, verdict.message

@@ -17,9 +17,10 @@ from portatile import device, select, workloads
 from portatile.cli import main
 from portatile.errors import UsageError
 from portatile.formats import t4
-from portatile.records import Problem, Trial, to_json
+from portatile.records import Problem, to_json
 from portatile.shipping import intake
 from portatile.store import ResultStore, known_results
+from portatile.trials import Trial
 
 GEMM = workloads.get("gemm").problem({"m": 8, "n": 8, "k": 8})
 

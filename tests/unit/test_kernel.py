@@ -21,7 +21,8 @@ from portatile.errors import ArgumentError, CompileError, LaunchError, Portatile
 from portatile.kernel import Kernel
 from portatile.kernel.checks import Checks
 from portatile.kernel.expression import Expression, identity
-from portatile.records import DeviceInfo, Launch, Trial
+from portatile.records import DeviceInfo, Launch
+from portatile.trials import Trial
 from ptx_machine.device import PtxDevice
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("kernel_*.py"))

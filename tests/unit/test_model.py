@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from test_store import DEVICE
 
-from portatile import model
+from portatile import model, workloads
 from portatile.model import Peaks, Screen, Work, estimate, hopeless, impossible, least_seconds, occupancy
 from portatile.records import Arg, DeviceInfo, Launch, Plan, Resources, Size3, Source, Temporary
+from portatile.tuning.planner import Planner
 
 GPU = replace(
     DEVICE,
@@ -143,3 +144,23 @@ def test_an_estimate_is_never_below_the_bound_of_the_work() -> None:
             found = estimate(plan, work, device, peaks)
             assert math.isfinite(found)
             assert found >= least_seconds(work, peaks) * (1 - 1e-12)
+
+
+def test_what_wastes_lanes_or_loads_much_ranks_behind() -> None:
+    work = Work(1e12, 1e9, loads=1e11)
+    full, single = (Plan((launch(items),)) for items in (256, 1))
+    assert model.likely(single, work, GPU, 2.0) > model.likely(full, work, GPU, 2.0)  # 31 of 32 lanes idle
+    assert model.likely(single, work, DEVICE, 2.0) == model.likely(full, work, DEVICE, 2.0)  # a processor's vectors lie within an item
+    for worse in (replace(work, loads=4e11), replace(work, waste=1.5)):
+        assert model.likely(full, worse, GPU, 2.0) > model.likely(full, work, GPU, 2.0)
+
+
+def test_the_ranking_knows_good_tiles_of_a_product() -> None:
+    workload = workloads.get("gemm")
+    problem = workload.problem({"m": 4096, "n": 4096, "k": 4096}, "float32")
+    planner = Planner(workload, [problem], [], GPU)
+    default = workload.default(problem, GPU)
+    drawn = workload.space(problem, GPU).scatter(np.random.default_rng(0), 30)
+    order = planner.ranked([*drawn, default])
+    assert order.index(default) < 5
+    assert [config["FORM"] for config in order].index("cpu") > len(order) // 2

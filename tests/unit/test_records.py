@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Budget, Call, Launch, Layout, Plan, Problem, Source, Temporary, from_json, to_json
+from portatile.records import Arg, Call, Launch, Layout, Plan, Problem, Source, Temporary, from_json, to_json
+from portatile.trials import Budget
 
 
 def test_plan_survives_json() -> None:

@@ -15,8 +15,9 @@ from portatile import strategies, workloads
 from portatile.cli import main
 from portatile.errors import ArgumentError, NoValidVariantError, UnknownNameError
 from portatile.formats import t4
-from portatile.records import Budget, DeviceInfo, Problem, Trial, to_json
+from portatile.records import DeviceInfo, Problem, to_json
 from portatile.store import ResultStore
+from portatile.trials import Budget, Trial
 from portatile.tuning import replay, tuner
 
 OTHER = Problem("mystery", {"x": 8}, "float32")

@@ -8,8 +8,9 @@ import pytest
 from test_store import trial
 
 from portatile import cli
-from portatile.records import Problem, Trial, from_json
+from portatile.records import Problem, from_json
 from portatile.store import ResultStore
+from portatile.trials import Trial
 from portatile.workloads import get
 
 

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Trial
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem
 from portatile.select import choose
 from portatile.space import ParameterSpace
+from portatile.trials import Trial
 from portatile.workload import Expected, Inputs, Operand, Workload
 
 HERE = DeviceInfo(

@@ -9,8 +9,8 @@ import pytest
 from test_store import DEVICE
 
 from portatile import model, workloads
-from portatile.records import Budget, Trial
 from portatile.store import ResultStore
+from portatile.trials import Budget, Trial
 from portatile.tuning import shapes, tuner
 from portatile.tuning.tuner import Result
 

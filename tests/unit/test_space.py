@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from portatile.errors import SpaceError, UnknownNameError
@@ -98,6 +98,7 @@ def test_recorded_space_holds_its_configurations_only() -> None:
     assert space.sample(np.random.default_rng(1)) in configs
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True), st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True))
 def test_agrees_with_brute_force(xs: list[int], ys: list[int]) -> None:
     space = ParameterSpace({"x": xs, "y": ys}, [lambda x, y: x % y == 0])
@@ -135,10 +136,33 @@ def test_rare_configurations_are_drawn_uniformly() -> None:
 
 
 def test_a_space_too_large_to_list_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portatile.space._LISTED", 30)
+    monkeypatch.setattr("portatile.space._STATES", 3)
+    monkeypatch.setattr("portatile.space._FEW_STATES", 3)
     space = conditional(10_000)
     first, again = ([space.sample(np.random.default_rng(seed)) for seed in range(60)] for _ in range(2))
     assert first == again
     assert all(config in space for config in first)
     forms = [config["form"] for config in first]
     assert forms.count("c") > 25  # 99.7 % of what is legal, but each form is as likely at the first step and c has most dead ends
+
+
+def test_legal_configurations_are_counted_and_drawn_uniformly_without_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        names = [f"p{i}" for i in range(5)]
+        parameters = {name: tuple(range(1, int(rng.integers(2, 6)))) for name in names}
+        rules = []
+        for _ in range(4):
+            one, other, third = rng.permutation(names)[:3]
+            rules.append(f"{one} * {other} % {rng.integers(2, 4)} != 1 or {third} > 1")
+        space = ParameterSpace(parameters, rules)
+        assert space.count() == len(list(space))
+    wide = ParameterSpace({f"p{i}": (1, 2, 3, 4) for i in range(20)}, [f"p{i} * p{i + 1} % 4 == 0" for i in range(0, 20, 2)])
+    assert wide.size == 4**20
+    assert wide.count() == 8**10  # of the sixteen pairs that a rule ties together eight are legal
+    monkeypatch.setattr(ParameterSpace, "_common", False)
+    drawn = Counter(wide.sample(rng)["p0"] for _ in range(2000))
+    for value, share in ((1, 1 / 8), (2, 2 / 8), (3, 1 / 8), (4, 4 / 8)):
+        assert abs(drawn[value] / 2000 - share) < 5 * (share * (1 - share) / 2000) ** 0.5, drawn

@@ -13,8 +13,9 @@ import pytest
 
 from portatile import store as stores
 from portatile.errors import StoreError
-from portatile.records import DeviceInfo, Problem, Status, Trial, to_json
+from portatile.records import DeviceInfo, Problem, to_json
 from portatile.store import Query, ResultStore, known_results
+from portatile.trials import Status, Trial
 
 DEVICE = DeviceInfo(
     id="opencl:0:0",
@@ -191,6 +192,50 @@ def test_read_only_file_is_still_read(tmp_path: Path, monkeypatch: pytest.Monkey
     store.add(trial(2))
     assert store.trials() == [trial(1), trial(2)]
     store.close()
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_only_read_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deep" / "results.sqlite"
+    with ResultStore.reader(path) as store:
+        assert store.trials() == store.leaders() == []
+    assert not path.parent.exists()
+    with ResultStore(path) as store:
+        store.add(trial(1))
+    before = path.read_bytes()
+    monkeypatch.setattr(stores, "_create", lambda name: pytest.fail("it was opened for writing"))
+    with ResultStore.reader(path) as store:
+        assert store.trials() == store.leaders() == [trial(1)]
+        with pytest.raises(StoreError, match="for reading only"):
+            store.add(trial(2))
+    assert path.read_bytes() == before
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(path.parent))
+    assert trial(1) in known_results()("gemm")
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_file_on_a_file_system_that_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.sqlite"
+    with ResultStore(path) as store:
+        store.add(trial(1))
+    connect = sqlite3.connect
+    refused = []
+
+    def refuse(name: str, **options: object) -> sqlite3.Connection:
+        if "immutable" not in name:  # the index of the write-ahead log cannot be made there
+            refused.append(name)
+            raise sqlite3.OperationalError("unable to open database file")
+        return connect(name, **options)  # type: ignore[call-overload,no-any-return]
+
+    monkeypatch.setattr(sqlite3, "connect", refuse)
+    with ResultStore.reader(path) as store:
+        assert store.trials() == [trial(1)]
+    assert len(refused) == 1
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        ResultStore.reader(tmp_path)
 
 
 def test_full_disk_goes_on_in_memory(tmp_path: Path) -> None:

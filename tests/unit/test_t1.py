@@ -14,7 +14,7 @@ from checking import new_seed
 from portatile.errors import ArgumentError, UsageError
 from portatile.formats import t1
 from portatile.kernel import Kernel
-from portatile.records import Budget
+from portatile.trials import Budget
 from portatile.workload import Expected
 from ptx_machine.device import PtxDevice
 

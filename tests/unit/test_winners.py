@@ -10,8 +10,9 @@ import pytest
 from test_store import DEVICE, PROBLEM, trial
 
 from portatile import store as stores
-from portatile.records import Certificate, Check, Layout, Standing, Trial, from_json, to_json
+from portatile.records import Layout, from_json, to_json
 from portatile.store import ResultStore
+from portatile.trials import Certificate, Check, Standing, Trial
 
 
 def raced(tile: int, seconds: float, place: int = 1, stands: float | None = None) -> Trial:

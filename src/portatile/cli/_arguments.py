@@ -6,12 +6,13 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.errors import ArgumentError
+from portatile.device.form import Addressing, ImageForm, ImageType, Sampler
+from portatile.errors import ArgumentError, LaunchError
 from portatile.records import Entry, Parameter
 
 Array = NDArray[Any]
@@ -20,7 +21,9 @@ buffer   COUNT[=FILL]         elements of the declared type: 4096, 64x64=random;
          @FILE.npy            an array from a file
 local    COUNT                elements of the declared type; local:BYTES
 scalar   VALUE                5, 1.5, 0x10; a vector's components with commas: 1,2,3,4; a structure as @FILE.npy
-image    WxH[xCHANNELS][=FILL]   float32; @FILE.npy for another type
+image    WxH[xCHANNELS][=FILL]   float pixels; W, WxLAYERS, WxHxLAYERS or WxHxDEPTH before the channels as the type asks;
+         TYPE:WxH..., or unorm8, unorm16, snorm8, snorm16 for TYPE, whose kernels see fractions; @FILE.npy, unorm:@FILE.npy
+sampler  WORD[,WORD[,WORD]]   nearest or linear; none, edge, clamp, repeat or mirror; normalized
 FILL     zeros (default), ones, index (0, 1, 2, ...), random, random(LOW,HIGH), or a number"""
 
 _SCALARS = {
@@ -37,16 +40,21 @@ _SCALARS = {
     "double": "float64",
 }
 _TYPE = re.compile(rf"({'|'.join(_SCALARS)})(2|3|4|8|16)?")
+_FRACTION = re.compile(r"(u|s)norm(8|16)?")
 _RANDOM = re.compile(r"random(?:\(([^,()]+),([^,()]+)\))?")
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One argument: ``array`` for buffers and images, ``value`` for scalars and, as bytes, for local memory."""
+    """One argument: ``array`` for buffers and images, ``value`` for scalars, samplers and, as bytes, for local memory.
+
+    ``form`` is what an image is made with.
+    """
 
     parameter: Parameter
     array: Array | None = None
-    value: np.generic | int = 0
+    value: np.generic | int | Sampler = 0
+    form: ImageForm | None = None
 
     def seen(self, array: Array) -> Array:
         """``array`` without the fourth component that vectors of three have in memory and nobody writes."""
@@ -62,7 +70,7 @@ def operands(entry: Entry, words: tuple[str, ...], seed: int) -> list[Operand]:
     for parameter, word in zip(entry.parameters, words, strict=True):
         try:
             made.append(_operand(parameter, word, rng))
-        except (ValueError, OverflowError, OSError) as error:
+        except (ValueError, OverflowError, OSError, LaunchError) as error:
             raise ArgumentError(f"argument {parameter.name} ({_spelled(parameter)}): {word!r}: {error}") from None
     return made
 
@@ -85,9 +93,9 @@ def _operand(parameter: Parameter, word: str, rng: np.random.Generator) -> Opera
             return Operand(parameter, value=_count(count))
         return Operand(parameter, value=_count(word) * _element(parameter.type).itemsize)
     if parameter.kind == "scalar":
-        return Operand(parameter, value=_scalar(parameter.type, word))
+        return Operand(parameter, value=_sampler(word) if parameter.type == "sampler_t" else _scalar(parameter.type, word))
     if parameter.kind == "image":
-        return Operand(parameter, array=_image(word, rng))
+        return _image(parameter, word, rng)
     return Operand(parameter, array=_buffer(parameter.type, word, rng))
 
 
@@ -116,15 +124,46 @@ def _buffer(declared: str, word: str, rng: np.random.Generator) -> Array:
     return _filled((_count(size), *element.shape), element.base, fill or "zeros", rng)
 
 
-def _image(word: str, rng: np.random.Generator) -> Array:
-    if word.startswith("@"):
-        array = _loaded(word, "")
-        if array.ndim not in (2, 3):
-            raise ValueError(f"an image is (height, width[, channels]), not {array.shape}")
-        return array.reshape(*array.shape[:2], -1)
-    size, _, fill = word.partition("=")
-    width, height, *channels = map(int, size.split("x"))
-    return _filled((height, width, *(channels or [1])), np.dtype("float32"), fill or "zeros", rng)
+def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand:
+    """An image of the declared type; the shape of its array is what ``ImageForm`` says, or without channels where there is one."""
+    kinds = get_args(ImageType)
+    if parameter.type not in kinds:
+        raise ValueError(f"there are no images of that type here; there are {', '.join(kinds)}")
+    kind: ImageType = parameter.type  # type: ignore[assignment]
+    dimensions = {"1": 1, "2": 2, "3": 3}[kind[5]] + ("array" in kind)
+    prefix, _, rest = word.rpartition(":")
+    fraction = _FRACTION.fullmatch(prefix)
+    if prefix and prefix not in _SCALARS and not fraction:
+        raise ValueError(f"{prefix!r} is no type of pixels; write one of {', '.join(_SCALARS)}, unorm8, unorm16, snorm8, snorm16")
+    if rest.startswith("@"):
+        array = _loaded(rest, f"{prefix}*" if prefix in _SCALARS else "")
+        if array.ndim not in (dimensions, dimensions + 1):
+            raise ValueError(f"an {kind} of {dimensions} dimensions, with or without channels, is not {array.shape}")
+        array = array.reshape(*array.shape[:dimensions], -1)
+    else:
+        size, _, fill = rest.partition("=")
+        extents = [int(part) for part in size.split("x")]
+        if len(extents) not in (dimensions, dimensions + 1):
+            raise ValueError(f"an {kind} is written as {dimensions} sizes, and its channels where there are several")
+        channels = extents.pop() if len(extents) > dimensions else 1
+        dtype = f"{'uint' if fraction[1] == 'u' else 'int'}{fraction[2] or 8}" if fraction else _SCALARS[prefix or "float"]
+        array = _filled((*extents[::-1], channels), np.dtype(dtype), fill or "zeros", rng)
+    return Operand(parameter, array=array, form=ImageForm(kind, array.shape, array.dtype.name, fraction is not None))
+
+
+def _sampler(word: str) -> Sampler:
+    """Of every pair of alternatives at most one."""
+    addressing: Addressing = "clamp"
+    words = word.split(",")
+    known = get_args(Addressing)
+    for part in words:
+        if part in known:
+            addressing = part  # type: ignore[assignment]
+        elif part not in ("nearest", "linear", "normalized"):
+            raise ValueError(f"{part!r} is no word of a sampler; write for example linear,edge,normalized")
+    if len(set(words)) < len(words) or {"nearest", "linear"} <= set(words) or len(set(words) & set(known)) > 1:
+        raise ValueError("a sampler has one filter and one way beyond the edge")
+    return Sampler(addressing, "linear" in words, "normalized" in words)
 
 
 def _filled(shape: tuple[int, ...], dtype: np.dtype[Any], fill: str, rng: np.random.Generator) -> Array:
@@ -156,8 +195,6 @@ def _loaded(word: str, declared: str) -> Array:
 def _scalar(kind: str, word: str) -> np.generic:
     if word.startswith("@"):
         return _bytes(_loaded(word, ""))
-    if kind == "sampler_t":
-        raise ValueError("samplers are written in the kernel's text")
     element = _element(kind)
     if not element.shape:
         number: np.generic = _number(word, element)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.cli import _console
+from portatile.cli import _console, _files
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
 from portatile.measure import runs
@@ -126,6 +126,8 @@ def matmul(
     """
     if output is not None and output.suffix not in (".txt", ".npy", ".npz"):
         raise click.UsageError(f"{output}: C is written as .txt, .npy or .npz")
+    if output is not None:
+        _files.writable(output)
     said = click.get_current_context().get_parameter_source("algorithm")
     if rung is not None and said is not click.core.ParameterSource.DEFAULT:
         raise UsageError("--rung stands in place of --algorithm: leave out one of them")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -12,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 T = TypeVar("T")
+_LINE_SECONDS = 1.0
 _PIPE_WIDTH = 200  # a file has no edge at which to wrap
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
@@ -29,19 +31,41 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], lef
 
 
 def track(items: Sequence[T], what: str) -> Iterator[T]:
-    """``items`` with a bar that counts them; on a terminal only."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
-        yield from bar.track(items, description=what)
+    """``items`` with a bar that counts them; see ``bar``."""
+    with bar(what, len(items)) as advance:
+        for item in items:
+            yield item
+            advance()
 
 
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar of ``total`` steps, on a terminal only; gives a function that takes one."""
+    """A bar of ``total`` steps, off a terminal a line for each that ends a second or more after the line before; gives a function
+    that takes one.
+    """
+    if not err.is_terminal:
+        yield _Lines(what, total).advance
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as shown:
+    with Progress(*columns, console=err, transient=True) as shown:
         task = shown.add_task(what, total=total)
         yield lambda: shown.advance(task)
+
+
+class _Lines:
+    """Progress in lines, few enough to read."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total, self._done = what, total, 0
+        self._started = self._last = time.monotonic()
+
+    def advance(self) -> None:
+        """One step more."""
+        self._done += 1
+        now = time.monotonic()
+        if now - self._last >= max(_LINE_SECONDS, 0.02 * (now - self._started)):
+            err.print(f"{now - self._started:6.1f} s  {self._what}: {self._done} of {self._total}", markup=False, soft_wrap=True)
+            self._last = now
 
 
 def say(text: str) -> None:

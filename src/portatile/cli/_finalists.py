@@ -10,7 +10,8 @@ import msgspec
 
 from portatile.cli import _console
 from portatile.errors import UsageError
-from portatile.records import Trial, canonical
+from portatile.records import canonical
+from portatile.trials import Trial
 from portatile.tuning import tuner
 
 
@@ -40,7 +41,7 @@ def interval(trial: Trial) -> str:
 
 def lines(result: tuner.Result) -> Iterator[str]:
     """How to read the intervals, and what the model and early stops saved."""
-    if result.finalists:
+    if result.finalists and result.finalists[0].standing is not None:
         equal = sum(trial.standing is not None and trial.standing.tied for trial in result.finalists) - 1
         marked = f"; = {equal} equal to the winner within the noise" if equal else ""
         yield f"{len(result.finalists)} finalists raced: [ ] holds the median with 95 % confidence{marked}"

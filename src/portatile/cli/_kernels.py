@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import click
 from portatile.dialect import gather, translate
 from portatile.errors import ArgumentError, CompileError, UnknownNameError
 from portatile.records import Entry, Source
+
+_MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w ,.]*\))?")
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags:
     pairs = {}
     for define in defines:
         name, equals, value = define.partition("=")
-        if not name.isidentifier():
-            raise ArgumentError(f"-D {define!r} defines no name; write -D NAME or -D NAME=VALUE")
+        if not _MACRO.fullmatch(name):
+            raise ArgumentError(f"-D {define!r} defines no name; write -D NAME, -D NAME=VALUE or -D 'NAME(x)=VALUE'")
         pairs[name] = value if equals else "1"
     try:
         text = path.read_text(encoding="utf-8")

@@ -10,7 +10,8 @@ import click
 
 from portatile.cli._workloads import WorkloadGroup
 from portatile.errors import UsageError
-from portatile.records import Budget, Problem
+from portatile.records import Problem
+from portatile.trials import Budget
 from portatile.tuning import replay
 
 Replayed = Callable[[replay.Request, bool], int | None]

@@ -15,8 +15,9 @@ from portatile import workloads
 from portatile.cli import _console
 from portatile.cli._workloads import WorkloadGroup, option_value
 from portatile.errors import UsageError
-from portatile.records import Budget, DeviceInfo, Problem, to_json
+from portatile.records import DeviceInfo, Problem, to_json
 from portatile.store import ResultStore, device_key
+from portatile.trials import Budget
 from portatile.tuning import dispatch, shapes, tuner
 from portatile.tuning.dispatch import Regret
 from portatile.workload import Workload

@@ -11,7 +11,7 @@ from portatile.cli import _finalists
 from portatile.cli._workloads import WorkloadGroup
 from portatile.formats import t1
 from portatile.kernel import Kernel
-from portatile.records import Budget
+from portatile.trials import Budget
 from portatile.tuning import tuner
 
 Tuned = Callable[[Kernel, tuner.Request, bool], int | None]

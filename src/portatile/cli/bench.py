@@ -19,7 +19,8 @@ from portatile.errors import StoreError
 from portatile.measure import peaks, transfers
 from portatile.measure.peaks import Question
 from portatile.measure.transfers import Copy, Direction, HostMemory, Mode
-from portatile.records import Budget, DeviceInfo, to_json
+from portatile.records import DeviceInfo, to_json
+from portatile.trials import Budget
 
 _ARROWS = {"htod": "host to device", "dtoh": "device to host", "dtod": "device to device"}
 

@@ -95,7 +95,7 @@ def _read(file: Path) -> list[Item]:
 
 
 def _winners(chip: Device) -> list[Item]:
-    with store.ResultStore.default() as results:
+    with store.ResultStore.reader() as results:
         mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip.info)]
     ours = set(workloads.names())  # a user's own kernel compiles where it is defined
     return [Item(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]

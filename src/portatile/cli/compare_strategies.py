@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from portatile.cli import _console
+from portatile.cli import _console, _files
 from portatile.errors import UsageError
-from portatile.records import Budget, to_json
+from portatile.records import to_json
 from portatile.studies import picture
 from portatile.studies.strategies import FRACTIONS, Comparison, Curve, Request, compare
+from portatile.trials import Budget
 from portatile.tuning import replay
 
 _USUAL = "auto,genetic,annealing,local,random"
@@ -35,6 +36,8 @@ def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | Non
     if not chosen:
         raise UsageError(f"--strategies names none; write for example {_USUAL}")
     limit = None if budget is None else Budget.parse(budget)
+    if path is not None:
+        _files.writable(path)
     found = [recording for file in files for recording in replay.recordings(file)]
     if not found:
         raise UsageError(f"there are no trials in {', '.join(map(str, files))}")

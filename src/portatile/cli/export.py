@@ -13,9 +13,10 @@ from portatile import workloads
 from portatile.cli import _console
 from portatile.errors import UnknownNameError, UsageError
 from portatile.formats import t4
-from portatile.records import DeviceInfo, Problem, Trial, Value
+from portatile.records import DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
 from portatile.store import Query, ResultStore, device_key, shipped
+from portatile.trials import Trial
 
 
 @click.command()
@@ -47,7 +48,7 @@ def command(
     if wanted and workload is None:
         raise UsageError("--problem needs --workload, whose sizes and options it names")
     problems = [_problem(str(workload), text, dtype) for text in wanted]
-    with ResultStore(path) if path is not None else ResultStore.default() as store:
+    with ResultStore.reader(path) as store:
         trials = store.trials(Query(workload=workload)) if kind == "t4" else store.leaders(workload)
     if device is not None and kind == "kernels":
         trials = [*trials, *shipped(workload)]  # what comes with the package counts where its device is asked for

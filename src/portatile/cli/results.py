@@ -11,8 +11,9 @@ import msgspec
 from portatile import workloads
 from portatile.cli import _console, _shapes
 from portatile.errors import UnknownNameError, UsageError
-from portatile.records import Problem, Trial, canonical
+from portatile.records import Problem, canonical
 from portatile.store import Query, ResultStore
+from portatile.trials import Trial
 
 
 @click.command()
@@ -26,7 +27,7 @@ def command(workload: str | None, device: str | None, best: bool, path: Path | N
     """Show what the result store holds: the best of each problem on each device, or every trial with --json."""
     if path is not None and not path.is_file():
         raise UsageError(f"there is no result store {path}")
-    with ResultStore(path) if path is not None else ResultStore.default() as store:
+    with ResultStore.reader(path) as store:
         if regret:
             _shapes.show_regrets(store, workload, device, as_json)
             return

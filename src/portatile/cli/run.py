@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from portatile import cache, device, program
-from portatile.cli import _console
+from portatile.cli import _console, _files
 from portatile.cli._arguments import SYNTAX, Array, Operand, operands, signature
 from portatile.cli._kernels import KernelFile, entry_called, kernel_file
 from portatile.device.base import Argument, Device, Image, Memory
@@ -98,7 +98,10 @@ def command(
     _console.say("compiling and running")
     outcome = _run(task, device.get(selector))
     for name, path in targets.items():
-        np.save(path, outcome.arrays[name])
+        try:
+            np.save(path, outcome.arrays[name])
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error}") from error
     other = _run(task, device.get(check)) if check is not None else None
     rows = [_report(operand, outcome, other, tolerance) for operand in task.operands if operand.array is not None]
     agrees = all(row.get("agrees", True) for row in rows)
@@ -136,9 +139,7 @@ def _saves(saves: tuple[str, ...], entry: Entry) -> dict[str, Path]:
             raise UnknownNameError("array parameter", name, arrays)
         if not path.endswith(".npy"):
             raise ArgumentError(f"-o {save!r} is not NAME=FILE.npy")
-        if not Path(path).absolute().parent.is_dir():
-            raise ArgumentError(f"-o {save!r}: there is no such folder")
-        found[name] = Path(path)
+        found[name] = _files.writable(Path(path))
     return found
 
 
@@ -191,14 +192,8 @@ def _launch_once(task: _Task, chip: Device, launch: Any) -> None:
 
 
 def _memory(chip: Device, operand: Operand) -> Memory | Image:
-    array, parameter = operand.array, operand.parameter
-    assert array is not None
-    if parameter.kind != "image":
-        return chip.allocate(array.nbytes)
-    if parameter.type != "image2d_t":
-        raise UsageError(f"{parameter.name} is an {parameter.type}: `portatile run` has two-dimensional images only")
-    height, width, channels = array.shape
-    return chip.image(width, height, channels, str(array.dtype))
+    assert operand.array is not None
+    return chip.allocate(operand.array.nbytes) if operand.form is None else chip.image_of(operand.form)
 
 
 def _report(operand: Operand, outcome: _Outcome, other: _Outcome | None, tolerance: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Answer a question about devices by a sweep: the work-group's size, the worth of local memory. Tidy tables as CSV or JSON."""
+"""Answer a question about devices by a sweep: work-groups, local memory, portability, maps of parameters. Tidy tables as CSV or JSON."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from portatile import device as devices
-from portatile.cli import Suggesting, _console
+from portatile.cli import Suggesting, _console, _pairs, _portability, _tidy
 from portatile.device.base import Device
 from portatile.errors import UsageError
-from portatile.studies import memory, tidy, work_group
+from portatile.studies import memory, work_group
 
 
 class Studies(Suggesting):
@@ -22,7 +22,7 @@ class Studies(Suggesting):
     plural = "Studies"
 
 
-@click.group("study", cls=Studies)
+@click.group("study", cls=Studies, commands=[_portability.command, _pairs.command])
 def command() -> None:
     """Sweep over sizes and parameters on one or more devices; every result is checked."""
 
@@ -30,9 +30,7 @@ def command() -> None:
 _device = click.option(
     "--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; repeat. Default: the best one."
 )
-_output = click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the table here: .csv or .json.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print the rows as one JSON list.")
-_csv = click.option("--csv", "as_csv", is_flag=True, help="Print the rows as comma-separated values.")
+_output, _json, _csv = _tidy.OPTIONS
 
 
 @command.command("work-group")
@@ -47,7 +45,7 @@ def work_group_command(
     workload: str, scale: int, items: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
 ) -> None:
     """Time over the work-group's size, with and without -cl-fast-relaxed-math, relative to the best of each device and option."""
-    suffix = _suffix(output)
+    target = _tidy.Target(output, as_json, as_csv)
     chips = _chosen(selectors)
     chosen = _numbers(items, "--items") if items else ()
     request = work_group.Request(workload, work_group.usual_problem(workload, scale), items=chosen)
@@ -56,7 +54,7 @@ def work_group_command(
         rows = work_group.sweep(chips, request, advance)
     if not rows:
         raise UsageError(f"--items {items!r} names no work-group that {workload} has; leave it out to try all")
-    if _given(work_group.Row, rows, (output, suffix), as_json, as_csv):
+    if target.give(work_group.Row, rows):
         return
     shown = [
         (r.device, r.work_group, "relaxed" if r.relaxed else "exact", _time(r.seconds), _figure(r.relative), _figure(r.error), _status(r))
@@ -78,12 +76,12 @@ def memory_command(
     sizes: str, blocks: str, dtype: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
 ) -> None:
     """Matrix products from global memory and from tiles in local memory, over size and block."""
-    suffix = _suffix(output)
+    target = _tidy.Target(output, as_json, as_csv)
     request = memory.Request(_numbers(sizes, "--sizes"), _numbers(blocks, "--blocks"), dtype)
     chips = _chosen(selectors)
     with _console.bar("sweeping", len(memory.points(request)) * len(chips)) as advance:
         rows = memory.sweep(chips, request, advance)
-    if _given(memory.Row, rows, (output, suffix), as_json, as_csv):
+    if target.give(memory.Row, rows):
         return
     shown = [
         (
@@ -115,27 +113,6 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
     if not found or min(found) < 1:
         raise UsageError(f"{option} {text!r} is no list of sizes; write for example 128,256")
     return found
-
-
-def _suffix(output: Path | None) -> str:
-    if output is not None and output.suffix not in (".csv", ".json"):
-        raise UsageError(f"{output}: tables are written as .csv or .json")
-    return output.suffix if output is not None else ""
-
-
-def _given(kind: type[Any], rows: Sequence[Any], target: tuple[Path | None, str], as_json: bool, as_csv: bool) -> bool:
-    """Write the file and print data where that is asked for; whether the terminal's table is not wanted any more."""
-    path, suffix = target
-    if path is not None:
-        try:
-            path.write_text(tidy.as_json(rows) + "\n" if suffix == ".json" else tidy.to_csv(kind, rows), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"the table cannot be written: {error}") from error
-    if as_json:
-        click.echo(tidy.as_json(rows))
-    elif as_csv:
-        click.echo(tidy.to_csv(kind, rows), nl=False)
-    return as_json or as_csv
 
 
 def _time(value: float | None) -> str:

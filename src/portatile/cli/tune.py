@@ -17,8 +17,9 @@ from portatile import workloads
 from portatile.cli import _console, _finalists, _replay, _shapes, _t1
 from portatile.cli._workloads import per_workload
 from portatile.kernel import Kernel
-from portatile.records import Budget, Config, Problem, Trial, to_json
+from portatile.records import Config, Problem, to_json
 from portatile.store import ResultStore
+from portatile.trials import Budget, Trial
 from portatile.tuning import replay, tuner
 from portatile.workload import Workload
 
@@ -208,7 +209,7 @@ def _print(result: tuner.Result, workload: Workload | None) -> None:
     print_("best five" if len(valid) == 5 else f"best {len(valid)}")
     for place, (took, _, speed, faster, changes) in enumerate(rows, 1):
         known = f"  {_finalists.interval(valid[place - 1]):>24}" if result.finalists else ""
-        apart = result.finalists and valid[place - 1].standing is None  # timed while the machine ran at another speed
+        apart = result.finalists and valid[place - 1] not in result.finalists  # timed while the machine ran at another speed
         print_(f"  {place}  {'not raced' if apart else speed or took:>16}{known}  {faster:>7}  {changes}")
     for line in _finalists.lines(result):
         print_(f"  {line}")

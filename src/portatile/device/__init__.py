@@ -11,9 +11,9 @@ from types import ModuleType
 
 from portatile import settings
 from portatile.device.base import Device, Finding, Survey
-from portatile.errors import DeviceNotFoundError
+from portatile.errors import ArgumentError, DeviceNotFoundError
 
-__all__ = ["COLD_COMPILER", "Device", "backends", "devices", "findings", "get"]
+__all__ = ["COLD_COMPILER", "Device", "backends", "check", "devices", "findings", "get"]
 
 COLD_COMPILER: Mapping[str, str] = {
     "POCL_KERNEL_CACHE": "0",
@@ -58,6 +58,7 @@ def get(selector: str | None = None) -> Device:
     CPUs, CUDA before OpenCL for one chip, and never Oclgrind. Raises DeviceNotFoundError with the devices there are.
     """
     if selector is not None:
+        check(selector)
         return _match(selector, f"no device matches {selector!r}")
     own, pyopencl = settings.selection()
     if own is not None:
@@ -73,6 +74,14 @@ def _best() -> Device:
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
     return max(usable, key=_rank)
+
+
+def check(selector: str | None) -> None:
+    """Raise ArgumentError for a selector that is no text: a number, or a Device itself."""
+    if selector is not None and not isinstance(selector, str):
+        raise ArgumentError(
+            f"name a device by its id, such as 'opencl:0:0' (device.info.id), not by {type(selector).__name__} {selector!r}"
+        )
 
 
 def _match(selector: str, message: str) -> Device:

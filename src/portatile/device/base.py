@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.device.form import ImageForm, Sampler
 from portatile.errors import ArgumentError
 from portatile.records import Backend, Binary, DeviceInfo, Entry, Resources, Size3, Source
 
@@ -46,6 +47,8 @@ class Target(Protocol):
     backend: Backend
     architecture: str
     compiler: str
+    draft: bool = False
+    """Whether what is compiled is for this process alone, once: then the driver need not make a binary of it."""
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         """Build ``source``, which is in the back end's own dialect; raises CompileError with the compiler's log.
@@ -78,12 +81,9 @@ class Memory(ABC):
 
 
 class Image(Memory):
-    """Device memory that is sampled: ``width`` x ``height`` pixels of ``channels`` x ``dtype``."""
+    """Device memory that is sampled; ``form`` says what it is."""
 
-    width: int
-    height: int
-    channels: int
-    dtype: str
+    form: ImageForm
 
 
 class Event(ABC):
@@ -134,7 +134,7 @@ class Module(ABC):
         self.release()
 
 
-Argument = Memory | np.generic | int  # memory, a typed scalar, or the bytes of a __local argument
+Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
 
 
 class Queue(ABC):
@@ -157,7 +157,7 @@ class Queue(ABC):
 
     @abstractmethod
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
-        """Copy a C-contiguous host array to ``target``, ``offset`` bytes in; images take a whole (height, width[, channels]).
+        """Copy a C-contiguous host array to ``target``, ``offset`` bytes in; images take the whole array of their form.
 
         With ``blocking=False`` the array must not change until the event is done; the queue keeps it alive.
         """
@@ -227,9 +227,13 @@ class Device(ABC):
         """Another library's device memory as ours, without a copy; ``owner`` is kept alive, the memory stays its own. CUDA only."""
         raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
 
-    @abstractmethod
     def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
-        """Device memory that kernels sample; raises LaunchError where the device has no images of that kind."""
+        """An ``image2d_t``: ``image_of`` for the most usual form."""
+        return self.image_of(ImageForm("image2d_t", (height, width, channels), dtype))
+
+    @abstractmethod
+    def image_of(self, form: ImageForm) -> Image:
+        """Device memory that kernels sample; raises LaunchError where the device has no images of that form."""
 
     @abstractmethod
     def share(self, array: NDArray[Any]) -> Memory | None:

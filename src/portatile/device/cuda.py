@@ -15,8 +15,9 @@ from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module
 from portatile.device.cuda_compiler import CudaTarget
 from portatile.device.cuda_driver import Current, call, driver, failure, import_error, running
 from portatile.device.cuda_kernel import CudaKernel
-from portatile.device.cuda_memory import CudaImage, CudaMemory
+from portatile.device.cuda_memory import CudaImage, CudaMemory, texture
 from portatile.device.cuda_queue import CudaQueue
+from portatile.device.form import ImageForm
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
 from portatile.records import Backend, Binary, DeviceInfo, Resources
 
@@ -24,12 +25,18 @@ BACKEND: Backend = "cuda"
 
 _POOL_KEEPS = 1 << 30  # bytes of freed memory that the pool keeps for the next allocation
 _KEPT_EVENTS = 256
-_FORMATS = {"float32": ("FLOAT", 4), "float16": ("HALF", 2), "uint32": ("UNSIGNED_INT32", 4), "int32": ("SIGNED_INT32", 4)}
+_LARGEST_ROW = 2**31 - 1  # bytes
+_LARGEST_PLANE = 2**32 - 1
 
 
 def target(architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> Target:
-    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``kind="ptx"`` gives text to read."""
-    return CudaTarget(architecture, kind)
+    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``kind="ptx"`` gives text to read.
+
+    Raises DeviceNotFoundError where NVRTC is missing or does not know the architecture.
+    """
+    made = CudaTarget(architecture, kind)
+    cuda_compiler.check_architecture(architecture)
+    return made
 
 
 def ordinal(pointer: int) -> int:
@@ -168,8 +175,11 @@ class CudaDevice(Device):
         self._pool: Any = None
         self._stream: Any = None
         self._fence_event: Any = None
+        self._ready_event: Any = None
+        self.allocations = 0  # of the pool
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self._queues: WeakSet[CudaQueue] = WeakSet()
+        self._guests: WeakSet[CudaQueue] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
         self._default: CudaQueue | None = None
 
     @property
@@ -211,10 +221,11 @@ class CudaDevice(Device):
                 what = f"{self.info.id} cannot allocate {nbytes} bytes ({free} of {total} are free)"
                 raise DeviceError(str(failure(error, what)))
             if self._pool is not None:
-                call(driver.cuEventRecord, self._fence_event, self._stream)
+                call(driver.cuEventRecord, self._ready_event, self._stream)
+                self.allocations += 1
                 for queue in list(self._queues):
                     if queue.stream is not None:
-                        call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
+                        self.admit(queue.stream)
             return CudaMemory(self, int(found[0]), nbytes)
 
     def free(self, pointer: int, generation: int) -> None:
@@ -228,28 +239,30 @@ class CudaDevice(Device):
             for queue in list(self._queues):
                 if queue.stream is not None:
                     self._fence(queue.stream)
+            for queue in list(self._guests):
+                driver.cuStreamWaitEvent(self._stream, queue.last, 0)
             driver.cuMemFreeAsync(pointer, self._stream)
 
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
         return CudaMemory(self, pointer, nbytes, owner)
 
-    def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
-        if channels not in (1, 2, 4) or dtype not in _FORMATS:
-            raise LaunchError(f"{self.info.id} has no images of {channels} x {dtype}; channels are 1, 2 or 4, types {', '.join(_FORMATS)}")
-        limit = self.info.image_2d_max
-        if not (0 < width <= limit[0] and 0 < height <= limit[1]):
-            raise LaunchError(f"an image of {width} x {height} does not fit {self.info.id}: at most {limit[0]} x {limit[1]}")
-        name, itemsize = _FORMATS[dtype]
+    def image_of(self, form: ImageForm) -> Image:
+        limit, row = self.info.image_2d_max, form.width * form.pixel
+        plain = form.type == "image2d_t"
+        if plain and not (form.width <= limit[0] and form.height <= limit[1]):
+            raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit[1]} x {limit[0]}")
+        if row > _LARGEST_ROW or row * form.height > _LARGEST_PLANE:
+            raise LaunchError(f"an {form} does not fit {self.info.id}: a row has at most {_LARGEST_ROW} bytes, a plane {_LARGEST_PLANE}")
         align = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT
         with self.current():
-            step = max(int(call(driver.cuDeviceGetAttribute, align, self._handle)), 512)
-            pitch = -(-width * channels * itemsize // step) * step
-            memory = self.allocate(pitch * height)
+            step = max(int(call(driver.cuDeviceGetAttribute, align, self._handle)), 512) if plain else 1
+            pitch = -(-row // step) * step
+            memory = self.allocate(pitch * form.height * form.depth)
             assert isinstance(memory, CudaMemory)
             assert memory.pointer is not None
-            texture = call(driver.cuTexObjectCreate, *_texture(memory.pointer, (width, height, channels), name, pitch), None)
+            handle = call(driver.cuTexObjectCreate, *texture(memory.pointer, form, pitch), None) if plain else None
         pointer, memory.pointer = memory.pointer, None  # the image owns it from here on
-        return CudaImage(self, pointer, (width, height, channels), dtype, pitch, texture)
+        return CudaImage(self, pointer, form, pitch, handle)
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         return None
@@ -271,20 +284,33 @@ class CudaDevice(Device):
         return self._default
 
     def register(self, queue: CudaQueue) -> None:
-        """Take note of a queue, which from now on waits for memory to be there before it is used."""
+        """Take note of a queue, which from now on waits for memory to be there before it is used.
+
+        A stream of another library is touched only while that library's caller is here: its queue calls ``admit`` itself, and
+        marks with its event ``last`` how far memory is in use.
+        """
         with self._lock:
-            self._queues.add(queue)
-            if self._pool is not None:
-                call(driver.cuEventRecord, self._fence_event, self._stream)
-                call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
+            (self._queues if queue.last is None else self._guests).add(queue)
+            if queue.last is None:
+                self.admit(queue.stream)
+
+    def admit(self, stream: Any) -> None:
+        """Make a stream wait until all memory that was allocated so far is there."""
+        if self._pool is not None:
+            call(driver.cuStreamWaitEvent, stream, self._ready_event, 0)
 
     def retire(self, queue: CudaQueue, stream: Any) -> None:
         """Forget a queue; memory that it used is reused only after what it has queued."""
-        with self._lock:
+        with self._lock, self.current():
             self._queues.discard(queue)
+            self._guests.discard(queue)
             if self._pool is not None:
-                with self.current():
+                if queue.last is None:
                     self._fence(stream)
+                else:
+                    driver.cuStreamWaitEvent(self._stream, queue.last, 0)
+            if queue.last is not None:
+                driver.cuEventDestroy(queue.last)
 
     def take_event(self, timing: bool) -> Any:
         """A ``CUevent``, one that was given back where there is one: making one takes longer than recording it."""
@@ -313,7 +339,7 @@ class CudaDevice(Device):
         with self._lock:
             if self._context is None:
                 return
-            for queue in list(self._queues):
+            for queue in [*self._queues, *self._guests]:
                 queue.release()
             self._default = None
             with self.current():
@@ -323,9 +349,10 @@ class CudaDevice(Device):
                 if self._pool is not None:
                     driver.cuStreamSynchronize(self._stream)
                     driver.cuEventDestroy(self._fence_event)
+                    driver.cuEventDestroy(self._ready_event)
                     driver.cuStreamDestroy(self._stream)
                     driver.cuMemPoolDestroy(self._pool)
-            self._pool = self._stream = self._fence_event = self._context = None
+            self._pool = self._stream = self._fence_event = self._ready_event = self._context = None
             self.generation += 1
             driver.cuDevicePrimaryCtxRelease(self._handle)
 
@@ -343,28 +370,13 @@ class CudaDevice(Device):
         threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         call(driver.cuMemPoolSetAttribute, self._pool, threshold, driver.cuuint64_t(_POOL_KEEPS))
         self._stream = call(driver.cuStreamCreate, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
-        self._fence_event = call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+        quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        self._fence_event, self._ready_event = call(driver.cuEventCreate, quiet), call(driver.cuEventCreate, quiet)
 
     def _fence(self, stream: Any) -> None:
         """Make the pool's stream wait for what ``stream`` holds now."""
         driver.cuEventRecord(self._fence_event, stream)
         driver.cuStreamWaitEvent(self._stream, self._fence_event, 0)
-
-
-def _texture(pointer: int, shape: tuple[int, int, int], format_name: str, pitch: int) -> tuple[Any, Any]:
-    """The descriptions of pitch-linear memory and of point sampling with whole coordinates, zero outside."""
-    resource = driver.CUDA_RESOURCE_DESC()
-    resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_PITCH2D
-    place = resource.res.pitch2D
-    place.devPtr = pointer
-    place.format = getattr(driver.CUarray_format, f"CU_AD_FORMAT_{format_name}")
-    place.width, place.height, place.numChannels = shape
-    place.pitchInBytes = pitch
-    sampling = driver.CUDA_TEXTURE_DESC()
-    sampling.addressMode = [driver.CUaddress_mode.CU_TR_ADDRESS_MODE_BORDER] * 3
-    sampling.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
-    sampling.flags = 1 if format_name.endswith("INT32") else 0  # CU_TRSF_READ_AS_INTEGER
-    return resource, sampling
 
 
 class _Pinned:

@@ -43,6 +43,14 @@ def _version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def check_architecture(architecture: str) -> None:
+    """Raise DeviceNotFoundError for what NVRTC cannot compile for, with what it can."""
+    known = _checked(nvrtc.nvrtcGetSupportedArchs())
+    if architecture.removeprefix("sm_").rstrip("af") not in map(str, known):
+        listed = ", ".join(f"sm_{number}" for number in sorted(known))
+        raise DeviceNotFoundError(f"NVRTC {'.'.join(map(str, _version()))} does not compile for {architecture!r}; it knows {listed}")
+
+
 class CudaTarget(Target):
     """NVRTC for one architecture, ``sm_90`` say; ``kind`` is what it makes: ``cubin`` (default) or ``ptx``."""
 

@@ -14,6 +14,7 @@ import numpy as np
 from portatile.device.base import Argument, Kernel, Memory
 from portatile.device.cuda_driver import call, driver, failure
 from portatile.device.cuda_memory import CudaImage, CudaMemory
+from portatile.device.form import Sampler, check_form
 from portatile.errors import LaunchError
 from portatile.records import Entry, Resources, Size3
 
@@ -30,8 +31,8 @@ _SCALARS |= {"int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float
 class _Layout:
     """The parameter block of a kernel for one sequence of argument types: packed in place, read by the driver at the launch.
 
-    Memory comes first in the block, then scalars, local arguments, images and structures; ``pointers`` says where each
-    parameter lies.
+    Memory comes first in the block, then scalars, local arguments, samplers, images and structures; ``pointers`` says where
+    each parameter lies.
     """
 
     def __init__(self, kinds: Sequence[type], formats: Sequence[str]) -> None:
@@ -42,8 +43,9 @@ class _Layout:
         self.locals = places(lambda kind: kind is int)
         self.images = places(lambda kind: kind is CudaImage)
         self.structures = places(lambda kind: kind is np.void)
-        self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage, np.void))
-        order = (*self.memories, *self.scalars, *self.locals, *self.images, *self.structures)
+        self.samplers = places(lambda kind: kind is Sampler)
+        self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage, Sampler, np.void))
+        order = (*self.memories, *self.scalars, *self.locals, *self.samplers, *self.images, *self.structures)
         self.struct = struct.Struct("".join(formats[i] for i in order))
         self.block = ctypes.create_string_buffer(self.struct.size + 1)
         offsets, ahead = {}, ""
@@ -126,7 +128,9 @@ class CudaKernel(Kernel):
         for i in layout.locals:
             values.append(dynamic)
             dynamic += -(-args[i] // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT  # type: ignore[operator]
+        values += [args[i].bits for i in layout.samplers]  # type: ignore[union-attr]
         for i in layout.images:
+            check_form(self.entry, i, args[i].form)  # type: ignore[union-attr]
             values += args[i].fields()  # type: ignore[union-attr]
         for i in layout.structures:
             self._check_size(i, args[i].nbytes)  # type: ignore[union-attr]
@@ -161,10 +165,10 @@ class CudaKernel(Kernel):
 
     def _format(self, index: int, arg: Argument) -> str:
         if isinstance(arg, CudaImage):
-            declared = self.entry.parameters[index].type if index < len(self.entry.parameters) else "image2d_t"
-            if declared != "image2d_t":
-                raise LaunchError(f"argument {self._parameter(index)}: images are two-dimensional here; use a buffer")
-            return "QQiiii"
+            check_form(self.entry, index, arg.form)
+            return arg.layout
+        if isinstance(arg, Sampler):
+            return "I"
         if isinstance(arg, CudaMemory):
             return "Q"
         if type(arg) is int:
@@ -199,7 +203,7 @@ class CudaKernel(Kernel):
 def _complain(arg: object, device: CudaDevice) -> str:
     if not isinstance(arg, Memory):
         name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
-        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, or the bytes of local memory as an int"
+        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
     if arg.handle is None:
         return "this memory has been released"
     return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"

@@ -8,6 +8,7 @@ import numpy as np
 
 from portatile.device.base import Event, Image, Memory
 from portatile.device.cuda_driver import call, driver, failure, running
+from portatile.device.form import ImageForm
 from portatile.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -41,31 +42,54 @@ class CudaMemory(Memory):
 
 
 class CudaImage(CudaMemory, Image):
-    """Pitch-linear device memory and the texture object that samples it.
+    """Rows of pixels ``pitch`` bytes apart and, of an ``image2d_t``, the texture object that samples them.
 
-    A kernel takes it by value as ``{ulong texture; ulong data; int width; int height; int pitch; int channels;}``:
-    the texture is point-sampled with whole coordinates and reads 0 outside; ``data`` and ``pitch`` (bytes) serve writes.
-    The second byte of ``channels`` is the size of one channel in bytes.
+    A kernel takes it by value as ``{ulong texture; ulong data; int width; int height; int pitch; int channels;}``, with
+    ``int depth; int slice;`` behind for every other type: the texture is point-sampled with whole coordinates and reads 0
+    outside; ``data``, ``pitch`` and ``slice`` (bytes) serve writes, and reads where there is no texture. ``channels`` is
+    ``ImageForm.code``.
     """
 
-    def __init__(self, device: CudaDevice, pointer: int, shape: tuple[int, int, int], dtype: str, pitch: int, texture: Any) -> None:
-        super().__init__(device, pointer, shape[0] * shape[1] * shape[2] * np.dtype(dtype).itemsize)
-        self.width, self.height, self.channels = shape
-        self.dtype = dtype
+    def __init__(self, device: CudaDevice, pointer: int, form: ImageForm, pitch: int, texture: Any = None) -> None:
+        super().__init__(device, pointer, form.nbytes)
+        self.form = form
         self.pitch = pitch
         self.texture = texture
 
+    @property
+    def layout(self) -> str:
+        """The kernel's struct, in the letters of Python's module struct."""
+        return "QQiiii" if self.form.type == "image2d_t" else "QQiiiiiI"
+
     def fields(self) -> tuple[int | None, ...]:
         """The members of the kernel's struct."""
-        dtype = np.dtype(self.dtype)
-        channels = self.channels | dtype.itemsize << 8 | "fiu".index(dtype.kind) + 1 << 16
-        return int(self.texture), self.pointer, self.width, self.height, self.pitch, channels
+        form = self.form
+        plane = (int(self.texture or 0), self.pointer, form.width, form.height, self.pitch, form.code)
+        return plane if form.type == "image2d_t" else (*plane, form.depth, self.pitch * form.height)
 
     def release(self) -> None:
-        if self.pointer is not None and self.generation == self.device.generation:
+        if self.pointer is not None and self.texture is not None and self.generation == self.device.generation:
             with self.device.current():
                 driver.cuTexObjectDestroy(self.texture)
         super().release()
+
+
+def texture(pointer: int, form: ImageForm, pitch: int) -> tuple[Any, Any]:
+    """The descriptions of pitch-linear memory and of point sampling with whole coordinates, zero outside."""
+    resource = driver.CUDA_RESOURCE_DESC()
+    resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_PITCH2D
+    place = resource.res.pitch2D
+    place.devPtr = pointer
+    dtype = np.dtype(form.dtype)
+    kind = {"f": "", "i": "SIGNED_INT", "u": "UNSIGNED_INT"}[dtype.kind] + str(8 * dtype.itemsize)
+    place.format = getattr(driver.CUarray_format, "CU_AD_FORMAT_" + {"32": "FLOAT", "16": "HALF"}.get(kind, kind))
+    place.width, place.height, place.numChannels = form.width, form.height, form.channels
+    place.pitchInBytes = pitch
+    sampling = driver.CUDA_TEXTURE_DESC()
+    sampling.addressMode = [driver.CUaddress_mode.CU_TR_ADDRESS_MODE_BORDER] * 3
+    sampling.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
+    sampling.flags = 0 if dtype.kind == "f" or form.normalized else 1  # CU_TRSF_READ_AS_INTEGER
+    return resource, sampling
 
 
 class CudaEvent(Event):

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 
 class CudaQueue(Queue):
-    """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed."""
+    """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed.
+
+    Another library's stream may be destroyed once its caller has what it asked for. ``last`` is an event behind the last command
+    there that uses memory of ours, or None for a stream of our own.
+    """
 
     def __init__(self, device: CudaDevice, profiling: bool, out_of_order: bool, foreign: int | None = None) -> None:
         self.device: CudaDevice = device
@@ -33,6 +37,9 @@ class CudaQueue(Queue):
         with device.current():
             non_blocking = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
             self.stream = driver.CUstream(foreign) if foreign is not None else call(driver.cuStreamCreate, non_blocking)
+            quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+            self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
+            self._admitted = -1  # how many allocations of the device are certain to be there
         self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
         device.register(self)
 
@@ -48,11 +55,16 @@ class CudaQueue(Queue):
             self.wait_for(event)
         grid = kernel.grids.get((global_size, local_size)) or kernel.grid(global_size, local_size)
         start = CudaEvent(self.device, self.stream, True) if self.profiling else None
+        borrowed = self._foreign and any(type(arg) is not CudaMemory or arg.owner is None for arg in args if isinstance(arg, Memory))
+        if borrowed:
+            self._enter()
         with kernel.lock:
             address, dynamic = kernel.pack(args)
             error = driver.cuLaunchKernel(kernel.function, *grid, dynamic, self.stream, address, 0)[0]
         if int(error):
             raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}")
+        if borrowed:
+            self._leave()
         return CudaEvent(self.device, self.stream, self.profiling, start) if self._events or wait else None
 
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
@@ -75,10 +87,12 @@ class CudaQueue(Queue):
         with self.device.current():
             for event in wait:
                 self.wait_for(event)
-            if isinstance(target, CudaImage) or isinstance(source, CudaImage):
+            self._enter()
+            if _pitched(target) or _pitched(source):
                 call(driver.cuMemcpy2DAsync, _copy_2d(source, source_offset, target, target_offset), self.stream)
             elif nbytes:
                 call(driver.cuMemcpyDtoDAsync, _address(target) + target_offset, _address(source) + source_offset, nbytes, self.stream)
+            self._leave()
             return CudaEvent(self.device, self.stream, self.profiling)
 
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
@@ -91,7 +105,9 @@ class CudaQueue(Queue):
         function = {1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async}[len(pattern)]
         if nbytes:
             with self.device.current():
+                self._enter()
                 call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
+                self._leave()
 
     def marker(self) -> Event:
         with self.device.current():
@@ -128,19 +144,32 @@ class CudaQueue(Queue):
         if running and getattr(self, "stream", None) is not None:
             self.release()
 
+    def _enter(self) -> None:
+        """Before a command on another library's stream: memory that was allocated since the last one must be there."""
+        if self._foreign and self._admitted != self.device.allocations:
+            self._admitted = self.device.allocations
+            self.device.admit(self.stream)
+
+    def _leave(self) -> None:
+        """Behind it: from here on memory of ours may be given back."""
+        if self._foreign:
+            call(driver.cuEventRecord, self.last, self.stream)
+
     def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
         assert isinstance(memory, CudaMemory)
         host, nbytes = array.__array_interface__["data"][0], array.nbytes
         with self.device.current():
             for event in wait:
                 self.wait_for(event)
-            if isinstance(memory, CudaImage):
+            self._enter()
+            if _pitched(memory):
                 ends = (array, 0, memory, 0) if to_device else (memory, 0, array, 0)
                 call(driver.cuMemcpy2DAsync, _copy_2d(*ends), self.stream)
             elif nbytes and to_device:
                 call(driver.cuMemcpyHtoDAsync, _address(memory) + offset, host, nbytes, self.stream)
             elif nbytes:
                 call(driver.cuMemcpyDtoHAsync, host, _address(memory) + offset, nbytes, self.stream)
+            self._leave()
             if blocking and not self.profiling:
                 error = driver.cuStreamSynchronize(self.stream)[0]
                 if int(error):
@@ -162,14 +191,19 @@ def _address(memory: CudaMemory) -> int:
     return memory.pointer
 
 
+def _pitched(memory: CudaMemory) -> bool:
+    """Whether its rows lie apart, as a texture asks for."""
+    return isinstance(memory, CudaImage) and memory.texture is not None
+
+
 def _copy_2d(source: CudaMemory | NDArray[Any], source_offset: int, target: CudaMemory | NDArray[Any], target_offset: int) -> Any:
     """A pitched copy of a whole image, one end of which is that image."""
     image = target if isinstance(target, CudaImage) else source
     assert isinstance(image, CudaImage)
-    row = image.nbytes // image.height
+    row, height = image.form.width * image.form.pixel, image.form.height
     kinds = driver.CUmemorytype
     what = driver.CUDA_MEMCPY2D()
-    what.WidthInBytes, what.Height = row, image.height
+    what.WidthInBytes, what.Height = row, height
     what.srcPitch = source.pitch if isinstance(source, CudaImage) else row
     what.dstPitch = target.pitch if isinstance(target, CudaImage) else row
     if isinstance(source, CudaMemory):

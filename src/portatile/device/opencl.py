@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import threading
@@ -13,8 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile import settings
 from portatile.device import icd, ptxas
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
+from portatile.device.form import ImageForm, Sampler
+from portatile.device.opencl_image import description, pixel, sampling
 from portatile.device.opencl_info import describe
 from portatile.device.opencl_queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
@@ -25,8 +29,6 @@ BACKEND: Backend = "opencl"
 _MAGIC = b"portatile-opencl-1\n"
 _DIGEST_BYTES = 16
 _KEPT_PROGRAMS = 32
-_CHANNEL_ORDER = {1: "R", 2: "RG", 4: "RGBA"}
-_CHANNEL_TYPE = {"float32": "FLOAT", "float16": "HALF_FLOAT", "uint32": "UNSIGNED_INT32", "int32": "SIGNED_INT32", "uint8": "UNORM_INT8"}
 
 
 def survey() -> Survey:
@@ -34,6 +36,7 @@ def survey() -> Survey:
     if cl is None:
         remedy = "install it: pip install pyopencl pocl-binary-distribution"
         return Survey((), (Finding("broken", "OpenCL", f"pyopencl cannot be imported: {import_error}", remedy),))
+    settings.shelter_caches()
     with icd.vendors() as findings:
         try:
             platforms = cl.get_platforms()
@@ -53,7 +56,7 @@ def survey() -> Survey:
             findings.append(Finding("ok", platform.name.strip(), f"platform {p} is registered twice; the second is ignored"))
             continue
         seen.add(identity)
-        if _is_pocl(platform) and shutil.which("ld") is None:
+        if _is_pocl(platform) and shutil.which("ld", path=settings.search_path()) is None:
             detail = "PoCL links kernels with 'ld', which is not on PATH: the first launch would end the process"
             findings.append(Finding("broken", platform.name.strip(), detail, "install binutils (Debian: apt install binutils)"))
             continue
@@ -99,13 +102,13 @@ class ClTarget(Target):
         log = _log(program, device)
         try:
             kernels = program.all_kernels()
-            payload = program.get_info(cl.program_info.BINARIES)[0]
+            # a draft's data only names the program that is kept: loaded elsewhere, it would be refused as damaged
+            data = os.urandom(32) if self.draft else device.seal(program.get_info(cl.program_info.BINARIES)[0])
         except cl.Error as error:
             raise CompileError(f"{source.file}: the driver gives no binary: {error}", log) from None
         found = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
         reported = ptxas.parse(log)
         resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
-        data = device.seal(payload)
         device.keep(data, program)
         return Binary(data, "opencl", found, resources, log)
 
@@ -211,6 +214,7 @@ class ClDevice(Device):
         self._context: Any = None
         self._default: ClQueue | None = None
         self._programs: OrderedDict[bytes, Any] = OrderedDict()
+        self._samplers: dict[Sampler, Any] = {}
         self._share_alignment: int | None = None
 
     @property
@@ -263,19 +267,30 @@ class ClDevice(Device):
         except cl.Error as error:
             raise DeviceError(f"{what}, and {error}") from None
 
-    def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
-        order, kind = _CHANNEL_ORDER.get(channels), _CHANNEL_TYPE.get(dtype)
-        if not self.info.images or order is None or kind is None:
-            raise LaunchError(f"{self.info.id} has no images of {channels} x {dtype}; there are 1, 2 or 4 of {', '.join(_CHANNEL_TYPE)}")
+    def image_of(self, form: ImageForm) -> Image:
         limit = self.info.image_2d_max
-        if not (0 < width <= limit[0] and 0 < height <= limit[1]):
-            raise LaunchError(f"an image of {width} x {height} does not fit {self.info.id}: at most {limit[0]} x {limit[1]}")
-        pixel = cl.ImageFormat(getattr(cl.channel_order, order), getattr(cl.channel_type, kind))
+        if not self.info.images:
+            raise LaunchError(f"{self.info.id} has no images")
+        if form.type.startswith("image2d") and not (form.width <= limit[0] and form.height <= limit[1]):
+            raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit[1]} x {limit[0]}")
+        backing = None
         try:
-            handle = cl.create_image(self.context, cl.mem_flags.READ_WRITE, pixel, shape=(width, height))
+            if form.type == "image1d_buffer_t":
+                backing = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, form.nbytes)
+            handle = cl.Image(self.context, cl.mem_flags.READ_WRITE, pixel(form), desc=description(form, backing))
         except cl.Error as error:
-            raise LaunchError(f"{self.info.id} has no image of {width} x {height}, {channels} x {dtype}: {error}") from None
-        return ClImage(self, handle, width, height, channels, dtype)
+            raise LaunchError(f"{self.info.id} has no {form}: {error}") from None
+        return ClImage(self, handle, form, backing)
+
+    def sampler(self, wanted: Sampler) -> Any:
+        """The ``pyopencl.Sampler``, made once in a context."""
+        found = self._samplers.get(wanted)
+        if found is None:
+            try:
+                found = self._samplers[wanted] = cl.Sampler(self.context, *sampling(wanted))
+            except cl.Error as error:
+                raise LaunchError(f"{self.info.id} has no {wanted}: {error}") from None
+        return found
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         if not self.info.unified_memory or array.nbytes == 0 or not array.flags.c_contiguous:
@@ -310,6 +325,7 @@ class ClDevice(Device):
                 self._default.release()
             self._default = self._context = self._share_alignment = None
             self._programs.clear()
+            self._samplers.clear()
 
     def _checksum(self, payload: bytes) -> bytes:
         state = hashlib.blake2b(digest_size=_DIGEST_BYTES)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.form import ImageForm, Sampler, check_form
 from portatile.errors import ArgumentError, DeviceError, LaunchError, PortatileError
 from portatile.records import Entry, Resources, Size3
 
@@ -65,11 +66,23 @@ class ClMemory(Memory):
 
 
 class ClImage(ClMemory, Image):
-    """A ``pyopencl.Image``."""
+    """A ``pyopencl.Image``. ``backing`` is the buffer that an ``image1d_buffer_t`` shows, through which it is copied."""
 
-    def __init__(self, device: ClDevice, buffer: Any, width: int, height: int, channels: int, dtype: str) -> None:
-        super().__init__(device, buffer, width * height * channels * np.dtype(dtype).itemsize)
-        self.width, self.height, self.channels, self.dtype = width, height, channels, dtype
+    def __init__(self, device: ClDevice, buffer: Any, form: ImageForm, backing: Any = None) -> None:
+        super().__init__(device, buffer, form.nbytes)
+        self.form, self.backing = form, backing
+
+    @property
+    def region(self) -> tuple[int, ...]:
+        """All of it, as commands that copy images count: width, height, depth, or layers behind the last of them."""
+        form = self.form
+        return (form.width, form.depth, 1) if form.type == "image1d_array_t" else (form.width, form.height, form.depth)
+
+    def release(self) -> None:
+        super().release()
+        if self.backing is not None:
+            self.backing.release()
+            self.backing = None
 
 
 class ClEvent(Event):
@@ -165,6 +178,8 @@ class ClKernel(Kernel):
                 kind = type(arg)
                 if (kind is ClMemory or kind is ClImage) and arg.device is device and arg.buffer is not None:  # type: ignore[union-attr]
                     if last[index] != arg.serial:  # type: ignore[union-attr]
+                        if kind is ClImage:
+                            check_form(self.entry, index, arg.form)  # type: ignore[union-attr]
                         set_arg(index, arg.buffer)  # type: ignore[union-attr]
                         last[index] = arg.serial  # type: ignore[union-attr]
                 elif isinstance(arg, np.generic):
@@ -175,6 +190,10 @@ class ClKernel(Kernel):
                     dynamic += arg  # type: ignore[operator]
                     if last[index] != arg:
                         set_arg(index, cl.LocalMemory(arg))
+                        last[index] = arg
+                elif kind is Sampler:
+                    if last[index] != arg:
+                        set_arg(index, device.sampler(arg))  # type: ignore[arg-type]
                         last[index] = arg
                 else:
                     raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, device)}")
@@ -200,7 +219,9 @@ def _name(arg: object) -> str:
 
 def _complain(arg: object, device: ClDevice) -> str:
     if not isinstance(arg, Memory):
-        return f"{arg!r} is a {_name(arg)}; pass memory of {device.info.id}, a NumPy scalar, or the bytes of local memory as an int"
+        return (
+            f"{arg!r} is a {_name(arg)}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
+        )
     if arg.handle is None:
         return "this memory has been released"
     return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
@@ -243,7 +264,8 @@ class ClQueue(Queue):
         fits(target, offset, array.nbytes)
         if array.nbytes == 0 or self._is_own(target, array):
             return self.marker()
-        return self._copy(target.handle, array, wait, blocking, **_place(target, offset, "dst_offset"))
+        place, options = _place(target, offset, "dst_offset")
+        return self._copy(place, array, wait, blocking, **options)
 
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
         contiguous(array)
@@ -252,7 +274,8 @@ class ClQueue(Queue):
             return self.marker()
         if self._is_own(source, array):
             return self._show(source, blocking, wait)
-        return self._copy(array, source.handle, wait, blocking, **_place(source, offset, "src_offset"))
+        place, options = _place(source, offset, "src_offset")
+        return self._copy(array, place, wait, blocking, **options)
 
     def copy(
         self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
@@ -261,11 +284,10 @@ class ClQueue(Queue):
         fits(source, source_offset, nbytes)
         if nbytes == 0:
             return self.marker()
-        if isinstance(target, Image):
-            options = {"offset": source_offset, "origin": (0, 0), "region": (target.width, target.height)}
-            return self._copy(target.handle, source.handle, wait, None, **options)
-        options = {"byte_count": nbytes, "dst_offset": target_offset, "src_offset": source_offset}
-        return self._copy(target.handle, source.handle, wait, None, **options)
+        place, options = _place(target, target_offset, "dst_offset")
+        if "region" in options:
+            return self._copy(place, source.handle, wait, None, offset=source_offset, **options)
+        return self._copy(place, source.handle, wait, None, byte_count=nbytes, src_offset=source_offset, **options)
 
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
         nbytes = target.nbytes - offset if nbytes is None else nbytes
@@ -309,7 +331,11 @@ class ClQueue(Queue):
         if wait:
             options["wait_for"] = [_raw(e) for e in wait]
         try:
-            event = cl.enqueue_copy(self.cl_queue, target, source, **options)
+            event = (
+                self._image_copy(target, source, options)
+                if "region" in options
+                else cl.enqueue_copy(self.cl_queue, target, source, **options)
+            )
         except cl.Error as error:
             raise failure(error, "the copy failed") from None
         if blocking is False:
@@ -318,6 +344,22 @@ class ClQueue(Queue):
                 pending.popleft()
             pending.append(event)
         return ClEvent(event, self.profiling)
+
+    def _image_copy(self, target: Any, source: Any, options: dict[str, Any]) -> Any:
+        """``enqueue_copy`` to or from a whole image, which in pyopencl knows no images of one dimension."""
+        origin, region, commands = options.pop("origin"), options.pop("region"), cl._cl
+        if isinstance(target, np.ndarray):
+            return commands._enqueue_read_image(self.cl_queue, source, origin, region, target, **options)
+        if isinstance(source, np.ndarray):
+            return commands._enqueue_write_image(self.cl_queue, target, origin, region, source, **options)
+        offset = options.pop("offset")
+        if target.type != cl.mem_object_type.IMAGE1D_ARRAY:
+            return commands._enqueue_copy_buffer_to_image(self.cl_queue, source, target, offset, origin, region, **options)
+        row = region[0] * target.get_image_info(cl.image_info.ELEMENT_SIZE)  # NVIDIA takes one layer at a time
+        for layer in range(region[1]):
+            place, size = (0, layer, 0), (region[0], 1, 1)
+            last = commands._enqueue_copy_buffer_to_image(self.cl_queue, source, target, offset + layer * row, place, size, **options)
+        return last if not self.out_of_order else cl.enqueue_marker(self.cl_queue)
 
     def _is_own(self, memory: Memory, array: NDArray[Any]) -> bool:
         """Whether ``memory`` is made of this very host array."""
@@ -339,7 +381,8 @@ def _raw(event: Event) -> Any:
     return event.cl_event
 
 
-def _place(memory: Memory, offset: int, key: str) -> dict[str, Any]:
-    if isinstance(memory, Image):
-        return {"origin": (0, 0), "region": (memory.width, memory.height)}
-    return {key: offset}
+def _place(memory: Memory, offset: int, key: str) -> tuple[Any, dict[str, Any]]:
+    """What a copy's end is to the driver, and where in it the copy begins."""
+    if isinstance(memory, ClImage) and memory.backing is None:
+        return memory.handle, {"origin": (0, 0, 0), "region": memory.region}
+    return (memory.backing if isinstance(memory, ClImage) else memory.handle), {key: offset}

@@ -18,9 +18,11 @@
 #define SCALAR(o, c) A_##c
 #define SPLAT(o, c) c(T(a))
 #define BINARY(o, c) T(a.c o b.c)
+#define WRAPPED(o, c) T(W(a.c) o W(b.c))
 #define SHIFT(o, c) T(a.c o (b.c & int(sizeof(T) * 8 - 1)))
 #define COMPARE(o, c) I(-int(a.c o b.c))
 #define UNARY(o, c) T(o a.c)
+#define NEGATED(o, c) T(-W(a.c))
 #define NOT(o, c) I(-int(!a.c))
 #define CALL(o, c) f(a.c...)
 
@@ -117,6 +119,12 @@ template <class T, int... I> struct swizzle {
   }
 };
 
+// What components are added, subtracted and multiplied in: integers of vectors wrap around, as compilers of OpenCL C have it, while
+// those of scalars may not.
+template <int bytes> struct unsigned_of { typedef uint type; };
+template <> struct unsigned_of<8> { typedef ulong type; };
+template <class T> struct wrapping { typedef T type; };
+template <integer T> struct wrapping<T> : unsigned_of<sizeof(T)> {};
 #define OPERATOR(N, op, how) \
   friend INLINE constexpr vec operator op(vec a, vec b) { return vec(EACH##N(how, op)); } \
   friend INLINE constexpr vec &operator op##=(vec &a, vec b) { return a = a op b; }
@@ -125,6 +133,7 @@ template <class T, int... I> struct swizzle {
 template <class T> struct __align__(sizeof(T) * storage) vec<T, N> { \
   MEMBERS##N \
   typedef int_of<T> I; \
+  typedef typename wrapping<T>::type W; \
   vec() = default; \
   template <scalar A> INLINE constexpr vec(A a) : EACH##N(SPLAT, ) {} \
   template <EACH##N(TYPENAME, )> requires((scalar<A_x> && scalar<A_y>) EXTRA##N) \
@@ -157,13 +166,13 @@ template <class T> struct __align__(sizeof(T) * storage) vec<T, N> { \
   INLINE constexpr decltype(auto) odd_w() { return halves_w<1, 2>(); } \
   template <int f, int s> INLINE constexpr auto halves() const { return swz<HALVES##N>(); } \
   template <int f, int s> INLINE constexpr decltype(auto) halves_w() { return swzw<HALVES##N>(); } \
-  OPERATOR(N, +, BINARY) OPERATOR(N, -, BINARY) OPERATOR(N, *, BINARY) OPERATOR(N, /, BINARY) OPERATOR(N, %, BINARY) \
+  OPERATOR(N, +, WRAPPED) OPERATOR(N, -, WRAPPED) OPERATOR(N, *, WRAPPED) OPERATOR(N, /, BINARY) OPERATOR(N, %, BINARY) \
   OPERATOR(N, &, BINARY) OPERATOR(N, |, BINARY) OPERATOR(N, ^, BINARY) OPERATOR(N, <<, SHIFT) OPERATOR(N, >>, SHIFT) \
   template <class U> friend INLINE constexpr vec operator<<(vec a, vec<U, N> b) { return vec(EACH##N(SHIFT, <<)); } \
   template <class U> friend INLINE constexpr vec operator>>(vec a, vec<U, N> b) { return vec(EACH##N(SHIFT, >>)); } \
   RELATION(N, ==) RELATION(N, !=) RELATION(N, <) RELATION(N, >) RELATION(N, <=) RELATION(N, >=) RELATION(N, &&) RELATION(N, ||) \
   friend INLINE constexpr vec operator+(vec a) { return a; } \
-  friend INLINE constexpr vec operator-(vec a) { return vec(EACH##N(UNARY, -)); } \
+  friend INLINE constexpr vec operator-(vec a) { return vec(EACH##N(NEGATED, )); } \
   friend INLINE constexpr vec operator~(vec a) { return vec(EACH##N(UNARY, ~)); } \
   friend INLINE constexpr vec<I, N> operator!(vec a) { return vec<I, N>(EACH##N(NOT, )); } \
   friend INLINE constexpr vec &operator++(vec &a) { return a = a + vec(1); } \

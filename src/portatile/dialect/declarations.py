@@ -174,10 +174,16 @@ class Declarations:
         tokens = self._tokens
         name = tokens[function.name]
         parts = tokens.split(function.opening + 1, tokens.partner[function.opening])
-        if self._defined[name.text] > 1 or any(tokens[i].text in ("[", "(") for part in parts for i in part):
+        brackets = [[i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text in ("[", "(")] for part in parts]
+        if self._defined[name.text] > 1 or any(len(found) > 1 or (found and tokens[found[0]].text == "(") for found in brackets):
             return
         classes, declared, passed = [], [], []
-        for n, part in enumerate(parts):
+        for n, (part, found) in enumerate(zip(parts, brackets, strict=True)):
+            if found and tokens[found[0] - 1].kind == "name":  # int a[4] is a pointer too
+                classes.append(f"class P{n}")
+                declared.append(f"P{n} *p{n}")
+                passed.append(f"({tokens.emitted(range(part.start, found[0] - 1))} *)p{n}")
+                continue
             star = part.stop - 2
             while tokens.text_at(star) in _POINTER_WORDS:
                 star -= 1

@@ -124,10 +124,11 @@ def rewrite(tokens: Tokens, names: Names) -> None:
             _literal(tokens, i, names)
         elif token.text in (".", "->"):
             _swizzle(tokens, i, names)
-        elif token.text == "?":
-            _choice(tokens, i, names)
         elif token.text == "..." and tokens.text_at(i - 2) == "case":
             _case_range(tokens, i)
+    for i, token in enumerate(tokens):  # its brackets go around what the others have made
+        if token.text == "?":
+            _choice(tokens, i, names)
 
 
 def _word(tokens: Tokens, i: int, names: Names) -> None:

@@ -90,7 +90,8 @@ class _Gathering:
         depth = 0
         for match in _DIRECTIVE.finditer(before):
             depth += {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}.get(match[1], 0)
-        directives = "\n".join(match.group() for match in _ANY.finditer(before))
+        # a header that is not there is the preprocessor's to report, where the text includes it
+        directives = "\n".join(match.group() for match in _ANY.finditer(before) if not re.match(r"[ \t]*#[ \t]*include\b", match.group()))
         probe = f"{directives}\nportatile_header {written}\n" + "#endif\n" * depth
         found = re.search(r"^portatile_header (.*)$", preprocess(probe, file, self._defines, "opencl"), re.MULTILINE)
         return found[1] if found else ""

@@ -54,6 +54,9 @@ class Tokens(Sequence[Token]):
     def __len__(self) -> int:
         return len(self._list)
 
+    def __iter__(self) -> Iterator[Token]:
+        return iter(self._list)
+
     def text_at(self, index: int) -> str:
         """The source text of the token at ``index``, or nothing outside of the list."""
         return self._list[index].text if 0 <= index < len(self._list) else ""

@@ -8,7 +8,8 @@ import zlib
 from pathlib import Path
 
 from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Problem, Status, Trial, Value
+from portatile.records import Config, DeviceInfo, Problem, Value
+from portatile.trials import Status, Trial
 
 
 def raw(path: Path) -> bytes:

@@ -17,7 +17,8 @@ import msgspec
 
 from portatile.errors import ArgumentError
 from portatile.formats import foreign
-from portatile.records import DeviceInfo, Problem, Status, Trial, Value
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.trials import Status, Trial
 
 _FAILURES: dict[str, Status] = {"InvalidConfig": "skipped", "CompilationFailedConfig": "compile", "RuntimeFailedConfig": "launch"}
 _PHASES = {"compile_time": "compile", "verification_time": "check", "benchmark_time": "run", "framework_time": "framework"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.records import DeviceInfo, Problem, Trial
+from portatile.records import DeviceInfo, Problem
+from portatile.trials import Trial
 
 
 class _Run(msgspec.Struct):

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError
-from portatile.records import Budget, Config, Value
+from portatile.records import Config, Value
 from portatile.space import ParameterSpace
+from portatile.trials import Budget
 
 _FUNCTIONS: Mapping[str, Any] = {"abs": abs, "ceil": math.ceil, "float": float, "floor": math.floor, "int": int, "len": len, "list": list}
 _FUNCTIONS = {**_FUNCTIONS, "max": max, "min": min, "range": range, "round": round, "sum": sum}

@@ -18,7 +18,8 @@ import msgspec
 
 from portatile.errors import ArgumentError
 from portatile.formats import foreign
-from portatile.records import DeviceInfo, Problem, Status, Trial, Value
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.trials import Status, Trial
 
 VERSION = "1.0.0"
 Invalidity = Literal["timeout", "compile", "runtime", "correctness", "constraints", "correct"]

@@ -24,10 +24,11 @@ from portatile.kernel.geometry import Geometry
 from portatile.kernel.runner import Runner, home
 from portatile.kernel.specified import terms
 from portatile.kernel.tuned import TunedKernel
-from portatile.records import Budget, Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Trial, Value, canonical, digest
+from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Value, canonical, digest
 from portatile.select import Choice
 from portatile.space import ParameterSpace, Predicate
 from portatile.store import ResultStore, known_results
+from portatile.trials import Budget, Trial
 from portatile.tuning import tuner
 from portatile.tuning.objective import Objective
 from portatile.verify import POISON_BYTE, compare

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portatile import device as devices
-from portatile.records import Trial
+from portatile.trials import Trial
 from portatile.tuning.tuner import Result
 
 if TYPE_CHECKING:

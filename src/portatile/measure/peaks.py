@@ -11,7 +11,7 @@ from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.measure import runs
 from portatile.measure.limits import refuse_impossible, refuse_removed
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import Length, Prepared, Way
 from portatile.records import Config, DeviceInfo, Problem, Value
 
 STREAM_BYTES = 1 << 28
@@ -72,9 +72,10 @@ def answer(device: Device, question: Question, asked: Problem | None = None, way
     """
     asked = asked or problem(question, device.info)
     choice = runs.known(asked, device)
-    if choice.reason != "tuned":
-        choice = replace(choice, config=_best(device, asked, [choice.config, *contenders(asked, device.info)]))
-    timed = runs.timed(device, asked, choice.config, way)
+    with runs.prepared(device, asked) as ready:
+        if choice.reason != "tuned":
+            choice = replace(choice, config=_best(ready, [choice.config, *contenders(asked, device.info)]))
+        timed = ready.timed(choice.config, way)
     if question.workload == "peak":
         timed = _scaled(device, question, timed, way)
     workload = workloads.get(asked.workload)
@@ -105,7 +106,7 @@ def contenders(asked: Problem, info: DeviceInfo) -> list[Config]:
     return [config for config in (default, *wanted) if space.violated(config) is None]
 
 
-def _best(device: Device, asked: Problem, configs: Sequence[Config]) -> Config:
+def _best(ready: Prepared, configs: Sequence[Config]) -> Config:
     """The fastest by short runs; one that fails is left out unless all do."""
     times: dict[int, float] = {}
     failure: PortatileError | None = None
@@ -113,7 +114,7 @@ def _best(device: Device, asked: Problem, configs: Sequence[Config]) -> Config:
         if config in configs[:place]:
             continue
         try:
-            times[place] = runs.timed(device, asked, config, _GLANCE).best
+            times[place] = ready.timed(config, _GLANCE).best
         except PortatileError as error:
             failure = error
     if not times and failure is not None:

@@ -16,7 +16,7 @@ from portatile.errors import DeviceError
 from portatile.execute import Executable
 from portatile.records import Binary, Config, Problem, Source
 from portatile.select import Choice
-from portatile.workload import Inputs
+from portatile.workload import Expected, Inputs
 
 BURST = 0.005
 """Seconds of back-to-back runs between two readings of the clock: long beside its resolution and a launch, and short enough that on
@@ -103,50 +103,85 @@ class Way:
     strict: bool = True
 
 
-def timed(device: Device, problem: Problem, config: Config | None = None, way: Way | None = None) -> Timed:
-    """Check a configuration (default: the best known) on random operands, then time it back to back on an in-order queue.
+@dataclass(frozen=True)
+class Prepared:
+    """A problem's operands on a device, and what must come of them. Made by ``prepared``."""
 
-    Raises DeviceError where a result is outside its error bound, before anything is timed, and where the clock stands still.
-    """
-    way = way or Way()
-    workload = workloads.get(problem.workload)
-    config = known(problem, device).config if config is None else config
-    rng = np.random.default_rng(way.seed)
-    inputs = workload.usual_inputs(problem, rng)
-    with (
-        loaded(device, problem, config, way.options) as executable,
-        device.queue(profiling=True) as queue,
-        placed(device, queue, inputs) as memory,
-    ):
-        executable.run(queue, memory, inputs.scalars)
-        queue.finish()
+    device: Device
+    problem: Problem
+    inputs: Inputs
+    expected: Mapping[str, Expected]
+    memory: Mapping[str, Memory]
+    queue: Queue
+    clock: Queue
+
+    def timed(self, config: Config, way: Way | None = None) -> Timed:
+        """Check a configuration, then time it back to back on an in-order queue.
+
+        Raises DeviceError where a result is outside its error bound, before anything is timed, and where the clock stands still.
+        """
+        way, problem = way or Way(), self.problem
+        with loaded(self.device, problem, config, way.options) as executable:
+            error = self.check(executable, workloads.get(problem.workload).bound(problem, config), way.strict, str(dict(config)))
+            return Timed(problem, dict(config), self.samples(executable, way.length), error)
+
+    def check(self, executable: Executable, bound: float, strict: bool = True, label: str = "") -> float:
+        """Run once on fresh outputs; the largest error in units of its bound. Above 1 that is a DeviceError, if ``strict``."""
+        for name in self.expected:  # what was there before must not be taken for this one's
+            if self.inputs.operands[name].size:
+                self.queue.upload(self.memory[name], self.inputs.operands[name])
+        executable.run(self.queue, self.memory, self.inputs.scalars)
+        self.queue.finish()
         verdicts = []
-        for name, expected in workload.reference(problem, inputs, rng).items():
-            got = np.empty_like(inputs.operands[name])
+        for name, expected in self.expected.items():
+            got = np.empty_like(self.inputs.operands[name])
             if got.size:
-                queue.download(got, memory[name])
-            verdicts.append(verify.compare(got, expected, workload.bound(problem, config), name))
+                self.queue.download(got, self.memory[name])
+            verdicts.append(verify.compare(got, expected, bound, name))
         verdict = verify.worst(verdicts)
-        if way.strict and not verdict.ok:
-            raise DeviceError(f"{problem.workload} computes wrongly on {device.info.id} with {dict(config)}: {verdict.message}")
-        return Timed(problem, dict(config), _samples(executable, queue, memory, inputs, way.length), verdict.error)
+        if strict and not verdict.ok:
+            raise DeviceError(f"{self.problem.workload} computes wrongly on {self.device.info.id} with {label}: {verdict.message}")
+        return verdict.error
+
+    def samples(self, executable: Executable, length: Length) -> tuple[float, ...]:
+        """Seconds per run: bursts on the plain queue, as kernels run in use; the other, which profiles and so costs more, has the clock."""
+
+        def burst(runs: int) -> float:
+            start = self.clock.marker()
+            self.clock.flush()
+            self.queue.wait_for(start)
+            for _ in range(runs):
+                executable.run(self.queue, self.memory, self.inputs.scalars)
+            last = self.queue.marker()
+            self.queue.flush()
+            self.clock.wait_for(last)
+            end = self.clock.marker()
+            end.wait()
+            return end.seconds_since(start) / runs
+
+        first = burst(1)
+        runs = min(max(math.ceil(length.burst / max(first, 1e-7)), 1), _MOST_RUNS)
+        ends = time.perf_counter() + length.seconds
+        samples: list[float] = []
+        while len(samples) < length.samples or time.perf_counter() < ends:
+            samples.append(burst(runs))
+        if min(samples) <= 0:
+            raise DeviceError(f"the clock of {self.device.info.id} says that {runs} runs took no time: its readings cannot be used")
+        return tuple(samples)
 
 
-def _samples(executable: Executable, queue: Queue, memory: Mapping[str, Memory], inputs: Inputs, length: Length) -> tuple[float, ...]:
-    def burst(runs: int) -> float:
-        start = queue.marker()
-        for _ in range(runs):
-            executable.run(queue, memory, inputs.scalars)
-        end = queue.marker()
-        end.wait()
-        return end.seconds_since(start) / runs
+@contextmanager
+def prepared(device: Device, problem: Problem, seed: int = 0) -> Iterator[Prepared]:
+    """Random operands on the device, for as many configurations as are to be timed."""
+    workload = workloads.get(problem.workload)
+    rng = np.random.default_rng(seed)
+    inputs = workload.usual_inputs(problem, rng)
+    with device.queue() as queue, device.queue(profiling=True) as clock, placed(device, queue, inputs) as memory:
+        yield Prepared(device, problem, inputs, workload.reference(problem, inputs, rng), memory, queue, clock)
 
-    first = burst(1)
-    runs = min(max(math.ceil(length.burst / max(first, 1e-7)), 1), _MOST_RUNS)
-    ends = time.perf_counter() + length.seconds
-    samples: list[float] = []
-    while len(samples) < length.samples or time.perf_counter() < ends:
-        samples.append(burst(runs))
-    if min(samples) <= 0:
-        raise DeviceError(f"the clock of {queue.device.info.id} says that {runs} runs took no time: its readings cannot be used")
-    return tuple(samples)
+
+def timed(device: Device, problem: Problem, config: Config | None = None, way: Way | None = None) -> Timed:
+    """Check a configuration (default: the best known) on random operands, then time it; see ``Prepared.timed``."""
+    way = way or Way()
+    with prepared(device, problem, way.seed) as ready:
+        return ready.timed(known(problem, device).config if config is None else config, way)

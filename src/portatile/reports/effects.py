@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from portatile.records import Trial, Value
+from portatile.records import Value
 from portatile.reports.groups import Group, varying
+from portatile.trials import Trial
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ from functools import cached_property
 
 from portatile import ceilings, workloads
 from portatile.ceilings import Ceilings
-from portatile.records import Certificate, Config, DeviceInfo, Problem, Status, Trial, Value, canonical
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import spell
 from portatile.store import device_key
+from portatile.trials import Certificate, Status, Trial
 from portatile.workload import Workload, packed_layout
 
 _PAUSE = 60.0  # seconds beyond a trial's own duration after which the next one belongs to another tuning run

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from portatile import execute, program
 from portatile.errors import PortatileError
-from portatile.records import Launch, Size3, Trial
+from portatile.records import Launch, Size3
 from portatile.reports.groups import Group
 from portatile.select import resolver
+from portatile.trials import Trial
 
 Known = Callable[[str], Sequence[Trial]]
 

@@ -17,12 +17,13 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from portatile.records import DeviceInfo, Trial
+from portatile.records import DeviceInfo
 from portatile.reports import charts, kernels, spell, tables
 from portatile.reports.charts import Caption
 from portatile.reports.effects import Effect, effects
 from portatile.reports.groups import Group, shared, spread, varying
 from portatile.store import device_key
+from portatile.trials import Trial
 
 _FOLDER = Path(__file__).parent
 _ROWS = 10  # of the table of the best configurations

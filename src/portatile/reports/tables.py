@@ -8,10 +8,11 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 
-from portatile.records import Trial, to_json
+from portatile.records import to_json
 from portatile.reports import spell
 from portatile.reports.effects import Effect
 from portatile.reports.groups import Group, spread
+from portatile.trials import Trial
 
 Cell = str | int | float | bool | None
 

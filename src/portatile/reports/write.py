@@ -8,10 +8,10 @@ from pathlib import Path
 
 from portatile import settings, workloads
 from portatile.errors import UnknownNameError, UsageError
-from portatile.records import Trial
 from portatile.reports import page
 from portatile.reports.groups import Group, gather
 from portatile.store import ResultStore, known_results
+from portatile.trials import Trial
 from portatile.workload import Workload
 
 DEFAULT_PATH = "portatile-report.html"
@@ -41,7 +41,7 @@ def select(selection: Selection) -> list[Group]:
         raise UsageError(f"there is no result store at {path}")
     trials: list[Trial] = []
     if path.is_file():
-        with ResultStore(path) as store:
+        with ResultStore.reader(path) as store:
             trials = store.trials()
     known = {*workloads.names(), *(trial.problem.workload for trial in trials)}
     if selection.workload is not None and selection.workload not in known:

@@ -99,8 +99,22 @@ def matrix(array: Any, name: str) -> Matrix:
     )
 
 
+def factor(value: Any, name: str) -> float:
+    """A real scalar such as ``alpha``; raises ArgumentError for text, complex numbers and what is no number."""
+    if type(value) is float:
+        return value
+    try:
+        if isinstance(value, (str, bytes)) or np.iscomplexobj(value):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name}={value!r} is no real number") from None
+
+
 def _host_matrix(array: NDArray[Any], name: str) -> Matrix:
     """As ``matrix``, for what is not simply contiguous; checks everything."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ArgumentError(f"{name} is a masked array, whose mask would be lost; fill it, for example with {name}.filled(0)")
     if array.dtype.hasobject:
         raise ArgumentError(f"{name} holds Python objects; convert it, for example with {name}.astype('float64')")
     _check_kind(array.dtype, array.shape, name)

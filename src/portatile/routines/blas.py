@@ -61,6 +61,7 @@ def gemm(
         array([[3., 7.],
                [5., 9.]])
     """
+    alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
     if batched.stacked(a) or batched.stacked(b):
         return batched.gemm(a, b, c, (alpha, beta), (trans_a, trans_b), out, device)
     stored_a, stored_b = _op(arrays.matrix(a, "a"), trans_a, "trans_a"), _op(arrays.matrix(b, "b"), trans_b, "trans_b")
@@ -116,6 +117,7 @@ def trsm(
                [0.5]])
     """
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    alpha = arrays.factor(alpha, "alpha")
     stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = source.shape
     order = m if side == "L" else n

@@ -12,15 +12,16 @@ import numpy as np
 from portatile import program, verify
 from portatile.cache import Cache
 from portatile.device.base import Device, Memory
-from portatile.errors import CompileError, LaunchError, PortatileError
+from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.execute import Executable, sources
-from portatile.records import Binary, Certificate, Check, Plan, Problem, Source, Trial, canonical, digest, from_json, to_json
+from portatile.records import Binary, Plan, Problem, Source, canonical, digest, from_json, to_json
 from portatile.select import Choice
 from portatile.store import device_key
+from portatile.trials import Certificate, Check, Trial
 from portatile.verify import GUARD_BYTES, Verdict
 from portatile.workload import Workload
 
-_FORMAT = "certificate 1"
+_FORMAT = "certificate 2"
 _ALL = 1e8  # operations of a problem of which every result is compared; of a larger one some are
 _LARGEST = 1e10  # operations of a problem that is still a small one
 
@@ -29,12 +30,16 @@ class Certifier:
     """Looks after one device. ``cache`` remembers what was checked; ``build`` compiles; ``plan`` gives the flat plan of a configuration.
 
     What it runs takes as long as building the kernels and tens of milliseconds beside that, once for each configuration, driver
-    and kernel text.
+    and kernel text; where the device refused to run it, which may pass (memory that others had), once more in each process.
     """
 
     def __init__(self, device: Device, cache: Cache, build: Callable[[Source], Binary], plan: Callable[[Problem, Choice], Plan]) -> None:
         self._device, self._cache, self._build, self._plan = device, cache, build, plan
         self._known: dict[str, Certificate] = {}
+
+    def forget(self) -> None:
+        """Look at the cache again, and try again what the device refused to run."""
+        self._known.clear()
 
     def settle(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> Choice:
         """``choice``, of which ``plan`` is the flat plan, where it may be used; else the workload's default, with a warning.
@@ -82,7 +87,8 @@ class Certifier:
             found = self._remembered(checked) or self._examine(workload, small, choice, trying, source)
             for name in (checked, key):
                 self._known[name] = found
-                self._cache.put(name, to_json(found))
+                if not found.passing:
+                    self._cache.put(name, to_json(found))
         return found
 
     def _subject(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
@@ -123,16 +129,18 @@ class Certifier:
         return self._known[key]
 
     def _examine(self, workload: Workload, subject: Problem, choice: Choice, plan: Plan, source: str) -> Certificate:
-        info, failure = self._device.info, ""
+        info, failure, passing = self._device.info, "", False
         checks: tuple[Check, ...] = ()
         bound = workload.bound(subject, choice.config)
         try:
             verdict = self._run(workload, subject, plan, bound)
             checks = (Check(subject.sizes, verdict.error, bound),) if verdict.ok else ()
             failure = "" if verdict.ok else verdict.message
-        except (CompileError, LaunchError) as error:
+        except CompileError as error:
             failure = str(error)
-        return Certificate(info.driver, info.compiler, source, checks, failure, _now())
+        except (LaunchError, DeviceError) as error:
+            failure, passing = str(error), True
+        return Certificate(info.driver, info.compiler, source, checks, failure, _now(), passing)
 
     def _run(self, workload: Workload, problem: Problem, plan: Plan, bound: float) -> Verdict:
         """Compute the problem on random operands, guarded and poisoned, and compare."""

@@ -109,10 +109,7 @@ class Compiled:
         scalars = dict(self._scalars)
         for name, value in named.items():
             if name in scalars:
-                try:
-                    scalars[name] = float(value)
-                except (TypeError, ValueError):
-                    raise ArgumentError(f"{name}={value!r} is not a number") from None
+                scalars[name] = arrays.factor(value, name)
             elif name not in self._shapes:
                 raise UnknownNameError(f"operand or scalar of {self._workload.name}", name, [*self._names, *scalars])
             elif name in given:

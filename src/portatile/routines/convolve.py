@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, cast
 
@@ -13,8 +14,10 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime, slabs
+from portatile.routines import arrays, limit, runtime
 from portatile.routines.arrays import Array
+from portatile.routines.engine import engine
+from portatile.routines.scratch import scratch
 
 Boundary = Literal["periodic", "zero", "grow", "shrink"]
 Bank = Literal["analysis", "synthesis"]
@@ -76,23 +79,36 @@ def filter_bank1d(
 
 
 def convolve3d_separable(
-    array: Array, taps: ArrayLike, *, lower: int, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+    array: Array,
+    taps: ArrayLike,
+    *,
+    lower: int,
+    boundary: Boundary | Sequence[Boundary] = "periodic",
+    out: Buffer | None = None,
+    device: str | None = None,
 ) -> Array:
     """``convolve1d`` along each of three axes in turn: the product of the three filters. C-contiguous, in the order of ``array``.
 
     Each pass filters the first axis and makes it the last, so that three restore the order; between them nothing leaves
-    the device. One ``boundary`` for all axes or one for each. NumPy arrays and Buffers.
+    the device. One ``boundary`` for all axes or one for each. NumPy arrays and Buffers; of a Buffer the result may go to ``out``,
+    a C-contiguous one, ``array`` itself where the shapes agree.
 
     Examples:
         >>> import numpy as np, portatile
         >>> portatile.convolve3d_separable(np.ones((4, 3, 2)), [0.5, 0.5], lower=0).shape
         (4, 3, 2)
     """
-    return passes3d(array, _one_filter(taps), lower, "single", boundary, device)
+    return passes3d(array, _one_filter(taps), lower, "single", boundary, device, out)
 
 
 def passes3d(
-    array: Array, filters: NDArray[Any], lower: int, bank: str, boundary: Boundary | Sequence[Boundary], device: str | None
+    array: Array,
+    filters: NDArray[Any],
+    lower: int,
+    bank: str,
+    boundary: Boundary | Sequence[Boundary],
+    device: str | None,
+    out: Buffer | None = None,
 ) -> Array:
     """One transposing pass for each of three axes with the rows of ``filters``, one row or the two of a ``bank``."""
     boundaries = (boundary,) * _AXES if isinstance(boundary, str) else tuple(boundary)
@@ -104,17 +120,40 @@ def passes3d(
     moved = isinstance(array, np.ndarray) and array.size > 0 and not devices.get(device).info.unified_memory
     if moved:
         largest = array.nbytes // array.size * prod(n + filters.shape[1] for n in array.shape)
-        moved = not slabs.too_large(devices.get(device), (largest, largest))
+        moved = not limit.too_large(devices.get(device), (largest, largest))
     if moved:
         _check_type(current)
         current = Buffer.from_numpy(current, devices.get(device))
-    for kind in boundaries:
-        current = _filter(current, filters, lower, kind, bank, True, device)
+    if out is not None and not (isinstance(array, Buffer) and isinstance(out, Buffer)):
+        raise ArgumentError(f"out is {_described(out)}; only the result of a Buffer can go to one, another Buffer")
+    if isinstance(current, Buffer):
+        with engine(current.device).lock:  # the memory between the passes is everybody's
+            for axis, kind in enumerate(boundaries):
+                current = _filter(current, filters, lower, kind, bank, True, device, _Between(axis) if axis < _AXES - 1 else out)
+    else:
+        for kind in boundaries:
+            current = _filter(current, filters, lower, kind, bank, True, device)
     return cast(Array, current.numpy() if moved and isinstance(current, Buffer) else current)
 
 
-def _filter(psi: Any, filters: NDArray[Any], lower: int, boundary: str, bank: str, transposed: bool, device: str | None) -> Any:
-    """The convolution with the rows of ``filters`` along the first axis of ``psi``."""
+@dataclass(frozen=True)
+class _Between:
+    """A result that only the next pass reads: it goes to the device's scratch at a place."""
+
+    place: int
+
+
+def _filter(
+    psi: Any,
+    filters: NDArray[Any],
+    lower: int,
+    boundary: str,
+    bank: str,
+    transposed: bool,
+    device: str | None,
+    into: Buffer | _Between | None = None,
+) -> Any:
+    """The convolution with the rows of ``filters`` along the first axis of ``psi``; ``into`` what it goes to, if not to a new array."""
     description = workloads.get("convolution")
     if boundary not in description.options["boundary"]:
         raise ArgumentError(f"boundary={boundary!r} is not one of {', '.join(map(str, description.options['boundary']))}")
@@ -133,13 +172,28 @@ def _filter(psi: Any, filters: NDArray[Any], lower: int, boundary: str, bank: st
     if n < 0 or (n == 0 and boundary == "grow"):
         raise ArgumentError(f"psi has {stored.rows} points along its first axis, too few for {count} taps with boundary={boundary!r}")
     length = n + (ends if boundary == "grow" else 0)
-    result = arrays.new(lines, (stored.columns, length))
+    result = _result(lines, (stored.columns, length), rest, into)
     weights: Any = np.ascontiguousarray(filters, stored.array.dtype)
     if stored.on_device:
-        weights = Buffer.from_numpy(weights, stored.array.device)
+        weights = scratch(stored.array.device).constant(weights)
     matrices = (stored, arrays.matrix(weights, "taps")._replace(alignment=weights.dtype.itemsize), arrays.matrix(result, "out"))
     runtime.run(device, "convolution", (n, stored.columns), (boundary, bank, count, int(lower)), matrices, {}, (True, True, False), result)
     return _shaped(result, rest, length, transposed)
+
+
+def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buffer | _Between | None) -> Any:
+    """Where the transposed result of ``shape`` goes, as a matrix; raises ArgumentError where ``into`` is not as large or not contiguous."""
+    if into is None:
+        return arrays.new(lines, shape)
+    if isinstance(into, _Between):
+        return Buffer(scratch(lines.device).block(into.place, prod(shape) * lines.dtype.itemsize), shape, lines.dtype)
+    wanted = (*rest, shape[1])
+    whole = Buffer(into.memory, into.shape, into.dtype, None, into.offset)
+    if into.shape != wanted or into.dtype != lines.dtype or into.device is not lines.device or into.strides != whole.strides:
+        raise ArgumentError(
+            f"out is {_described(into)}; the result is a C-contiguous Buffer of {wanted} {lines.dtype} on {lines.device.info.id}"
+        )
+    return Buffer(into.memory, shape, into.dtype, None, into.offset)
 
 
 def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:

@@ -29,8 +29,9 @@ def coulomb_potential(
     ``atoms`` (n x 4, float32) has a row x, y, z, q for each. ``shape`` is (ny, nx) for a slice, (nz, ny, nx) for a volume;
     the point at index 0 is ``origin`` (x, y, z), neighbours are ``spacing`` apart, one number or one each for x, y, z.
     The result, float32 of that shape, goes to ``out`` if given, which must be row-major. At a point on an atom it is
-    an infinity of the sign of the charge, or NaN where IEEE arithmetic gives that. ``device`` selects a device by id,
-    name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
+    an infinity of the sign of the charge, or NaN where IEEE arithmetic gives that. Errors stay below (n + 320) 2^-24 of
+    the sum of the terms' magnitudes. ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does
+    not fit, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from portatile import cache, execute, program, select, store, workloads
 from portatile.device.base import Device, Memory, Queue
-from portatile.records import Binary, Plan, Problem, Source, canonical
+from portatile.errors import ArgumentError
+from portatile.records import Binary, Call, Plan, Problem, Source, canonical
 from portatile.routines.certify import Certifier
 from portatile.select import Choice
 
-_MAX_PREPARED = 4096  # problems, each with its kernels and workspace
+_MAX_PREPARED = 4096  # problems, each with its kernels
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,21 @@ class Engine:
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
         self._called: dict[str, Plan] = {}
+        self._workspaces = execute.Workspaces(device)
 
-    def prepare(self, problem: Problem, choice: Choice | None = None) -> Prepared:
-        """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it."""
-        key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)}"
+    def prepare(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> Prepared:
+        """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it.
+
+        Of a part of the problem ``whole`` what it calls is configured too as what ``whole`` calls.
+        """
+        key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)} {'' if whole is None else whole.key}"
         prepared = self._prepared.get(key)
         if prepared is None:
             with self.lock:
                 prepared = self._prepared.get(key)
                 if prepared is None:
-                    settled, plan = self._settled(problem, choice)
-                    executable = execute.Executable(self.device, plan, self._build)
+                    settled, plan = self._settled(problem, choice, whole)
+                    executable = execute.Executable(self.device, plan, self._build, workspaces=self._workspaces)
                     if len(self._prepared) >= _MAX_PREPARED:
                         self._prepared.clear()
                     prepared = self._prepared[key] = Prepared(problem, settled, executable)
@@ -59,23 +64,47 @@ class Engine:
         """The configuration for a problem, and why."""
         return select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
 
+    def settle(self, problem: Problem) -> Choice:
+        """The configuration that a problem runs with in one piece, also where it is too large for that."""
+        try:
+            return self._settled(problem)[0]
+        except ArgumentError:  # it has no plan
+            return self.choose(problem)
+
     def forget(self) -> None:
         """Drop what is memoised, so that results tuned since are used."""
         with self.lock:
             self._prepared.clear()
+            self._workspaces.release()
             self._called.clear()
+            self._certifier.forget()
             self._results = store.known_results()
 
-    def _settled(self, problem: Problem, choice: Choice | None = None) -> tuple[Choice, Plan]:
+    def _settled(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> tuple[Choice, Plan]:
         """``choice``, else the best known, where it may be used here, and its flat plan; the default where it may not."""
         wanted = choice or self.choose(problem)
-        plan = self._plan(problem, wanted)
+        plan = self._plan(problem, wanted, whole)
         settled = self._certifier.settle(workloads.get(problem.workload), problem, wanted, plan)
         return settled, plan if settled is wanted else self._plan(problem, settled)
 
-    def _plan(self, problem: Problem, choice: Choice) -> Plan:
+    def _plan(self, problem: Problem, choice: Choice, whole: Problem | None = None) -> Plan:
         """The flat plan of a problem; what it calls is settled too."""
-        return execute.flatten(workloads.get(problem.workload).plan(problem, choice.config, self.device.info), self._resolve)
+        workload, info = workloads.get(problem.workload), self.device.info
+        plan = workload.plan(problem, choice.config, info)
+        calls = [step.problem for step in plan.steps if isinstance(step, Call)]
+        if whole is None or not calls:
+            return execute.flatten(plan, self._resolve)
+        models = [step.problem for step in workload.plan(whole, choice.config, info).steps if isinstance(step, Call)]
+        like = {call.key: model for call, model in zip(calls, models, strict=False)}
+        return execute.flatten(plan, lambda called: self._resolve_like(called, like.get(called.key, called)))
+
+    def _resolve_like(self, problem: Problem, model: Problem) -> Plan:
+        """The plan of a called problem in the configuration of another, where that is legal."""
+        if problem.workload == model.workload and problem.key != model.key:
+            choice = self._settled(model)[0]
+            if choice.config in workloads.get(problem.workload).space(problem, self.device.info):
+                return self._plan(problem, choice)
+        return self._resolve(problem)
 
     def _resolve(self, problem: Problem) -> Plan:
         plan = self._called.get(problem.key)

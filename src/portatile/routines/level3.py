@@ -38,6 +38,7 @@ def symm(
                [2., 3.]])
     """
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
     stored_a, stored_b = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = stored_b.shape
     _square(stored_a, m if side == "L" else n, f"side {side} with a b of shape {(m, n)}")
@@ -80,6 +81,7 @@ def syrk(
                [2., 4.]])
     """
     check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
+    alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
     stored_a = arrays.matrix(a, "a") if trans == "N" else arrays.matrix(a, "a").flipped()
     n, k = stored_a.shape
     result = arrays.new(a, (n, n)) if out is None else out
@@ -121,6 +123,7 @@ def trmm(
                [5.]])
     """
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    alpha = arrays.factor(alpha, "alpha")
     stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = source.shape
     _square(stored_a, m if side == "L" else n, f"side {side} with a b of shape {(m, n)}")

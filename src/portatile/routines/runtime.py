@@ -12,8 +12,8 @@ from portatile import workloads
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError
-from portatile.records import Value
-from portatile.routines import slabs
+from portatile.records import Problem, Value
+from portatile.routines import limit, scratch, slabs
 from portatile.routines.arrays import Matrix, Placed, overlap, place, same
 from portatile.routines.engine import Engine, Prepared, engine
 from portatile.routines.engine import forget as forget_engines
@@ -42,37 +42,22 @@ def run(
     """
     chip = _chip(selector, matrices)
     layouts = [size for stored in matrices for size in (stored.stride, stored.offset, stored.alignment, stored.step)]
-    key = (chip, workload, sizes, options, matrices[-1].array.dtype, *layouts)
+    key = (chip, workload, sizes, options, matrices[-1].array.dtype, limit.asked(), *layouts)
     found = _remembered.get(key)
     if found is None:
-        if not matrices[-1].on_device and slabs.too_large(chip, tuple(stored.extent * stored.array.itemsize for stored in matrices)):
-            names = (workload, sizes, options)
-            if _in_slabs(chip, names, matrices, scalars, read):
+        problem = _problem(workload, sizes, options, matrices)
+        home, names = engine(chip), tuple(problem.layout)
+        if not matrices[-1].on_device and limit.too_large(chip, tuple(stored.extent * stored.array.itemsize for stored in matrices)):
+            needed = frozenset(name for name, wanted in zip(names, read, strict=True) if wanted)
+            task = slabs.task(home, problem, dict(zip(names, matrices, strict=True)), scalars, needed)
+            if task.cuts:
+                slabs.run(home, task)
                 return
-        found = _prepare(chip, workload, sizes, options, matrices)
+        found = home, home.prepare(problem), names
         if len(_remembered) >= _MAX_REMEMBERED:
             _remembered.clear()
         _remembered[key] = found
     start(found[0], found[1], dict(zip(found[2], matrices, strict=True)), scalars, read, out)
-
-
-def _in_slabs(
-    chip: Device,
-    names: tuple[str, tuple[int, ...], tuple[Value, ...]],
-    matrices: tuple[Matrix, ...],
-    scalars: Mapping[str, float],
-    read: tuple[bool, ...],
-) -> bool:
-    """Compute what is larger than the device's memory part by part; False for a workload that cannot be cut."""
-    description = workloads.get(names[0])
-    sizes, options = dict(zip(description.sizes, names[1], strict=True)), dict(zip(description.options, names[2], strict=True))
-    if not slabs.axes(description.name, sizes, options) or any(stored.number > 1 for stored in matrices):
-        return False
-    operands = dict(zip((operand.name for operand in description.operands), matrices, strict=True))
-    needed = frozenset(name for name, wanted in zip(operands, read, strict=True) if wanted)
-    dtype = matrices[-1].array.dtype.name
-    slabs.run(engine(chip), slabs.Task(description.name, sizes, options, dtype, operands, scalars, needed, list(operands)[-1]))
-    return True
 
 
 def start(
@@ -136,6 +121,7 @@ def clear(target: Matrix, out: Any) -> None:
 def forget() -> None:
     """Drop what is remembered: results tuned since, and another default device, are used from the next call on."""
     forget_engines()
+    scratch.forget()
     _remembered.clear()
     _chips.clear()
 
@@ -170,13 +156,9 @@ def _queue(chip: Device, out: Any) -> Queue:
     return queue
 
 
-def _prepare(
-    chip: Device, workload: str, sizes: tuple[int, ...], options: tuple[Value, ...], matrices: tuple[Matrix, ...]
-) -> tuple[Engine, Prepared, tuple[str, ...]]:
+def _problem(workload: str, sizes: tuple[int, ...], options: tuple[Value, ...], matrices: tuple[Matrix, ...]) -> Problem:
+    """The problem of matrices in the order of the workload's operands, where they lie."""
     description = workloads.get(workload)
     layout = {operand.name: stored.layout for operand, stored in zip(description.operands, matrices, strict=True)}
-    dtype = matrices[-1].array.dtype.name
     named_options = dict(zip(description.options, options, strict=True))
-    problem = description.problem(dict(zip(description.sizes, sizes, strict=True)), dtype, named_options, layout)
-    home = engine(chip)
-    return home, home.prepare(problem), tuple(layout)
+    return description.problem(dict(zip(description.sizes, sizes, strict=True)), matrices[-1].array.dtype.name, named_options, layout)

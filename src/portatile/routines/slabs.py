@@ -2,170 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import cycle
+from math import lcm
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile import settings, workloads
+from portatile import workloads
 from portatile.device.base import Device, Event, Memory, Queue
 from portatile.errors import DeviceError
-from portatile.records import Problem, Value
+from portatile.records import Layout, Problem
 from portatile.routines.arrays import Matrix
 from portatile.routines.engine import Engine, Prepared
+from portatile.routines.limit import limit_of
 from portatile.select import Choice
+from portatile.workload import Cut
 
-_SHARE = 0.9  # of a device's memory: the rest is the driver's
 _LEAST_SLABS = 4  # where there are several, so that most of the transfers run beside computation
 _GRAIN = 64  # a slab's extent is a multiple of this where it can be, so that tiles are whole
-_ALIGNMENT = 128
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A size that a problem may be cut along, and what a piece of each operand is; operands not named are taken whole.
-
-    ``pieces`` tells whether the piece is ``rows`` or ``columns`` of the stored matrix, ``unit`` how many of them belong to one step
-    of the size. ``first`` names the scalar that takes the index of a slab's first step, where there is one.
-    """
-
-    size: str
-    pieces: Mapping[str, str]
-    unit: int = 1
-    first: str = ""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to compute: matrices in the host's memory by operand, the output last; ``read`` names those whose content matters."""
+    """What to compute: a problem, packed as it will lie on the device, in a configuration, and where it is cut.
 
-    workload: str
-    sizes: Mapping[str, int]
-    options: Mapping[str, Value]
-    dtype: str
+    ``matrices`` are those of the host by operand, the output last; ``read`` names those whose content matters. ``whole`` is the
+    problem that this one is a part of.
+    """
+
+    problem: Problem
+    choice: Choice
     matrices: Mapping[str, Matrix]
     scalars: Mapping[str, float]
     read: frozenset[str]
     output: str
+    whole: Problem
 
     @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return np.dtype(self.dtype).itemsize
+    def cuts(self) -> tuple[Cut, ...]:
+        """The ways to cut it, none for a workload that cannot be cut; the one that leaves least whole first."""
+        found = workloads.get(self.problem.workload).cuts(self.problem, self.choice.config)
+        return tuple(sorted(found, key=lambda cut: _resident(self, cut)))
 
 
-def axes(workload: str, sizes: Mapping[str, int], options: Mapping[str, Value]) -> tuple[Axis, ...]:
-    """The sizes that the problems of a workload may be cut along without changing a sum; none for a workload that cannot be cut."""
-    if workload == "gemm":
-        a = "columns" if options["trans_a"] == "T" else "rows"
-        b = "rows" if options["trans_b"] == "T" else "columns"
-        return Axis("m", {"a": a, "c": "rows"}), Axis("n", {"b": b, "c": "columns"})
-    if workload == "triangular":
-        return (Axis("n", {"b": "columns"}) if options["side"] == "L" else Axis("m", {"b": "rows"}),)
-    if workload == "convolution":
-        return (Axis("ndat", {"psi": "columns", "out": "rows"}),)
-    if workload == "coulomb":
-        planes = Axis("nz", {"potential": "rows"}, max(sizes["ny"], 1), "z_first")
-        return (planes,) if sizes["nz"] > 1 else (Axis("ny", {"potential": "rows"}, 1, "y_first"),)
-    if workload == "mri":
-        return (Axis("voxels", {"x": "rows", "y": "rows", "z": "rows", "image": "columns"}),)
-    return ()
-
-
-def limit_of(chip: Device) -> int | None:
-    """Bytes that a computation on host arrays may take on the device; None for a device that computes in the host's own memory."""
-    said = settings.memory_limit()
-    if said is not None:
-        return said
-    return None if chip.info.unified_memory else int(_SHARE * chip.info.global_memory)
-
-
-def too_large(chip: Device, nbytes: tuple[int, ...]) -> bool:
-    """Whether operands of so many bytes cannot all lie on the device at once."""
-    limit = limit_of(chip)
-    return max(nbytes, default=0) > chip.info.max_allocation or (limit is not None and sum(nbytes) > limit)
+def task(home: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], read: frozenset[str]) -> Task:
+    """The task of a problem on host arrays, in the configuration that it would have in one piece."""
+    shared = {name for name, stored in matrices.items() if stored.number > 1 and stored.step == 0}
+    single = {name: stored._replace(array=stored.array[0], number=1) for name, stored in matrices.items() if name in shared}
+    packed = _packed(problem, shared)
+    return Task(packed, home.settle(problem), {**matrices, **single}, scalars, read, list(matrices)[-1], problem)
 
 
 def run(home: Engine, task: Task) -> None:
     """Compute slab by slab; returns when the output is in the caller's array.
 
     Every element is computed as it is in one piece: sums are never cut, and the configuration is the whole problem's where it is
-    legal for a slab. Raises DeviceError where even the thinnest slab does not fit.
+    legal for a slab; only where less than a period of the cut fits, an element may take another of the configuration's ways.
+    Raises DeviceError where even the thinnest slab does not fit.
     """
     limit = limit_of(home.device) or home.device.info.global_memory
-    choices = sorted(axes(task.workload, task.sizes, task.options), key=lambda axis: _resident(task, axis))
-    for axis in choices:
-        width = _width(home, task, axis, limit)
+    for cut in task.cuts:
+        width = _width(home, task, cut, limit)
         if width:
-            _pipeline(home, task, axis, width)
+            _pipeline(home, task, cut, width)
             return
-    for axis in reversed(choices):  # cut what would have stayed whole, until the rest fits
-        size = task.sizes[axis.size]
+    for cut in reversed(task.cuts):  # cut what would have stayed whole, until the rest fits
+        size = task.problem.sizes[cut.size]
         if size > 1:
-            for low, high in ((0, size // 2), (size // 2, size)):
-                run(home, _part(task, axis, low, high))
+            half = _whole_periods(size // 2, cut)
+            for low, high in ((0, half), (half, size)):
+                run(home, _part(task, cut, low, high))
             return
     need, info = sum(_bytes(task, name) for name in task.matrices), home.device.info
-    sizes = " ".join(f"{name}={size}" for name, size in task.sizes.items())
+    sizes = " ".join(f"{name}={size}" for name, size in task.problem.sizes.items())
     raise DeviceError(
-        f"{task.workload} with {sizes} needs {need} bytes on {info.id}, where {limit} may be used "
+        f"{task.problem.workload} with {sizes} needs {need} bytes on {info.id}, where {limit} may be used "
         f"({info.max_allocation} in one piece), and cannot be cut further"
     )
 
 
 def _bytes(task: Task, name: str) -> int:
     stored = task.matrices[name]
-    return stored.rows * stored.columns * task.itemsize
+    return stored.number * stored.rows * stored.columns * task.problem.itemsize
 
 
-def _resident(task: Task, axis: Axis) -> int:
+def _resident(task: Task, cut: Cut) -> int:
     """Bytes of the operands that a cut leaves whole."""
-    return sum(_bytes(task, name) for name in task.matrices if name not in axis.pieces)
+    return sum(_bytes(task, name) for name in task.matrices if name not in cut.pieces)
+
+
+def _whole_periods(width: int, cut: Cut) -> int:
+    """``width`` less what is past the last multiple of the cut's period, and of the grain; less than one of them stays as it is."""
+    for unit in (lcm(cut.period, _GRAIN), cut.period):
+        if width >= unit:
+            return width - width % unit
+    return width
 
 
 def _piece(stored: Matrix, how: str, low: int, high: int) -> Matrix:
-    """Rows or columns ``low`` to ``high`` of a matrix in the host's memory."""
+    """Rows, columns or matrices ``low`` to ``high`` of a matrix or a stack in the host's memory."""
     array: NDArray[Any] = stored.array
+    if how == "matrices":
+        return stored._replace(array=array[low:high], number=high - low)
     if how == "rows":
         return stored._replace(array=array[low:high], rows=high - low)
     return stored._replace(array=array[:, low:high], columns=high - low)
 
 
-def _part(task: Task, axis: Axis, low: int, high: int) -> Task:
+def _part(task: Task, cut: Cut, low: int, high: int) -> Task:
     """The task of the steps ``low`` to ``high``."""
-    pieces = {name: _piece(task.matrices[name], how, low * axis.unit, high * axis.unit) for name, how in axis.pieces.items()}
-    scalars = {**task.scalars, axis.first: task.scalars[axis.first] + low} if axis.first else task.scalars
-    return replace(task, sizes={**task.sizes, axis.size: high - low}, matrices={**task.matrices, **pieces}, scalars=scalars)
+    pieces = {name: _piece(task.matrices[name], how, low * cut.unit, high * cut.unit) for name, how in cut.pieces.items()}
+    scalars = {**task.scalars, cut.first: task.scalars[cut.first] + low} if cut.first else task.scalars
+    problem = replace(task.problem, sizes={**task.problem.sizes, cut.size: high - low})
+    shared = {name for name, layout in problem.layout.items() if layout.strides[0] == 0}
+    return replace(task, problem=_packed(problem, shared), matrices={**task.matrices, **pieces}, scalars=scalars)
 
 
-def _problem(task: Task) -> Problem:
-    """The problem with packed operands: what lies on the device."""
-    return workloads.get(task.workload).problem(task.sizes, task.dtype, task.options)
+def _packed(problem: Problem, shared: Collection[str]) -> Problem:
+    """The problem with packed operands, those that are ``shared`` one matrix for the whole stack: what lies on the device."""
+    packed = workloads.get(problem.workload).problem(problem.sizes, problem.dtype, problem.options)
+    if not shared:
+        return packed
+    single = {name: Layout((0, *packed.layout[name].strides[1:])) for name in shared}
+    return replace(packed, layout={**packed.layout, **single})
 
 
-def _prepared(home: Engine, task: Task, choice: Choice) -> Prepared:
-    """A slab made ready, with the whole problem's ``choice`` where it is legal: then every element is summed in the same order."""
-    problem = _problem(task)
-    space = workloads.get(task.workload).space(problem, home.device.info)
-    return home.prepare(problem, choice if space.violated(choice.config) is None else None)
+def _prepared(home: Engine, part: Task) -> Prepared:
+    """A slab made ready, with the whole problem's configuration where it is legal: then every element is summed in the same order."""
+    space = workloads.get(part.problem.workload).space(part.problem, home.device.info)
+    legal = space.violated(part.choice.config) is None
+    return home.prepare(part.problem, part.choice, part.whole) if legal else home.prepare(part.problem)
 
 
-def _width(home: Engine, task: Task, axis: Axis, limit: int) -> int:
-    """How many steps of the axis a slab may have, 0 for none: two of them are on the device at once, beside what stays whole."""
-    size, most = task.sizes[axis.size], home.device.info.max_allocation
-    fixed = _resident(task, axis)
-    if fixed >= limit or any(_bytes(task, name) > most for name in task.matrices if name not in axis.pieces):
+def _width(home: Engine, task: Task, cut: Cut, limit: int) -> int:
+    """How many steps of the size a slab may have, 0 for none: two of them are on the device at once, beside what stays whole."""
+    size, most = task.problem.sizes[cut.size], home.device.info.max_allocation
+    fixed = _resident(task, cut)
+    if fixed >= limit or any(_bytes(task, name) > most for name in task.matrices if name not in cut.pieces):
         return 0
-    step = [_bytes(task, name) // max(size, 1) for name in axis.pieces]
-    choice = home.choose(_problem(task))
-    width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), -(-size // _LEAST_SLABS))
+    step = [_bytes(task, name) // max(size, 1) for name in cut.pieces]
+    width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), max(-(-size // _LEAST_SLABS), min(cut.period, size)))
     while width >= 1:
-        if width > _GRAIN:
-            width -= width % _GRAIN
-        workspace = _prepared(home, _part(task, axis, 0, width), choice).executable.plan.workspace
+        width = _whole_periods(width, cut)
+        workspace = _prepared(home, _part(task, cut, 0, width)).executable.plan.workspace
         if fixed + 2 * width * sum(step) + 3 * workspace <= limit:  # one for each lane, one more for a last slab that is thinner
             return int(width)
         width //= 2
@@ -198,24 +180,24 @@ class _Shared:
             memory.release()
 
 
-def _pipeline(home: Engine, task: Task, axis: Axis, width: int) -> None:
+def _pipeline(home: Engine, task: Task, cut: Cut, width: int) -> None:
     """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded."""
-    chip, size, choice = home.device, task.sizes[axis.size], home.choose(_problem(task))
+    chip, size = home.device, task.problem.sizes[cut.size]
     prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
     shared, lanes = _Shared(), []
     with home.lock:
         try:
             for _ in range(2):
-                lanes.append(_lane(chip, _part(task, axis, 0, min(width, size)), axis))
-            ready = _place(chip, lanes[0].queue, task, axis, shared)
+                lanes.append(_lane(chip, _part(task, cut, 0, min(width, size)), cut))
+            ready = _place(chip, lanes[0].queue, task, cut, shared)
             lanes[1].queue.wait_for(ready)
             for low, lane in zip(range(0, size, width), cycle(lanes), strict=False):
                 _collect(lane)
-                part = _part(task, axis, low, min(low + width, size))
-                extent = part.sizes[axis.size]
+                part = _part(task, cut, low, min(low + width, size))
+                extent = part.problem.sizes[cut.size]
                 if extent not in prepared:
-                    prepared[extent] = _prepared(home, part, choice)
-                for name in axis.pieces:
+                    prepared[extent] = _prepared(home, part)
+                for name in cut.pieces:
                     if name in task.read:
                         stage = _staged(lane, part, name)
                         stage[...] = part.matrices[name].array
@@ -233,10 +215,10 @@ def _pipeline(home: Engine, task: Task, axis: Axis, width: int) -> None:
             shared.release()
 
 
-def _lane(chip: Device, widest: Task, axis: Axis) -> _Lane:
+def _lane(chip: Device, widest: Task, cut: Cut) -> _Lane:
     """Buffers for the widest slab; what crosses the link lies in pinned memory, without which copies would not run beside kernels."""
-    sizes = {name: max(_bytes(widest, name), widest.itemsize) for name in axis.pieces}
-    crossing = {name for name in axis.pieces if name in widest.read} | {widest.output}
+    sizes = {name: max(_bytes(widest, name), widest.problem.itemsize) for name in cut.pieces}
+    crossing = {name for name in cut.pieces if name in widest.read} | {widest.output}
     return _Lane(
         chip.queue(),
         {name: chip.allocate(size) for name, size in sizes.items()},
@@ -244,21 +226,20 @@ def _lane(chip: Device, widest: Task, axis: Axis) -> _Lane:
     )
 
 
-def _place(chip: Device, queue: Queue, task: Task, axis: Axis, shared: _Shared) -> Event:
+def _place(chip: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) -> Event:
     """Upload what every slab needs; gives the event after which it is there."""
     for name, stored in task.matrices.items():
-        if name not in axis.pieces:
-            shared.memory[name] = chip.allocate(max(_bytes(task, name), task.itemsize))
-            if name in task.read and stored.rows and stored.columns:
+        if name not in cut.pieces:
+            shared.memory[name] = chip.allocate(max(_bytes(task, name), task.problem.itemsize))
+            if name in task.read and stored.array.size:
                 queue.upload(shared.memory[name], np.ascontiguousarray(stored.array))
     return queue.marker()
 
 
 def _staged(lane: _Lane, part: Task, name: str) -> NDArray[Any]:
     """The lane's host memory as the slab's packed matrix."""
-    stored = part.matrices[name]
     raw = lane.host[name][: _bytes(part, name)]
-    return raw.view(part.dtype).reshape(stored.rows, stored.columns)
+    return raw.view(part.problem.dtype).reshape(part.matrices[name].array.shape)
 
 
 def _collect(lane: _Lane) -> None:

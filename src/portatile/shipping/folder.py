@@ -19,10 +19,11 @@ import msgspec
 from portatile import cache, device, execute, program, workloads
 from portatile.device.base import Device, Target
 from portatile.errors import CompileError, UsageError
-from portatile.records import Arg, Backend, Binary, Config, DeviceInfo, Entry, Launch, Plan, Problem, Source, Trial, digest
+from portatile.records import Arg, Backend, Binary, Config, DeviceInfo, Entry, Launch, Plan, Problem, Source, digest
 from portatile.select import choose, resolver
 from portatile.shipping import loader
 from portatile.store import device_key, known_results
+from portatile.trials import Trial
 from portatile.workload import Workload
 
 TABLE, TRIALS, PROGRAMS = "kernels.json", "trials.json", "programs"

@@ -11,9 +11,10 @@ from pathlib import Path
 from portatile import workloads
 from portatile.errors import ArgumentError, UsageError
 from portatile.formats import foreign, kernel_tuner, own, t4
-from portatile.records import DeviceInfo, Problem, Trial, canonical
+from portatile.records import DeviceInfo, Problem, canonical
 from portatile.shipping.folder import TABLE, TRIALS
 from portatile.store import Query, ResultStore, device_key
+from portatile.trials import Trial
 
 
 @dataclass(frozen=True)

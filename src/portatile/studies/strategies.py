@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from portatile import strategies
 from portatile.errors import ArgumentError
-from portatile.records import Budget, Trial, canonical
+from portatile.records import canonical
+from portatile.trials import Budget, Trial
 from portatile.tuning.replay import Recording, cost
 
 Vector = NDArray[np.float64]

@@ -14,7 +14,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, PortatileError
 from portatile.measure import runs
-from portatile.measure.runs import Length, Way
+from portatile.measure.runs import Length, Prepared, Way
 from portatile.records import Config, Problem, Value
 
 RELAXED = "-cl-fast-relaxed-math"
@@ -22,7 +22,9 @@ ROWS_OF_CP = (1, 2, 4, 8, 16, 32)
 _ACROSS = 16
 
 # Parboil's forms: eight points to a work-item of CP, one voxel to one of MRI, no slices, functions as the compiler has them.
-_CP: dict[str, Value] = {"SPLIT": 1, "PX": 8, "PY": 1, "VL": 1, "CHUNK": 256, "UNROLL": 1, "RSQRT": "rsqrt", "POLY": 0}
+_CP: dict[str, Value] = {
+    "SPLIT": 1, "PX": 8, "PY": 1, "VL": 1, "CHUNK": 256, "UNROLL": 1, "RSQRT": "rsqrt", "POLY": 0, "DEGREE": 3,
+}  # fmt: skip
 _MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 2, "TRIG": "accurate", "POLY": 0}
 
 
@@ -85,21 +87,22 @@ def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], Non
     """Measure every size on every device; ``advance`` is called after each."""
     rows: list[Row] = []
     for device in devices:
-        for relaxed in request.relaxed:
-            measured = list(_measured(device, request, relaxed, advance))
-            best = min((row.seconds for row in measured if row.seconds), default=None)
-            rows += [replace(row, relative=row.seconds / best) if row.seconds and best else row for row in measured]
+        with runs.prepared(device, request.problem) as ready:
+            for relaxed in request.relaxed:
+                measured = list(_measured(ready, request, relaxed, advance))
+                best = min((row.seconds for row in measured if row.seconds), default=None)
+                rows += [replace(row, relative=row.seconds / best) if row.seconds and best else row for row in measured]
     return rows
 
 
-def _measured(device: Device, request: Request, relaxed: bool, advance: Callable[[], None]) -> Iterator[Row]:
-    problem = request.problem
+def _measured(ready: Prepared, request: Request, relaxed: bool, advance: Callable[[], None]) -> Iterator[Row]:
+    device, problem = ready.device, request.problem
     way = Way(request.length, (RELAXED,) if relaxed else (), strict=False)
     described = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
     for label, items, config in sizes(device, request):
         row = Row(device.info.id, device.info.name, request.workload, described, relaxed, label, items, None, None, None, "ok")
         try:
-            timed = runs.timed(device, problem, config, way)
+            timed = ready.timed(config, way)
             yield replace(row, seconds=timed.median, error=timed.error, status="ok" if timed.error <= 1 else "outside its error bound")
         except PortatileError as error:  # too many registers, say: a row without a time
             yield replace(row, status=str(error).splitlines()[0])

@@ -11,7 +11,8 @@ from portatile import model
 from portatile.device.base import Device, Event, Memory, Module
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.execute import Executable
-from portatile.records import Binary, Plan, Resources, Source, Status
+from portatile.records import Binary, Plan, Resources, Source
+from portatile.trials import Status
 from portatile.tuning.arena import ArenaView
 from portatile.tuning.protocol import Case, Evaluate, Evaluated, Phase, Timing, thick
 from portatile.tuning.sensors import Sensors, cache_bytes
@@ -19,6 +20,8 @@ from portatile.tuning.table import Table
 from portatile.verify import Verdict, worst
 
 _PROFILES = 3  # runs of a variant that are timed by their events
+_LONG = 0.05  # seconds of a run that no disturbance makes several times as long
+_BEHIND, _FEW = 1.25, 3  # what is so many times as slow as the best in so many samples is not sampled further: it is no rival
 _LONGEST_BURST = 1000  # runs; of a shorter kernel the launches are timed, not the kernel
 
 Announce = Callable[[Phase, float], None]
@@ -138,7 +141,7 @@ class Bench:
         except CompileError as error:
             return record.outcome(job, "compile", str(error))
         except LaunchError as error:
-            return record.outcome(job, "launch", str(error), broken=not self._alive())
+            return record.outcome(job, "launch", str(error), broken=not self.alive())
         except DeviceError as error:
             return record.outcome(job, "crash", str(error), broken=True)
 
@@ -205,7 +208,7 @@ class Bench:
         clock.finish()
         return math.fsum(end.seconds_since(start) for start, end in marks) / runs
 
-    def _alive(self) -> bool:
+    def alive(self) -> bool:
         """Whether the device still runs commands: one faulting kernel may have spoilt the context."""
         try:
             for table in self.tables:
@@ -239,9 +242,10 @@ class Bench:
         if first < timing.burst / 5:  # of a single short run the launch was timed
             first = self.burst(loaded, runs_in(timing, timing.burst / 5, first))
         if job.best is not None and first > timing.give_up * job.best:
-            again = self.burst(loaded, runs_in(timing, timing.burst / 5, first))  # lest it was only disturbed
+            certain = first > max(_LONG, 2 * timing.give_up * job.best)
+            again = first if certain else self.burst(loaded, runs_in(timing, timing.burst / 5, first))  # lest it was only disturbed
             if again > timing.give_up * job.best:
-                record.samples += [first, again]
+                record.samples += [again] if certain else [first, again]
                 record.remark = f"{model.SLOW}: {again / job.best:.3g} times as slow as the best, not sampled further"
                 record.conditions = self.sensors.read() if self.sensors is not None else {}
                 record.took("run", started)
@@ -250,7 +254,10 @@ class Bench:
         self.announce("run", timing.samples * max(first, timing.burst) + timing.most + timing.power)
         runs = runs_in(timing, timing.burst, first)
         enough = time.perf_counter() + timing.most
+        behind = math.inf if job.best is None else _BEHIND * job.best
         while len(record.samples) < timing.samples and (len(record.samples) < 2 or time.perf_counter() < enough):
+            if len(record.samples) == _FEW and min(record.samples) > behind:
+                break
             record.samples.append(self.burst(loaded, runs))
             if len(record.event_samples) < _PROFILES:
                 record.event_samples.append(self._profile(loaded))

@@ -27,11 +27,12 @@ _LOG_TAIL = 2000
 
 @dataclass(frozen=True)
 class Variant:
-    """One configuration on its way: what to compile, and what to check and time."""
+    """One configuration on its way: what to compile, and what to check and time. One that is not ``screened`` is never turned away."""
 
     number: int
     sources: tuple[Source, ...]
     parts: tuple[protocol.Part, ...]
+    screened: bool = True
 
 
 class Dead(Exception):
@@ -41,18 +42,17 @@ class Dead(Exception):
 class Child:
     """One worker process."""
 
-    def __init__(self, opening: Open, patience: float) -> None:
+    def __init__(self, arena: int = -1) -> None:
         self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
         self.frames = Frames()
         self.variant: Variant | None = None
         self.ready = False
         self.begun = False
         self.phase: Phase = "open"
-        self.since = time.monotonic()
-        self.deadline = self.since + patience
+        self.since, self.deadline = time.monotonic(), math.inf
         replies, answers = os.pipe()
         try:
-            keep = [answers] + ([opening.arena] if opening.arena >= 0 else [])
+            keep = [answers] + ([arena] if arena >= 0 else [])
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "portatile.tuning.worker", str(answers)],
                 stdin=subprocess.PIPE,
@@ -69,7 +69,11 @@ class Child:
         finally:
             os.close(answers)
         self.replies = replies
+
+    def open(self, opening: Open, limit: float) -> None:
+        """Tell it what it is for; until then it only loads its modules."""
         self.send(opening)
+        self.enter("open", limit)
 
     def send(self, message: Request) -> None:
         assert self.process.stdin is not None

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from portatile import select
-from portatile.records import Config, DeviceInfo, Problem, Trial, canonical
+from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.store import device_key
+from portatile.trials import Trial
 from portatile.workload import Workload
 
 _REACH = 1.5  # of the plain rule: three sizes off by a factor of 1.4 each

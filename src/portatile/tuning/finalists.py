@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 
-from portatile.records import Certificate, Problem, Standing, Trial
+from portatile.records import Problem, canonical
+from portatile.trials import Certificate, Standing, Trial
 from portatile.tuning import finals, planner
 from portatile.tuning.child import Variant
+from portatile.tuning.objective import Goal
 from portatile.tuning.planner import Planner
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.supervisor import Supervisor
@@ -21,7 +23,8 @@ _WAIT = 0.7  # of the time: as long as the race waits for what is being evaluate
 class Finals:
     """``trials`` are those of the run, by configuration; ``default`` is the default's key. ``add`` stores a trial and counts it.
 
-    ``tell`` hears who is about to race, ``seconds`` says what the race may take, ``collect`` takes in what the workers still had.
+    ``tell`` hears who is about to race, ``seconds`` says what the race may take, ``collect`` takes in what the workers still had. Where
+    ``goal`` is not the time, its best race; the race's times then go into what it makes of a trial, and change nobody's standing.
     """
 
     problem: Problem
@@ -33,12 +36,13 @@ class Finals:
     tell: Callable[[Sequence[Trial]], None]
     seconds: Callable[[], float]
     collect: Callable[[], None]
+    goal: Goal
 
     def decide(self) -> tuple[Trial, ...]:
         """Hold the race, unless an earlier run held it and nothing is new; the finalists in the order of their places."""
         field, seconds = self._field(), self.seconds()
         races = {trial.standing.race if trial.standing else "" for trial in field}
-        if len(field) > 1 and len(races) == 1 and "" not in races:
+        if self.goal.is_time and len(field) > 1 and len(races) == 1 and "" not in races:
             return tuple(sorted(field, key=lambda trial: trial.rank))
         if len(field) < 2 or seconds <= 0 or not self.supervisor.calm(_WAIT * seconds):
             return ()
@@ -47,7 +51,10 @@ class Finals:
         return self._hold(self._field(), seconds) if seconds > 0 else ()
 
     def _field(self) -> list[Trial]:
-        return finals.contenders(tuple(self.trials.values()), self.trials[self.default])
+        if self.goal.is_time:
+            return finals.contenders(tuple(self.trials.values()), self.trials[self.default])
+        valid = [trial for trial in self.trials.values() if trial.status == "ok"]
+        return sorted(valid, key=self.goal.score)[: finals.FIELD]
 
     def _hold(self, field: Sequence[Trial], seconds: float) -> tuple[Trial, ...]:
         """Hold a race and keep what came of it; nothing where it was not decided."""
@@ -77,6 +84,9 @@ class Finals:
             proof = self._proof(before, entries[outcome.number], outcome)
             worst = max((check.error for check in proof.checks), default=outcome.error)
             raced.append(replace(before, samples=outcome.samples, error=worst, certificate=proof, standing=standing, time=proof.time))
+        if not self.goal.is_time:
+            earlier = {canonical(trial.config): trial.standing for trial in field}
+            raced = sorted((replace(t, standing=earlier[canonical(t.config)]) for t in raced), key=self.goal.score)
         for trial in raced:  # the winner first: whenever the run is killed, it leads
             self.add(trial)
         return tuple(raced)

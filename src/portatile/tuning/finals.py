@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from portatile.records import Trial, canonical
+from portatile.records import canonical
+from portatile.trials import Trial
 
 FIELD = 5
 """Configurations that race, the default not counted."""

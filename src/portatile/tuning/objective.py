@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from portatile.errors import UnknownNameError, UsageError
-from portatile.records import Config, DeviceInfo, Trial
+from portatile.records import Config, DeviceInfo
 from portatile.strategies import Finished
+from portatile.trials import Trial
 from portatile.tuning.sensors import Sensors
 
 Objective = str | Callable[[Trial], float]

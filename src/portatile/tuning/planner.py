@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from portatile import cache, ceilings, execute, model, select
+from portatile.errors import CompileError, LaunchError
 from portatile.model import Peaks, Work
-from portatile.records import Certificate, Check, Config, DeviceInfo, Plan, Problem, Source
+from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
+from portatile.trials import Certificate, Check
 from portatile.tuning.arena import Arena
 from portatile.tuning.child import Variant
 from portatile.tuning.protocol import Case, Part, thin
@@ -68,6 +70,7 @@ class Planner:
         timed = problems[-1]
         self.work = Work(workload.flops(timed), workload.traffic(timed))
         self.peaks = Peaks() if workload.name in ceilings.MEASURING else _peaks(info, timed.dtype)
+        self._near = _near(info, timed.dtype)
         self._spaces: dict[str, ParameterSpace] = {}
         self._resolve = select.resolver(info, self.results)
 
@@ -94,6 +97,21 @@ class Planner:
         least = model.estimate(plan, self.work, self.info, self.peaks)
         return None if least <= limit else f"it takes {least:.3g} s or more, and {limit:.3g} s would be hopeless"
 
+    def ranked(self, configs: Sequence[Config]) -> list[Config]:
+        """Configurations in the order in which they should be fast, by what is on paper; none where that does not tell them apart."""
+        timed = self.problems[-1]
+        scores: list[tuple[float, int, Config]] = []
+        for config in configs:
+            waste, loads = self.workload.waste(timed, config, self.info), self.workload.loads(timed, config)
+            work = Work(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
+            try:
+                plan = self.plan(timed, config)
+            except (CompileError, LaunchError):
+                continue
+            if model.impossible(plan, self.info) is None:
+                scores.append((model.likely(plan, work, self.info, self._near), len(scores), config))
+        return [config for _, _, config in sorted(scores, key=lambda row: row[:2])] if len({row[0] for row in scores}) > 1 else []
+
     def unbelievable(self, seconds: float) -> str | None:
         """Why a run cannot have taken so little time, or None."""
         least = model.least_seconds(self.work, self.peaks)
@@ -118,6 +136,13 @@ class Planner:
         if problem.key not in self._spaces:
             self._spaces[problem.key] = self.workload.space(problem, self.info)
         return self._spaces[problem.key]
+
+
+def _near(info: DeviceInfo, dtype: str) -> float:
+    """Floating-point operations in the time of a byte from local memory, as measured, else as usual."""
+    known = ceilings.load(info)
+    flops, local = (known.flops(dtype), known.local_memory) if known is not None else (None, None)
+    return flops / (1e9 * local) if flops and local else model.NEAR.get(info.kind, model.NEAR["gpu"])
 
 
 def _peaks(info: DeviceInfo, dtype: str) -> Peaks:

@@ -15,7 +15,8 @@ import msgspec
 
 from portatile.errors import ArgumentError
 from portatile.model import Screen
-from portatile.records import DeviceInfo, Launch, Plan, Resources, Source, Status
+from portatile.records import DeviceInfo, Launch, Plan, Resources, Source
+from portatile.trials import Status
 
 Phase = str  # "open", "compile", "launch" (first runs and their check) or "run" (timed)
 
@@ -74,9 +75,10 @@ class Open(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cases(msgspec.Struct, frozen=True, tag=True):
-    """What to check and to time on."""
+    """What to check and to time on. ``draft``: what the worker compiles is for itself alone, and need not be a binary for others."""
 
     cases: tuple[Case, ...]
+    draft: bool = False
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -109,10 +111,11 @@ class Race(msgspec.Struct, frozen=True, tag=True):
 
 
 class Build(msgspec.Struct, frozen=True, tag=True):
-    """Compile sources into the cache."""
+    """Compile sources into the cache. ``single``: most launches have work-groups of one work-item; the same for all of a run."""
 
     number: int
     sources: tuple[Source, ...]
+    single: bool = False
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):

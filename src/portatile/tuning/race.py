@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
-from portatile.errors import DeviceError, PortatileError
+from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.tuning import finals
 from portatile.tuning.bench import Bench, Loaded, Record, runs_in
-from portatile.tuning.protocol import Evaluated, Race, Raced
+from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
 
 _LEAST_ROUNDS = 3
 
@@ -16,8 +16,8 @@ _LEAST_ROUNDS = 3
 def hold(bench: Bench, job: Race) -> Raced:
     """Time the entries round by round, each round in another order, so that what disturbs the device disturbs all of them.
 
-    One that is wrong now, or no longer runs, is out; one that is certainly slower than the leader runs no further. It ends when the
-    others are certainly alike, after the last look, or with the time.
+    One that is wrong now, or no longer runs, is out, and the others go on; one that is certainly slower than the leader runs no
+    further. It ends when the others are certainly alike, after the last look, or with the time.
     """
     ends = time.perf_counter() + job.seconds
     results: dict[int, Evaluated] = {}
@@ -25,25 +25,12 @@ def hold(bench: Bench, job: Race) -> Raced:
         with ExitStack() as stack:
             field: list[Loaded] = []
             for entry in job.entries:
-                bench.announce("compile", 0.0)
-                loaded = stack.enter_context(bench.load(entry, Record()))
-                bench.announce("launch", 0.0)
-                verdict = bench.check(loaded)
-                if verdict.ok:
-                    field.append(loaded)
-                else:
-                    message = f"right at first, wrong before the race: {verdict.message}"
-                    results[entry.number] = loaded.record.outcome(entry, "wrong", message)
-            _run(bench, field, ends)
+                if (loaded := _enter(bench, entry, results)) is not None:
+                    field.append(stack.enter_context(loaded))
+            _run(bench, field, results, ends)
             for loaded in field:
-                if loaded.record.samples:
-                    bench.burst(loaded, 1)
-                    verdict = bench.outputs(loaded)
-                    results[loaded.job.number] = (
-                        loaded.record.outcome(loaded.job, "ok", error=max(loaded.record.errors))
-                        if verdict.ok
-                        else loaded.record.outcome(loaded.job, "wrong", f"right at first, wrong in the race: {verdict.message}")
-                    )
+                if loaded.record.samples and loaded.job.number not in results:
+                    _leave(bench, loaded, results)
     except DeviceError as error:
         return Raced((), str(error), broken=True)
     except PortatileError as error:
@@ -55,25 +42,83 @@ def hold(bench: Bench, job: Race) -> Raced:
     return Raced(tuple(outcome for outcome in told if outcome.status != "ok"), "there was no time for it")  # who is wrong is out anyway
 
 
-def _run(bench: Bench, field: list[Loaded], ends: float) -> None:
-    """Rounds, until everything is told or the time is up."""
+def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Loaded | None:
+    """An entry that is ready to run and right, else None; the others' memory may be what it lacks, then nothing is said against it."""
+    record = Record()
+    try:
+        bench.announce("compile", 0.0)
+        with ExitStack() as stack:
+            loaded = stack.enter_context(bench.load(entry, record))
+            bench.announce("launch", 0.0)
+            verdict = bench.check(loaded)
+            if verdict.ok:
+                stack.pop_all()
+                return loaded
+        results[entry.number] = record.outcome(entry, "wrong", f"right at first, wrong before the race: {verdict.message}")
+    except (CompileError, LaunchError) as error:
+        _drop(bench, entry, record, error, results)
+    except DeviceError:
+        if not bench.alive():
+            raise
+    return None
+
+
+def _drop(bench: Bench, entry: Evaluate, record: Record, error: CompileError | LaunchError, results: dict[int, Evaluated]) -> None:
+    """An entry that runs no longer is out; raises DeviceError where the device does not run either."""
+    if not bench.alive():
+        raise DeviceError(str(error)) from error
+    record.samples.clear()
+    results[entry.number] = record.outcome(entry, "compile" if isinstance(error, CompileError) else "launch", str(error))
+
+
+def _leave(bench: Bench, loaded: Loaded, results: dict[int, Evaluated]) -> None:
+    """The outcome of one that ran: it counts if its results are still right."""
+    try:
+        bench.burst(loaded, 1)
+        verdict = bench.outputs(loaded)
+    except LaunchError as error:
+        _drop(bench, loaded.job, loaded.record, error, results)
+        return
+    record = loaded.record
+    results[loaded.job.number] = (
+        record.outcome(loaded.job, "ok", error=max(record.errors))
+        if verdict.ok
+        else record.outcome(loaded.job, "wrong", f"right at first, wrong in the race: {verdict.message}")
+    )
+
+
+def _run(bench: Bench, field: list[Loaded], results: dict[int, Evaluated], ends: float) -> None:
+    """Rounds, until everything is told or the time is up; ``results`` takes those that drop out."""
     if len(field) < 2:
         return
     timing = field[0].job.timing
-    runs = {}
+    runs: dict[int, int] = {}
+
+    def timed(loaded: Loaded) -> float | None:
+        number = loaded.job.number
+        try:
+            return bench.burst(loaded, runs.get(number, 1))
+        except LaunchError as error:
+            _drop(bench, loaded.job, loaded.record, error, results)
+            return None
+
     for loaded in field:
-        first = bench.burst(loaded, 1)
-        runs[loaded.job.number] = runs_in(timing, timing.burst, min(first, loaded.job.best or first))
-    running = list(field)
-    slowest = max(loaded.job.best or 0.0 for loaded in field)
-    bench.announce("run", max(ends - time.perf_counter(), 0.0) + len(field) * max(slowest, timing.burst))
+        first = timed(loaded)
+        if first is not None:
+            runs[loaded.job.number] = runs_in(timing, timing.burst, min(first, loaded.job.best or first))
+    running = [loaded for loaded in field if loaded.job.number in runs]
+    slowest = max((loaded.job.best or 0.0 for loaded in running), default=0.0)
+    bench.announce("run", max(ends - time.perf_counter(), 0.0) + len(running) * max(slowest, timing.burst))
     for turn in range(1, finals.LOOKS[-1] + 1):
         started = time.perf_counter()
-        shift = turn % len(running)
+        shift = turn % max(len(running), 1)
         for loaded in running[shift:] + running[:shift] if turn % 2 else reversed(running[shift:] + running[:shift]):
-            loaded.record.samples.append(bench.burst(loaded, runs[loaded.job.number]))
+            seconds = timed(loaded)
+            if seconds is not None:
+                loaded.record.samples.append(seconds)
+        running = [loaded for loaded in running if loaded.job.number not in results]
         now = time.perf_counter()
-        if now + (now - started) > ends:
+        if len(running) < 2 or now + (now - started) > ends:
             return
         if turn in finals.LOOKS:
             samples = [loaded.record.samples for loaded in running]

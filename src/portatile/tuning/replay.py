@@ -15,9 +15,10 @@ import numpy as np
 from portatile import strategies, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, PortatileError
 from portatile.formats import foreign, kernel_tuner, own, t4
-from portatile.records import Budget, Config, DeviceInfo, Problem, Status, Trial, canonical
+from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore, device_key
+from portatile.trials import Budget, Status, Trial
 from portatile.tuning.tuner import Listener, Progress, Result, Stopped
 
 _SQLITE = b"SQLite format 3\0"
@@ -85,7 +86,7 @@ def recordings(path: Path) -> list[Recording]:
     """
     data = foreign.raw(path)
     if data.startswith(_SQLITE):
-        with ResultStore(path) as store:
+        with ResultStore.reader(path) as store:
             return group(store.trials(), path.stem)
     try:
         document = kernel_tuner.parse(data)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from portatile import model
-from portatile.records import Budget, Config, DeviceInfo, Problem, Status, Trial, canonical
+from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
+from portatile.trials import Budget, Status, Trial
 from portatile.tuning.objective import Objective
+from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Timing
-from portatile.tuning.supervisor import Limits
 from portatile.workload import Workload
 
 Stopped = Literal["budget", "exhausted", "interrupted"]
@@ -30,7 +31,7 @@ class Request:
     compiled or run; the default never is. ``objective``: what the best has least of, ``time`` (seconds per run), ``energy`` (joules
     per run, where the device tells its power) or what a function makes of a valid trial. ``again``: failures that are looked at again
     though the store knows them. ``warm``: at most so many configurations that were good for similar problems or on similar devices are
-    tried right after the default.
+    tried right after the default. ``ranked``: at most so many that the model expects to be the fastest of some dozens are tried after them.
     """
 
     problem: Problem
@@ -49,6 +50,7 @@ class Request:
     objective: Objective = "time"
     again: frozenset[Status] = frozenset()
     warm: int = 5
+    ranked: int = 6
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,15 @@ class Result:
     seconds: float
     finalists: tuple[Trial, ...] = ()
     warm: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        """One line for an interactive session; the fields hold the rest."""
+        sizes = " ".join(f"{name}={value}" for name, value in (*self.problem.sizes.items(), *self.problem.options.items()))
+        what = f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.id}"
+        gained = (
+            f", {self.default.comparable / self.best.comparable:.2f} times as fast as the default" if self.default.status == "ok" else ""
+        )
+        return f"<{what}: {self.best.median:.3g} s a run{gained}; {len(self.trials)} trials, stopped by {self.stopped}>"
 
     @property
     def warm_trials(self) -> int:

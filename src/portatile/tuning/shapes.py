@@ -13,9 +13,10 @@ import msgspec
 
 from portatile import model, workloads
 from portatile.errors import ArgumentError, NoValidVariantError
-from portatile.records import Budget, Config, DeviceInfo, Problem, Value, canonical
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore, shipped
+from portatile.trials import Budget
 from portatile.tuning import dispatch, tuner
 from portatile.tuning.dispatch import Regret
 from portatile.tuning.protocol import Timing

@@ -15,9 +15,11 @@ import msgspec
 from portatile import errors
 from portatile.errors import DeviceError, PortatileError
 from portatile.model import Screen
-from portatile.records import DeviceInfo, Status
+from portatile.records import DeviceInfo, Launch, Plan, Source
+from portatile.trials import Status
 from portatile.tuning import protocol
 from portatile.tuning.child import Child, Dead, Variant
+from portatile.tuning.patience import Limits, Patience
 from portatile.tuning.protocol import (
     Build,
     Built,
@@ -28,7 +30,6 @@ from portatile.tuning.protocol import (
     Evaluated,
     Open,
     Opened,
-    Phase,
     Race,
     Raced,
     Ready,
@@ -38,23 +39,10 @@ from portatile.tuning.protocol import (
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
 _MOST_COMPILERS = 14
-_RACE = -1  # the number of what a worker is at while it holds a race
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The watchdog's patience, in seconds per phase.
-
-    From the second trial on, a phase may take ``factor`` times as long as the longest so far, but not less than ``least``
-    (compiling: three times that) and not more than its own limit.
-    """
-
-    open: float = 120.0
-    compile: float = 120.0
-    launch: float = 60.0
-    run: float = 60.0
-    least: float = 10.0
-    factor: float = 20.0
+_FEW = 3  # processors that are better used for timing and compiling by turns
+_OTHERS = 2  # processes that are busy too: the timing worker and the parent
+_RACE, _SOURCE = -1, -2  # the number of what a worker is at while it holds a race, or compiles
+_QUEUED = 2  # variants that may wait for the device, and texts for a compiler; more would be chosen knowing less
 
 
 @dataclass(frozen=True)
@@ -70,36 +58,24 @@ class Setup:
     jobs: int | None = None
 
 
-@dataclass
-class _Patience:
-    """The longest that each phase took so far."""
-
-    limits: Limits
-    longest: dict[str, float] = field(default_factory=dict)
-
-    def limit(self, phase: Phase, expected: float = 0.0) -> float:
-        most = float(getattr(self.limits, phase))
-        if phase in self.longest:
-            least = 3 * self.limits.least if phase == "compile" else self.limits.least
-            most = min(most, max(least, self.limits.factor * self.longest[phase]))
-        return max(most, 10 * expected)
-
-    def learn(self, child: Child) -> None:
-        self.longest[child.phase] = max(self.longest.get(child.phase, 0.0), time.monotonic() - child.since)
-
-
 class Supervisor:
     """Evaluates variants in worker processes; a context manager that leaves no process behind."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self._selector = selectors.DefaultSelector()
-        self._patience = _Patience(setup.limits)
+        self._patience = Patience(setup.limits)
         self._cases: tuple[Case, ...] | None = None
         self._timer: Child | None = None
         self._compilers: list[Child] = []
-        self._to_compile: deque[Variant] = deque()
+        self._reserve: list[Child] = []
+        self._to_compile: deque[Source] = deque()
         self._to_time: deque[Variant] = deque()
+        self._unbuilt: dict[int, tuple[Variant, set[str]]] = {}  # variants, and the digests of what they wait for
+        self._asked: set[str] = set()  # digests of what is to be compiled, or is being compiled
+        self._built: set[str] = set()
+        self._first: int | None = None  # the variant that is timed before all others
+        self._single = False
         self._compile_seconds: dict[int, float] = {}
         self._done: list[Evaluated] = []
         self._stillborn = 0
@@ -107,7 +83,7 @@ class Supervisor:
         self._info: DeviceInfo | None = None
         self._raced: Raced | None = None
         self.best: float | None = None
-        self.screen: Screen | None = None
+        self.screen = Screen()
 
     def __enter__(self) -> Supervisor:
         return self
@@ -116,14 +92,16 @@ class Supervisor:
         self.close()
 
     def begin(self) -> None:
-        """Start the timing worker, so that it opens the device while the parent prepares the operands."""
+        """Start the timing worker, so that it opens the device while the parent prepares the operands, and what may be compile workers."""
         self._timer = self._start(None)
+        jobs = _cores() - _OTHERS if self.setup.jobs is None else self.setup.jobs
+        self._reserve = [Child() for _ in range(min(jobs, _MOST_COMPILERS))]
 
     def info(self) -> DeviceInfo:
         """The device; waits for the worker. Raises what opening it raised there."""
         while self._info is None:
             if self._timer is None:
-                self.begin()
+                self._timer = self._start(None)
             self._turn(math.inf)
         return self._info
 
@@ -133,40 +111,61 @@ class Supervisor:
         if self._timer is not None:
             self._lay_out(self._timer)
 
-    def compile_ahead(self) -> None:
-        """Start the compile workers; until then the timing worker compiles."""
+    def compile_ahead(self, usual: Plan) -> None:
+        """Start the compile workers, where they save time; else the timing worker compiles. ``usual``: how most variants will look.
+
+        PoCL compiles for a certain work-group when it launches, and anew for any when it is asked for a binary. Where a few processors
+        share the work, that is slower than one that asks for none; but groups of one work-item can be told beforehand.
+        """
         info, jobs = self.info(), self.setup.jobs
+        self._single = all(isinstance(step, Launch) and math.prod(step.local_size) == 1 for step in usual.steps)
+        if self.alternates and jobs is None and not self._single and _cores() <= _FEW:
+            jobs = 1
         if jobs is None:
-            spare = _cores() if self._alternates else _cores() - 2  # the timing worker and the parent
+            spare = _cores() if self.alternates else _cores() - _OTHERS
             jobs = min(max(spare, 1), _MOST_COMPILERS)
-        if not (self._alternates and jobs == 1):  # one alone does not compile faster than the timing worker itself
+        if not (self.alternates and jobs == 1):  # one alone does not compile faster than the timing worker itself
             self._compilers = [self._start(info) for _ in range(jobs)]
+        self._dismiss()
 
     @property
-    def ahead(self) -> int:
-        """How many variants should be under way at once to keep every worker busy."""
-        return len(self._compilers) * (1 if self._alternates else 2) + (0 if self._alternates and self._compilers else 1)
+    def hungry(self) -> bool:
+        """Whether there will be an idle worker unless another variant is submitted.
+
+        No more than that are taken, because what is chosen later is chosen knowing more.
+        """
+        if not self._compilers or self.alternates:
+            return self.under_way < max(len(self._compilers), 1)
+        return len(self._to_time) < _QUEUED and len(self._to_compile) < _QUEUED
 
     @property
-    def _alternates(self) -> bool:
+    def alternates(self) -> bool:
         """Whether compiling would disturb the timing, because both are the CPU's work: then all compile, then one times."""
         return self._info is not None and self._info.kind == "cpu"
 
     @property
     def under_way(self) -> int:
         """Variants that were submitted and have not come back."""
-        busy = [child for child in (self._timer, *self._compilers) if child is not None and child.variant is not None]
-        return len(self._to_compile) + len(self._to_time) + len(busy) + len(self._done)
+        timing = self._timer is not None and self._timer.variant is not None
+        return len(self._unbuilt) + len(self._to_time) + timing + len(self._done)
 
     def submit(self, variant: Variant) -> None:
-        """Have a variant evaluated."""
-        (self._to_compile if self._compilers else self._to_time).append(variant)
+        """Have a variant evaluated. Its sources are compiled by several workers, and what variants share is compiled once."""
+        if self._first is None:
+            self._first = variant.number
+        missing = {source.digest: source for source in variant.sources if source.digest not in self._built}
+        if self._compilers and missing:
+            self._unbuilt[variant.number] = variant, set(missing)
+            self._to_compile += [source for name, source in missing.items() if name not in self._asked]
+            self._asked |= missing.keys()
+        else:
+            self._to_time.append(variant)
         self._dispatch()
 
-    def collect(self, timeout: float) -> list[Evaluated]:
-        """What has been evaluated; waits up to ``timeout`` seconds for the first."""
+    def collect(self, timeout: float, eager: bool = False) -> list[Evaluated]:
+        """What has been evaluated; waits up to ``timeout`` seconds for the first, or when ``eager`` until another variant is needed."""
         until = time.monotonic() + timeout
-        while not self._done and self.under_way and time.monotonic() < until:
+        while not self._done and self.under_way and time.monotonic() < until and not (eager and self.hungry):
             self._turn(until)
         done, self._done = self._done, []
         return done
@@ -178,6 +177,7 @@ class Supervisor:
         """
         self._to_compile.clear()
         self._to_time.clear()
+        self._unbuilt.clear()
         for child in self._compilers:
             self._end(child)
         self._compilers, self._compiling = [], False
@@ -193,9 +193,8 @@ class Supervisor:
         self._raced, message = None, Race(contenders, seconds)
         while self._raced is None:
             if self._timer is None:
-                self.begin()
+                self._timer = self._start(None)
             timer = self._timer
-            assert timer is not None
             if timer.ready and timer.variant is None:
                 timer.give(Variant(_RACE, (), ()), message, self._patience.limit("compile"))
             self._turn(math.inf)
@@ -206,6 +205,7 @@ class Supervisor:
         for child in (self._timer, *self._compilers):
             if child is not None:
                 self._end(child)
+        self._dismiss()
         self._timer, self._compilers = None, []
         self._selector.close()
 
@@ -213,38 +213,45 @@ class Supervisor:
         self._selector.unregister(child.replies)
         child.end(grace=0.5 if child.variant is None else 0)
 
+    def _dismiss(self) -> None:
+        """End what was started for compile workers and is not needed."""
+        for child in self._reserve:
+            child.end(grace=0)
+        self._reserve = []
+
     def _start(self, compiles: DeviceInfo | None) -> Child:
         setup = self.setup
         arena = -1 if compiles else setup.arena
-        child = Child(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits.open)
+        child = self._reserve.pop() if compiles and self._reserve else Child(arena)
+        child.open(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits.open)
         self._selector.register(child.replies, selectors.EVENT_READ, child)
         return child
 
     def _lay_out(self, child: Child) -> None:
         if self._cases is not None:
-            child.send(Cases(self._cases))
+            child.send(Cases(self._cases, draft=self.alternates and not self._compilers))
             child.enter("open", self.setup.limits.open)
 
     def _dispatch(self) -> None:
         """Give idle workers work; replace a timing worker that died."""
-        if self._alternates and self._compilers:
+        if self.alternates and self._compilers:
             building = bool(self._to_compile) or any(child.variant is not None for child in self._compilers)
             timing = bool(self._to_time) or (self._timer is not None and self._timer.variant is not None)
             self._compiling = building and (self._compiling or not timing)
         for child in self._compilers:
-            if child.ready and child.variant is None and self._to_compile and (self._compiling or not self._alternates):
-                variant = self._to_compile.popleft()
-                child.give(variant, Build(variant.number, variant.sources), self._patience.limit("compile"))
-        if not self._to_time or self._compiling:
+            if child.ready and child.variant is None and self._to_compile and (self._compiling or not self.alternates):
+                source = self._to_compile.popleft()
+                child.give(Variant(_SOURCE, (source,), ()), Build(_SOURCE, (source,), self._single), self._patience.limit("compile"))
+        if not self._to_time or self._compiling or self._first in self._unbuilt:
             return
         if self._timer is None:
-            self.begin()
+            self._timer = self._start(None)
         timer = self._timer
-        assert timer is not None
         if timer.ready and timer.variant is None:
             variant = self._to_time.popleft()
-            message = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best, self.screen)
-            timer.give(variant, message, self._patience.limit("compile"))
+            screen = self.screen if variant.screened else None
+            job = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best, screen)
+            timer.give(variant, job, self._patience.limit("compile"))
 
     def _turn(self, until: float) -> None:
         """Wait for something to happen until ``until`` and act on it."""
@@ -287,16 +294,12 @@ class Supervisor:
                     self._patience.learn(child)
                 child.begun = True
                 child.enter(phase, self._patience.limit(phase, expected))
-            case Built(number, seconds, failed, message):
-                variant = child.variant
-                assert variant is not None
+            case Built(_, seconds, failed, message):
+                assert child.variant is not None
+                (source,) = child.variant.sources
                 self._patience.learn(child)
                 child.rest()
-                self._compile_seconds[number] = sum(seconds.values())
-                if failed:
-                    self._finish(Evaluated(number, "compile", message=message))
-                else:
-                    self._to_time.append(variant)
+                self._compiled(source, sum(seconds.values()), "compile" if failed else None, message)
             case Evaluated():
                 self._patience.learn(child)
                 child.rest()
@@ -309,6 +312,23 @@ class Supervisor:
                 self._raced = reply
                 if reply.broken:
                     self._bury(child, "crash", "")
+
+    def _compiled(self, source: Source, seconds: float, failed: Status | None, message: str = "") -> None:
+        """Tell the variants that waited for a source what became of it."""
+        self._asked.discard(source.digest)
+        if failed is None:
+            self._built.add(source.digest)
+        for number, (variant, missing) in list(self._unbuilt.items()):
+            if source.digest not in missing:
+                continue
+            missing.discard(source.digest)
+            self._compile_seconds[number] = self._compile_seconds.get(number, 0.0) + seconds
+            if failed is not None or not missing:
+                del self._unbuilt[number]
+            if failed is not None:
+                self._finish(Evaluated(number, failed, message=message))
+            elif not missing:
+                (self._to_time.appendleft if number == self._first else self._to_time.append)(variant)
 
     def _finish(self, outcome: Evaluated) -> None:
         """Hand an outcome to the caller; what was compiled ahead counts too."""
@@ -326,9 +346,14 @@ class Supervisor:
             self._raced = Raced((), reason if hung else f"the worker ended during {child.phase} ({fate})")
         elif variant is not None and (child.begun or hung):
             message = reason if hung else f"the worker ended during {child.phase} ({fate})"
-            self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message))
+            if child is self._timer:
+                self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message))
+            else:
+                self._compiled(variant.sources[0], spent, status, message)
+        elif variant is not None and child is self._timer:
+            self._to_time.appendleft(variant)
         elif variant is not None:
-            (self._to_time if child is self._timer else self._to_compile).appendleft(variant)
+            self._to_compile.appendleft(variant.sources[0])
         timing = child is self._timer
         if timing:
             self._timer = None

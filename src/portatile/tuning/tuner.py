@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 import msgspec
 import numpy as np
 
-from portatile import execute, model, program, select, strategies, workloads
+from portatile import device, execute, model, program, select, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, SpaceError
 from portatile.model import Screen
-from portatile.records import Config, Status, Trial, canonical
+from portatile.records import Config, Plan, Problem, canonical
 from portatile.store import Query, ResultStore
+from portatile.trials import Status, Trial
 from portatile.tuning import finals, objective, planner
 from portatile.tuning.arena import Arena
 from portatile.tuning.child import Variant
@@ -31,6 +32,7 @@ __all__ = ["Listener", "Progress", "Request", "Result", "Stopped", "tune"]
 
 _RACE_SHARE = 0.08  # of a budget of seconds, kept back for the race
 _SHORTEST_RACE = 0.5  # seconds, where the budget counts evaluations
+_DRAWN = 64  # configurations that the model ranks
 _PAPER = 100  # configurations turned away on paper count as one evaluation: endless ones must end too
 
 
@@ -44,6 +46,7 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
     """
     started = time.monotonic()
     objective.check_name(request.objective)
+    device.check(request.device)
     if request.objective == "energy" and not request.timing.power:
         request = replace(request, timing=msgspec.structs.replace(request.timing, power=objective.LOAD))
     strategy = strategies.get(request.strategy)
@@ -56,9 +59,11 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
         supervisor.begin()
         workload = request.workload or workloads.get(request.problem.workload)
         problems, cases = planner.cases(workload, request.problem, request.seed, arena)
-        run = _Run(request, strategy, store, listen, supervisor, Planner(workload, problems, cases, supervisor.info()), started)
-        run.check_space()
+        plans = Planner(workload, problems, cases, supervisor.info())
+        supervisor.compile_ahead(_usual(plans, request.problem))
         supervisor.prepare(cases)
+        run = _Run(request, strategy, store, listen, supervisor, plans, started)
+        run.check_space()
         return run.result(run.race(run.search()))
 
 
@@ -108,7 +113,7 @@ class _Run:
         """Evaluate until the budget, the space or the user's patience ends."""
         try:
             self._begin(self.default)
-            while self.waiting:
+            while self.waiting and self.supervisor.alternates:  # what is compiled meanwhile would keep the default waiting
                 self._collect(60.0)
             return self._explore()
         except KeyboardInterrupt:
@@ -118,22 +123,24 @@ class _Run:
 
     def result(self, stopped: Stopped) -> Result:
         """The trials so far; raises NoValidVariantError if all of them failed."""
-        trials = tuple(self.trials.values())
+        default = self.trials[canonical(self.default)]
+        trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # what is on paper may be answered sooner
         valid = [trial for trial in trials if trial.status == "ok"]
         if not valid:
             raise NoValidVariantError(_despair(trials))
         best = min(valid, key=lambda trial: trial.rank if self.goal.is_time else self.goal.score(trial))
-        default = self.trials[canonical(self.default)]
+        if self.finalists and not self.goal.is_time:  # times of the race and of the search are not to be compared
+            best = self.finalists[0]
         seconds = time.monotonic() - self.started
         return Result(self.request.problem, self.planner.info, trials, best, default, stopped, seconds, self.finalists, self.warm)
 
     def race(self, stopped: Stopped) -> Stopped:
-        """Let the fastest few run against each other, if time is what counts and there is some left."""
-        if stopped == "interrupted" or not self.goal.is_time or self.best is None:
+        """Let the best few run against each other, if there is some time left."""
+        if stopped == "interrupted" or self.best is None:
             return stopped
         problem, default = self.request.problem, canonical(self.default)
         tell, seconds, collect = self._announce, self._race_seconds, self._clear
-        race = Finals(problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect)
+        race = Finals(problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal)
         try:
             self.finalists = race.decide()
         except KeyboardInterrupt:
@@ -168,15 +175,14 @@ class _Run:
         search = self.strategy(self.space, np.random.default_rng(self.request.seed), self._start())
         told: set[str] = set()
         try:
-            self.supervisor.compile_ahead()
             wishes = next(search)
             while not self._spent():
                 for wish in wishes:
-                    if self._busy():
+                    if self._enough() or not self.supervisor.hungry:
                         break
                     self._begin(wish)
                 if self.waiting and len(told) == len(self.trials):
-                    self._collect(self._seconds_left())
+                    self._collect(self._seconds_left(), eager=not self._enough() and not self.supervisor.hungry)
                 news = {key: trial for key, trial in self.trials.items() if key not in told}
                 if not news and not self.waiting:
                     return "exhausted"
@@ -189,6 +195,8 @@ class _Run:
             return "exhausted"
         finally:
             search.close()
+            while canonical(self.default) not in self.trials and self.waiting:  # whatever the budget
+                self._collect(60.0)
 
     def _start(self) -> list[Config]:
         """The default, what the request says, and what is known of similar problems and devices; where it is legal."""
@@ -198,7 +206,11 @@ class _Run:
         choices = select.candidates(planner.workload, request.problem, planner.info, known, request.warm)
         near = {canonical(choice.config): choice.config for choice in choices if choice.config in self.space}
         self.warm = frozenset(near.keys() - own.keys())
-        return [config for config in {**own, **near}.values() if config in self.space]
+        first = {**own, **near}
+        if request.model and request.ranked:
+            drawn = self.space.scatter(np.random.default_rng([request.seed, 2]), _DRAWN)
+            first |= {canonical(config): config for config in planner.ranked(drawn)[: request.ranked]}
+        return [config for config in first.values() if config in self.space]
 
     def _begin(self, config: Config) -> None:
         """Have a configuration evaluated, unless it is known or under way."""
@@ -224,9 +236,7 @@ class _Run:
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
             return
         self.waiting[variant.number] = config, source, variant
-        self.supervisor.best = self.best.median if self.best is not None and self.goal.grows_with_time else None
-        self.supervisor.screen = Screen(self.spill_free) if screened else None
-        self.supervisor.submit(variant)
+        self.supervisor.submit(replace(variant, screened=screened))
 
     def _remembered(self, config: Config, source: str) -> Trial | None:
         info = self.planner.info
@@ -237,8 +247,8 @@ class _Run:
         """Whether a trial says what this run would find out: measured, in the same way, and with power where that is asked for."""
         return trial.status not in ("skipped", *self.request.again) and trial.cold == self.request.timing.cold and self.goal.answers(trial)
 
-    def _collect(self, timeout: float) -> None:
-        for outcome in self.supervisor.collect(timeout):
+    def _collect(self, timeout: float, eager: bool = False) -> None:
+        for outcome in self.supervisor.collect(timeout, eager):
             if outcome.number not in self.waiting:
                 continue  # the search had ended before it
             config, source, variant = self.waiting.pop(outcome.number)
@@ -282,6 +292,8 @@ class _Run:
             self.spill_free = self.spill_free or model.spills(trial.resources) is False
             if self.best is None or self.goal.score(trial) < self.goal.score(self.best):
                 self.best = trial
+            self.supervisor.best = self.best.median if self.goal.grows_with_time else None
+            self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))
             self.rivals = sum(seconds <= finals.NEAR * self.best.median for seconds in self.fastest) > 1
         elif trial.status != "skipped":
@@ -302,7 +314,7 @@ class _Run:
         seconds = self.request.budget.seconds
         if seconds is None:
             return math.inf
-        wanted = self.rivals and self.goal.is_time and not race
+        wanted = self.rivals and not race
         kept = min(self.request.timing.race, _RACE_SHARE * seconds) if wanted else 0.0
         return self.started + seconds - kept - time.monotonic()
 
@@ -314,11 +326,18 @@ class _Run:
         evaluations = self.request.budget.evaluations
         return self._seconds_left() <= 0 or (evaluations is not None and self._evaluated() >= evaluations)
 
-    def _busy(self) -> bool:
-        """Whether no further variant should be begun now."""
+    def _enough(self) -> bool:
+        """Whether the budget allows for no further variant."""
         evaluations = self.request.budget.evaluations
-        enough = evaluations is not None and self._evaluated() + len(self.waiting) >= evaluations
-        return enough or len(self.waiting) >= self.supervisor.ahead or self._seconds_left() <= 0
+        return (evaluations is not None and self._evaluated() + len(self.waiting) >= evaluations) or self._seconds_left() <= 0
+
+
+def _usual(plans: Planner, problem: Problem) -> Plan:
+    """The default's plan; without steps where the workload refuses it, which its trial will say."""
+    try:
+        return plans.plan(problem, plans.workload.default(problem, plans.info))
+    except (CompileError, LaunchError):
+        return Plan(())
 
 
 def _despair(trials: Sequence[Trial]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from portatile import device as devices
-from portatile import program
+from portatile import program, settings
 from portatile.cache import Cache
 from portatile.device.base import Device, Target
 from portatile.errors import CompileError, DeviceError, PortatileError
@@ -82,10 +82,12 @@ class _Timing:
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
         self.send = send
         self.bench: Bench | None = None
+        self.draft = False
 
     def answer(self, message: Request) -> Reply:
         match message:
-            case Cases(cases):
+            case Cases(cases, draft):
+                self.draft = draft
                 self.bench = Bench(self.device, cases, ArenaView(self.arena), self._build, self._announce)
                 return Ready()
             case Evaluate():
@@ -100,7 +102,9 @@ class _Timing:
         self.send(Entered(phase, expected))
 
     def _build(self, source: Source) -> Binary:
-        return program.build(source, self.device.target, self.cache)
+        target = self.device.target
+        target.draft = self.draft and self.cache.get(program.key(source, target)) is None
+        return program.build(source, target, None if target.draft else self.cache)
 
 
 class _Compiling:
@@ -118,6 +122,8 @@ class _Compiling:
         assert isinstance(message, Build)
         self.send(Entered("compile"))
         started = time.perf_counter()
+        if message.single:
+            settings.for_single_items()
         try:
             for source in message.sources:
                 program.build(source, self.target, self.cache)

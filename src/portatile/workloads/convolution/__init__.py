@@ -15,12 +15,13 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import operands
 from portatile.workloads.convolution import reference
 
 MAX_TAPS = 64
 _BATCH = 16  # loads that a work-item of a GPU has in flight; elsewhere they only make the text longer
+_MAX_DOWN = 2**15  # groups along the second axis of a launch, of which CUDA allows 2^16 - 1
 _BASE: Mapping[str, Value] = {"PADDING": 0, "LANES": 1, "UNROLL": 16, "OVERLAY": False, "ORDER": "i"}
 
 # BigDFT's own form: 16 x 16 work-items, local memory of 16 x 33, two loads and one write an item.
@@ -66,7 +67,8 @@ class Convolution(Workload):
         """All parameters; one that a form does not use is fixed for it."""
         phases, ends = reference.phases(problem), reference.taps(problem) - reference.phases(problem)
         facts: dict[str, Value] = {"phases": phases, "ends": ends, "widest": 64 if device.kind == "cpu" else 16}
-        facts["room"] = device.local_memory if device.kind == "cpu" else min(device.local_memory, 49152)
+        filters = phases * _filter_ld(problem) * problem.itemsize
+        facts["room"] = (device.local_memory if device.kind == "cpu" else min(device.local_memory, 49152)) - filters
         return ParameterSpace(
             {
                 "FORM": ("staged", "direct", "block"),
@@ -92,6 +94,7 @@ class Convolution(Workload):
                 "FORM != 'block' or LANES == 1",
                 "UNROLL <= ends + phases or UNROLL == 4",
                 "FORM == 'block' or WGS * WINDOW <= TI * TJ <= 16 * WGS * WINDOW",
+                "FORM == 'block' or max(TI, TJ) <= WGS * VECTOR",
                 "not OVERLAY or (FORM == 'staged' and WGS * WINDOW == TI * TJ)",
                 "FORM != 'direct' or itemsize * TJ * (TI + ends + PADDING) <= room",
                 "FORM != 'block' or itemsize * TJ * (TI + ends) <= room",
@@ -111,8 +114,8 @@ class Convolution(Workload):
         base = {**_BASE, "UNROLL": unroll}
         block = {"FORM": "block", "WGS": 1, "WINDOW": 4 if double else 8, "VECTOR": 4 if double else 8, **base}
         blocks = ({**block, "TI": ti, "TJ": tj} for ti, tj in ((64, 64), (16, 16), (8, 8)))
-        wide = {"FORM": "staged", "TI": 64, "TJ": 64, "WGS": 256, "WINDOW": 16, "VECTOR": 4, **base, "PADDING": 4, "OVERLAY": True}
-        narrow = {"FORM": "staged", "TI": 32, "TJ": 32, "WGS": 128, "WINDOW": 8, "VECTOR": 1, **base, "PADDING": 1, "OVERLAY": True}
+        wide = {"FORM": "staged", "TI": 64, "TJ": 32, "WGS": 128, "WINDOW": 16, "VECTOR": 4, **base, "PADDING": 4, "OVERLAY": True}
+        narrow = {"FORM": "staged", "TI": 32, "TJ": 32, "WGS": 128, "WINDOW": 8, "VECTOR": 2, **base, "PADDING": 2, "OVERLAY": True}
         small = {"FORM": "staged", "TI": 16, "TJ": 16, "WGS": 32, "WINDOW": 8, "VECTOR": 1, **base, "PADDING": 1}
         staged = (narrow, small) if double else (wide, narrow, small)
         space = self.space(problem, device)
@@ -132,7 +135,8 @@ class Convolution(Workload):
         real = "double" if double else "float"
         gpu = device.kind == "gpu"
         batch = _BATCH if gpu else 1
-        loads = -(-(ti + taps - phases) * tj // vector // items)
+        lines = max(items * vector // tj, 1)
+        loads = -(-(ti + taps - phases) // lines)
         defines: dict[str, Value] = {
             "REAL": real,
             **({"DOUBLE": True} if double else {}),
@@ -142,6 +146,9 @@ class Convolution(Workload):
             "TAPS": taps,
             "PHASES": phases,
             "BATCH": -(-loads // -(-loads // batch)),
+            "ROWS": lines,
+            "COLUMNS": max(items * vector // ti, 1),
+            "FILTER_LD": _filter_ld(problem),
             "PERIODIC": problem.options["boundary"] == "periodic",
             "WRAPS_ONCE": rows >= ti + taps + abs(first),
             "INTERLEAVE": bank == "synthesis",
@@ -152,8 +159,12 @@ class Convolution(Workload):
         values = {"form": config["FORM"], "window": int(config["WINDOW"]), "lanes": int(config["LANES"]), "unroll": int(config["UNROLL"])}
         values["passes"] = -(-ti // vector * tj // items) if gpu else 1
         values |= {"gpu": gpu, "overlay": config["OVERLAY"], "order": config["ORDER"], "vector": vector, "stages": vector.bit_length() - 1}
-        source = load(__file__, "convolution.cl", defines, real=real, taps=taps, phases=phases, separate=bank == "analysis", **values)
-        groups = -(-length // ti) * -(-ndat // tj)
+        across, down = -(-length // ti), -(-ndat // tj)
+        fast, slow = (across, down) if config["ORDER"] == "i" else (down, across)
+        deep = -(-slow // _MAX_DOWN)
+        values |= {"deep": deep > 1, "separate": bank == "analysis"}
+        source = load(__file__, "convolution.cl", defines, real=real, taps=taps, phases=phases, **values)
+        groups = (fast * items, -(-slow // deep), deep)
         scalars = {"rows": rows, "columns": ndat, "length": length, "first": first}
         arguments = (
             *(Arg(name, "scalar", dtype="int32", value=value) for name, value in scalars.items()),
@@ -161,7 +172,7 @@ class Convolution(Workload):
             *_operand("filter", layout["filter"], index, "in"),
             *_operand("out", layout["out"], index, "out"),
         )
-        return Plan((Launch(source, "convolution", (groups * items, 1, 1), (items, 1, 1), arguments),))
+        return Plan((Launch(source, "convolution", groups, (items, 1, 1), arguments),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """psi and filter uniform in [-0.5, 0.5)."""
@@ -189,6 +200,10 @@ class Convolution(Workload):
         """psi read once, out written once: 16 bytes a point in double precision; the filter is nothing beside them."""
         return float(problem.itemsize * problem.sizes["ndat"] * (reference.rows(problem) + reference.length(problem)))
 
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """Between the lines that are filtered."""
+        return (Cut("ndat", {"psi": "columns", "out": "rows"}),)
+
     def awkward(self, problem: Problem) -> list[Problem]:
         """One point; shorter than the filter; neither size a multiple of a tile; rows that nothing aligns, and wide aligned ones."""
         found = []
@@ -211,7 +226,13 @@ class Convolution(Workload):
             if max(shape) >= 2**31 - 2**16:
                 raise ArgumentError(f"convolution: {name!r} has the shape {shape}; each dimension must be below 2**31 - 2**16")
         extents = (problem.layout[name].extent(shape) for name, shape in shapes.items())
-        return "int" if max(extents) < 2**31 - 2**16 else "long"
+        steps = (problem.layout[name].strides[0] * problem.itemsize for name in shapes)  # in bytes, as the kernel takes them
+        return "int" if max(extents) < 2**31 - 2**16 and max(steps) < 2**31 else "long"
+
+
+def _filter_ld(problem: Problem) -> int:
+    """Elements from one filter to the next in local memory: whole vectors of 16 bytes."""
+    return -(-reference.taps(problem) // 4) * 4
 
 
 def _operand(name: str, layout: Layout, index: str, role: Role) -> tuple[Arg, Arg, Arg]:

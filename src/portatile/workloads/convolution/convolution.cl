@@ -13,19 +13,25 @@
 {% set sum_type = real ~ "2" if lanes == 2 else ("VEC" if form == "block" else real) %}
 {% set value_type = "VEC" if form == "block" else real %}
 
-// The row of psi that holds s[p], or -1 where s is zero.
+// What stands for position p, and for the position d further down: with WRAPS_ONCE it is wrapped already, by unsigned minima
+// that wait for nothing (p - rows is the smaller one from rows on).
+#if PERIODIC && WRAPS_ONCE
+#define START(p) ((p) < 0 ? (p) + rows : (p) >= rows ? (p) - rows : (p))
+#define DOWN(p, d) ((int)min((uint)((p) + (d)), (uint)((p) + (d) - rows)))
+#else
+#define START(p) (p)
+#define DOWN(p, d) ((p) + (d))
+#endif
+
+// The row of psi that holds s at such a position, or -1 where s is zero.
 int row_of(int p, const int rows)
 {
-#if PERIODIC
-#if WRAPS_ONCE
-    p = p < 0 ? p + rows : (p >= rows ? p - rows : p);
-#else
-    p %= rows;
-    p = p < 0 ? p + rows : p;
-#endif
-#else
+#if !PERIODIC
     if (p < 0 || p >= rows)
         return -1;
+#elif !WRAPS_ONCE
+    p %= rows;
+    p = p < 0 ? p + rows : p;
 #endif
 #if INTERLEAVE
     return (p >> 1) + ((p & 1) ? (rows + 1) >> 1 : 0);
@@ -33,6 +39,9 @@ int row_of(int p, const int rows)
     return p;
 #endif
 }
+
+// A row's element from that of row 0 on: one multiply-add of 32 by 32 and 64 bits on GPUs, where INDEX is an int.
+#define AT_ROW(T, first, row, ld) ((T*)((__global char*)(first) + (long)(row) * (INDEX)((ld) * (INDEX)sizeof(REAL))))
 
 // The column of out that holds value o.
 int column_of(const int o, const int length)
@@ -63,20 +72,21 @@ VEC fetch(__global const REAL* restrict psi, const INDEX ld, const int row, cons
 }
 
 {% if gpu %}
-// The same where the whole vector lies in the row.
-VEC fetch_whole(__global const REAL* restrict psi, const INDEX ld, const int row, const int column)
+// The same from a column's beginning on, where the whole vector lies in the row.
+VEC fetch_whole(__global const REAL* restrict from, const INDEX ld, const int row)
 {
+    __global const REAL* place = AT_ROW(__global const REAL, from, row, ld);
 #if !PERIODIC
     if (row < 0)
         return (VEC)(0);
 #endif
 {% if vector == 1 %}
-    return psi[row * ld + column];
+    return LDG(place);
 {% else %}
 #if ALIGNED_PSI
-    return *(__global const VEC*)(psi + row * ld + column);
+    return LDG((__global const VEC*)place);
 #else
-    return vload{{ vector }}(0, psi + row * ld + column);
+    return vload{{ vector }}(0, place);
 #endif
 {% endif %}
 }
@@ -92,11 +102,16 @@ VEC fetch_whole(__global const REAL* restrict psi, const INDEX ld, const int row
 {% for p in range(u, u + 2 if wide else u + 1) %}
                 const {{ value_type }} v{{ window - step + p }} = AT(t + {{ window - step + p }});
 {% endfor %}
+{% set many = (4 if real == "float" else 2) if form != "block" else 1 %}
 {% for e in range(step) %}
 {% if wide %}
-                const {{ sum_type }} f{{ e }}_{{ u }} = ({{ sum_type }})(weights[{{ e }} * filter_ld + t + {{ u }}], weights[{{ e }} * filter_ld + t + {{ u + 1 }}]);
+                const {{ sum_type }} f{{ e }}_{{ u }} = ({{ sum_type }})(weights[{{ e }} * weights_ld + t + {{ u }}], weights[{{ e }} * weights_ld + t + {{ u + 1 }}]);
+{% elif many > 1 and u // many * many + many <= count and lanes == 1 %}
+{% if u % many == 0 %}
+                const {{ real }}{{ many }} f{{ e }}_{{ u }} = *(__local const {{ real }}{{ many }}*)(weights + {{ e }} * weights_ld + t + {{ u }});
+{% endif %}
 {% else %}
-                const REAL f{{ e }}_{{ u }} = weights[{{ e }} * filter_ld + t + {{ u }}];
+                const REAL f{{ e }}_{{ u }} = weights[{{ e }} * weights_ld + t + {{ u }}];
 {% endif %}
 {% endfor %}
 {% for w in range(window) %}
@@ -104,7 +119,11 @@ VEC fetch_whole(__global const REAL* restrict psi, const INDEX ld, const int row
 {% if wide %}
                 sum{{ w }} += f{{ w % step }}_{{ u }} * ({{ sum_type }})(v{{ v }}, v{{ v + 1 }});
 {% else %}
+{% if many > 1 and u // many * many + many <= count and lanes == 1 %}
+                sum{{ w }} += f{{ w % step }}_{{ u // many * many }}.s{{ u % many }} * v{{ v }};
+{% else %}
                 sum{{ w }}{{ ".x" if lanes == 2 }} += f{{ w % step }}_{{ u }} * v{{ v }};
+{% endif %}
 {% endif %}
 {% endfor %}
 {% endfor %}
@@ -135,14 +154,16 @@ VEC fetch_whole(__global const REAL* restrict psi, const INDEX ld, const int row
 {% endmacro %}
 {% macro total(w) %}{{ "(sum" ~ w ~ ".x + sum" ~ w ~ ".y)" if lanes == 2 else "sum" ~ w }}{% endmacro %}
 
-{# VECTOR elements called `name` to row j, places i and on, of the group's part of out; `inside` it knows that they lie there. #}
+{# VECTOR elements called `name` to places i and on of the group's part of out, in a row that begins at `row`, where `here` is place i;
+   `inside` it knows that they lie there. #}
+{% macro target(c) %}{{ "row[column_of(left + i + " ~ c ~ ", length)]" if separate else "here[" ~ c ~ "]" }}{% endmacro %}
 {% macro store(name, inside=false) %}
 {% if vector > 1 and not separate %}
                 {{ "if (left + i + VECTOR <= length)" if not inside }}
 #if ALIGNED_OUT
-                    *(__global VEC*)(row + left + i) = {{ name }};
+                    *(__global VEC*)here = {{ name }};
 #else
-                    vstore{{ vector }}({{ name }}, 0, row + left + i);
+                    vstore{{ vector }}({{ name }}, 0, here);
 #endif
                 {{ "else" if not inside }}
 {% endif %}
@@ -151,59 +172,61 @@ VEC fetch_whole(__global const REAL* restrict psi, const INDEX ld, const int row
                     REAL edge[VECTOR];
                     vstore{{ vector }}({{ name }}, 0, edge);
                     for (int c = 0; c < VECTOR && left + i + c < length; c++)
-                        row[column_of(left + i + c, length)] = edge[c];
+                        {{ target("c") }} = edge[c];
                 }
 {% elif vector == 1 or separate or not inside %}
                 {
 {% for c in range(vector) %}
                     {{ "if (left + i + " ~ c ~ " < length)" if not inside }}
-                        row[column_of(left + i + {{ c }}, length)] = {{ component(name, c) }};
+                        {{ target(c) }} = {{ component(name, c) }};
 {% endfor %}
                 }
 {% endif %}
 {% endmacro %}
 
-{# The group's part of psi to the tile, BATCH loads at a time; `whole` groups end within the columns. #}
+{# The group's part of psi to the tile, BATCH loads at a time: an item's lie in one column, ROWS apart. `whole` groups end within psi. #}
 {% macro load_tile(whole) %}
-    for (int chunk = 0; chunk < SPAN * TJ / VECTOR; chunk += BATCH * WGS) {
+    const int lane = item % (TJ / VECTOR), at = item / (TJ / VECTOR);
+    const int p = START(left + first + at);
+{% if whole %}
+    __global const REAL* from = psi + psi_offset + top + lane * VECTOR;
+{% endif %}
+    for (int line = 0; line < SPAN; line += BATCH * ROWS) {
         VEC part[BATCH];
 #pragma unroll
         for (int b = 0; b < BATCH; b++) {
-            const int c = chunk + b * WGS + item;
-            const int r = min(c / (TJ / VECTOR), SPAN - 1);
-            const int column = top + c % (TJ / VECTOR) * VECTOR;
-            const int row = row_of(left + first + r, rows);
+            if (line + (b + 1) * ROWS <= SPAN || line + b * ROWS + at < SPAN)
 {% if whole %}
-            part[b] = fetch_whole(psi + psi_offset, psi_ld, row, column);
+                part[b] = fetch_whole(from, psi_ld, row_of(DOWN(p, line + b * ROWS), rows));
 {% else %}
-            part[b] = fetch(psi + psi_offset, psi_ld, row, column, columns);
+                part[b] = fetch(psi + psi_offset, psi_ld, row_of(DOWN(p, line + b * ROWS), rows), top + lane * VECTOR, columns);
 {% endif %}
         }
 #pragma unroll
         for (int b = 0; b < BATCH; b++) {
-            const int c = chunk + b * WGS + item;
-            if (c < SPAN * TJ / VECTOR) {
+            if (line + (b + 1) * ROWS <= SPAN || line + b * ROWS + at < SPAN) {
+                const int r = line + b * ROWS + at;
 {% if form == "direct" %}
-                const int r = c / (TJ / VECTOR), j = c % (TJ / VECTOR) * VECTOR;
 {% for k in range(vector) %}
-                tile[(j + {{ k }}) * (SPAN + PADDING) + r] = {{ component("part[b]", k) }};
+                tile[(lane * VECTOR + {{ k }}) * (SPAN + PADDING) + r] = {{ component("part[b]", k) }};
 {% endfor %}
 {% else %}
-                tile[c] = part[b];
+                tile[r * (TJ / VECTOR) + lane] = part[b];
 {% endif %}
             }
         }
     }
 {% endmacro %}
 
-{# The second tile to out; `inside` groups lie within it. #}
+{# The second tile to out: an item's vectors lie below one another, COLUMNS apart; `inside` groups lie within it. #}
 {% macro store_tile(inside) %}
+    const int i = item % (TI / VECTOR) * VECTOR, start = item / (TI / VECTOR);
+    __global REAL* corner = out + out_offset{{ " + left + i" if not separate }};
 #pragma unroll {{ passes }}
-    for (int pass = 0; pass < (TI / VECTOR * TJ + WGS - 1) / WGS; pass++) {
-        const int place = pass * WGS + item;
-        const int i = place % (TI / VECTOR) * VECTOR, j = place / (TI / VECTOR);
-        if (j < TJ{{ " && top + j < columns" if not inside }}) {
-            __global REAL* row = out + out_offset + (top + j) * out_ld;
+    for (int pass = 0; pass < (TJ + COLUMNS - 1) / COLUMNS; pass++) {
+        const int j = pass * COLUMNS + start;
+        if ({{ "TJ % COLUMNS == 0 || j < TJ" if inside else "j < TJ && top + j < columns" }}) {
+            __global REAL* {{ "row" if separate else "here" }} = AT_ROW(__global REAL, corner, top + j, out_ld);
             const VEC value = turned[(j * (TI + PADDING) + i) / VECTOR];
 {{ store("value", inside) }}
         }
@@ -227,19 +250,27 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
     __local VEC tile[SPAN * TJ / VECTOR];
     __local VEC turned[TJ * (TI + PADDING) / VECTOR];
 {% endif %}
-    const int group = (int)get_group_id(0);
-{% if order == "i" %}
-    const int across = (length + TI - 1) / TI;
-    const int left = group % across * TI, top = group / across * TJ;
+    const int fast = (int)get_group_id(0);
+{% if deep %}
+    // groups too many do the last one's work again
+    const int last = {{ "(columns - 1) / TJ" if order == "i" else "(length - 1) / TI" }};
+    const int slow = min((int)get_group_id(1) + (int)get_group_id(2) * (int)get_num_groups(1), last);
 {% else %}
-    const int across = (columns + TJ - 1) / TJ;
-    const int left = group / across * TI, top = group % across * TJ;
+    const int slow = (int)get_group_id(1);
 {% endif %}
+    const int left = {{ "fast" if order == "i" else "slow" }} * TI, top = {{ "slow" if order == "i" else "fast" }} * TJ;
+{% if form == "block" %}
     __global const REAL* weights = filter + filter_offset;
+    const INDEX weights_ld = filter_ld;
+{% else %}
+    __local REAL filters[PHASES * FILTER_LD] __attribute__((aligned(16)));
+    __local const REAL* weights = filters;
+    const int weights_ld = FILTER_LD;
+{% endif %}
 {% if form == "block" %}
 
     for (int r = 0; r < SPAN; r++) {
-        const int row = row_of(left + first + r, rows);
+        const int row = row_of(START(left + first + r), rows);
         for (int q = 0; q < TJ / VECTOR; q++)
             tile[r * (TJ / VECTOR) + q] = fetch(psi + psi_offset, psi_ld, row, top + q * VECTOR, columns);
     }
@@ -270,7 +301,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
                 const int i = start + {{ b }};
 {% for c in range(vector) %}
                 if (top + q * VECTOR + {{ c }} < columns) {
-                    __global REAL* row = out + out_offset + (top + q * VECTOR + {{ c }}) * out_ld;
+                    __global REAL* {{ "row" if separate else "here" }} = out + out_offset + (top + q * VECTOR + {{ c }}) * out_ld{{ " + left + i" if not separate }};
 {{ store("t" ~ stages ~ "_" ~ c) }}
                 }
 {% endfor %}
@@ -281,6 +312,9 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
 {% else %}
     const int item = (int)get_local_id(0);
 
+    // asked for before the tile and kept after it, so that nobody waits for it
+    const int tap = min(item, PHASES * TAPS - 1);
+    const REAL weight = filter[filter_offset + tap / TAPS * filter_ld + tap % TAPS];
 {% if gpu %}
     if (top + TJ <= columns) {
 {{ load_tile(true) }}
@@ -289,6 +323,10 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
     {
 {{ load_tile(false) }}
     }
+    if (item < PHASES * TAPS)
+        filters[item / TAPS * FILTER_LD + item % TAPS] = weight;
+    for (int w = item + WGS; w < PHASES * TAPS; w += WGS)
+        filters[w / TAPS * FILTER_LD + w % TAPS] = filter[filter_offset + w / TAPS * filter_ld + w % TAPS];
     barrier(CLK_LOCAL_MEM_FENCE);
 {% if form == "direct" %}
 
@@ -297,7 +335,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
         if (left + i < length && top + j < columns) {
 {% if phases == 2 %}
             __local const REAL* cells = tile + j * (SPAN + PADDING) + (i & ~1);
-            weights = filter + filter_offset + (i & 1) * filter_ld;
+            weights = filters + (i & 1) * FILTER_LD;
 {% else %}
             __local const REAL* cells = tile + j * (SPAN + PADDING) + i;
 {% endif %}

@@ -11,13 +11,15 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Size3, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import operands
 from portatile.workloads.coulomb.reference import potential
 
 _MAX_GROUPS = 2**31 - 1  # of a launch, CUDA's limit
 _MAX_POINTS = 2**24  # along an axis: every index is a float32
 _FUNCTIONS = {"rsqrt": "rsqrt", "native": "native_rsqrt", "approx": "RSQRT_APPROX"}
+_ENOUGH_ATOMS = 512  # the rounding of whose sum may be twice the quadratic's error
+_MANY_ATOMS = 4096  # ... and fifteen times as large: there it is the default
 _SAMPLES = 24  # rows, and columns, at whose crossings large problems are checked
 
 
@@ -33,7 +35,8 @@ class Coulomb(Workload):
     points (CPUs: as wide as a register) in each of PY rows. CHUNK atoms at a time are staged in local memory, 0: read
     directly. UNROLL: atoms at a time. RSQRT: ``rsqrt``, ``native`` (native_rsqrt) or ``approx`` (the device's instruction,
     denormals taken as zero); POLY of the PX vectors use a polynomial instead, which leaves the special-function unit free
-    for the others; it is right for distances from 1e-19 to 1e19.
+    for the others; it is right for distances from 1e-19 to 1e19. DEGREE: of the polynomial: 3 errs by 7e-7 of a term, 2 by
+    1.7e-5, and is for sums of so many atoms that their rounding may be twice as large.
     """
 
     name = "coulomb"
@@ -66,6 +69,7 @@ class Coulomb(Workload):
                 "UNROLL": (1, 2, 4, 8),
                 "RSQRT": tuple(_FUNCTIONS),
                 "POLY": (0, 1, 2, 3, 4, 5, 8),
+                "DEGREE": (3, 2),
             },
             (
                 "VL == 1 or device_kind != 'gpu'",
@@ -75,6 +79,7 @@ class Coulomb(Workload):
                 "PX * PY <= 16",
                 "POLY <= PX",
                 "POLY < PX or RSQRT == 'rsqrt'",  # which is not used then
+                f"DEGREE == 3 or (POLY > 0 and atoms >= {_ENOUGH_ATOMS})",
                 "PX * PY * UNROLL <= 64",
                 "WGX * WGY * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGX * WGY * SPLIT >= 32",
@@ -84,15 +89,21 @@ class Coulomb(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """On a CPU register tiles of one work-item; elsewhere eight points each, and slices where points are too few to fill it."""
+        """On a CPU register tiles of one work-item; elsewhere sixteen points each and eight slices, where atoms are many.
+
+        With fewer atoms there are eight points each, and slices where points are too few to fill the device.
+        """
         s = problem.sizes
         if device.kind == "cpu":
-            return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=8, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=4)
+            return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=8, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=4, DEGREE=3)
+        many = _config(WGX=16, WGY=4, SPLIT=8, PX=8, PY=2, VL=1, CHUNK=1024, UNROLL=4, RSQRT="approx", POLY=2, DEGREE=2)
+        if s["atoms"] >= _MANY_ATOMS and self.space(problem, device).violated(many) is None:
+            return many
         items = s["nx"] * s["ny"] * s["nz"] // 8
         split = 1
         while split < 4 and s["atoms"] >= 256 and split * items < 900 * device.compute_units:
             split *= 2
-        return _config(WGX=16, WGY=4, SPLIT=split, PX=8, PY=1, VL=1, CHUNK=256, UNROLL=4, RSQRT="approx", POLY=1)
+        return _config(WGX=16, WGY=4, SPLIT=split, PX=8, PY=1, VL=1, CHUNK=256, UNROLL=4, RSQRT="approx", POLY=1, DEGREE=3)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch; none for an empty grid."""
@@ -108,8 +119,8 @@ class Coulomb(Workload):
         numbers = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
         defines: dict[str, Value] = {name: config[name] for name in numbers}
         defines |= {"INDEX": "long" if wide else "int", "FMA": device.kind == "gpu"}
-        values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY")}
-        source = load(__file__, "coulomb.cl", defines, function=_FUNCTIONS[str(config["RSQRT"])], **values)
+        values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY", "DEGREE")}
+        source = load(__file__, "coulomb.cl", defines, function=_FUNCTIONS[str(config["RSQRT"])], gpu=device.kind == "gpu", **values)
         wgx, wgy, split, px, py, vl = (int(config[name]) for name in numbers[:-1])
         groups = -(-s["nx"] // (wgx * px * vl)) * -(-s["ny"] // (wgy * py)) * s["nz"]
         if groups > _MAX_GROUPS:
@@ -163,10 +174,11 @@ class Coulomb(Workload):
         three squares, at most 5, of which the root keeps 2.5; then the inverse root itself, the product with q, and the
         additions: atoms and slices at most, in whatever order (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
         section 4.2). Inverse root in units of 2^-24: 4 for ``rsqrt`` (2 ulp, OpenCL 1.2 section 7.4, CUDA's guide the same);
-        8 for ``native`` and ``approx``, whose error OpenCL leaves to the device (PTX's rsqrt.approx: 2^-22.9); the polynomial's
-        6.5e-7 and its own roundings make 20.
+        8 for ``native`` and ``approx``, whose error OpenCL leaves to the device (PTX's rsqrt.approx: 2^-22.9); 20 for the cubic
+        with its own roundings, 300 for the quadratic.
         """
-        root = max(4 if config["RSQRT"] == "rsqrt" else 8, 20 if config["POLY"] else 0)
+        polynomial = 20 if config["DEGREE"] == 3 else 300
+        root = max(4 if config["RSQRT"] == "rsqrt" else 8, polynomial if config["POLY"] else 0)
         return operands.gamma(problem.sizes["atoms"] + int(config["SPLIT"]) + 4 + root, problem.dtype)
 
     def flops(self, problem: Problem) -> float:
@@ -182,6 +194,12 @@ class Coulomb(Workload):
         """Atoms read once, the potential written once."""
         s = problem.sizes
         return float(problem.itemsize * (4 * s["atoms"] + s["nx"] * s["ny"] * s["nz"]))
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """Plane by plane, a single plane by rows."""
+        if problem.sizes["nz"] > 1:
+            return (Cut("nz", {"potential": "rows"}, max(problem.sizes["ny"], 1), "z_first"),)
+        return (Cut("ny", {"potential": "rows"}, 1, "y_first"),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One point; no atoms; slices and volumes that nothing divides, with padded rows and more atoms than a chunk."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.space import ParameterSpace
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads.gemm import choice, plan, presets, reference, space
 from portatile.workloads.gemm.point import Point
 
@@ -59,7 +59,7 @@ class Gemm(Workload):
         launches = (
             problem.sizes["k"] // point.KB + 1 if point.FORM == "cpu" and point.KB else 0
         )  # each rounds its product and its sum with C
-        return reference.bound(problem, point.SPLIT_K + point.KG + 2 * launches)
+        return reference.bound(problem, point.SPLIT_K + point.KG + 2 * launches + (plan.TAIL_PARTS if point.TAIL else 0))
 
     def flops(self, problem: Problem) -> float:
         """2 m n k, the BLAS's convention: scaling by alpha and beta is not counted."""
@@ -74,6 +74,10 @@ class Gemm(Workload):
         """Tiles past the edges of C, steps past k, and multiprocessors that wait for the last group."""
         return choice.waste(problem, config, device)
 
+    def loads(self, problem: Problem, config: Config) -> float:
+        """For each step of k a work-item loads a column of its tile of A and a row of its tile of B."""
+        return choice.loads(problem, config)
+
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """A and B unless alpha is 0, C unless beta is 0."""
         return frozenset(("a", "b") if scalars["alpha"] != 0 else ()) | frozenset(("c",) if scalars["beta"] != 0 else ())
@@ -86,6 +90,12 @@ class Gemm(Workload):
             check(one, name) == check(other, name) for check in (plan.takes_vectors, plan.takes_vectors_along_k) for name in ("a", "b")
         )
         return super().distance(one, other) if alike else float("inf")
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """By rows and by columns of C. With TAIL a part splits other sums than the whole does: equal within the bound, not bit for bit."""
+        a = "columns" if problem.options["trans_a"] == "T" else "rows"
+        b = "rows" if problem.options["trans_b"] == "T" else "columns"
+        return Cut("m", {"a": a, "c": "rows"}), Cut("n", {"b": b, "c": "columns"})
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Shapes that nothing divides, with padded rows and offsets."""

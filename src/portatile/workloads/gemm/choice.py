@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.workloads.gemm.plan import ceil_div, takes_vectors, takes_vectors_along_k
+from portatile.workloads.gemm.plan import ceil_div, k_fast, tail, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline, register
 from portatile.workloads.gemm.space import local_limit, matrix_units
 
 _LONG = {4: 1800, 8: 1200}  # the size, by bytes of an element, from which a processor's caches want the problem in blocks
-_LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger
+_LONG_WIDE = {4: 2500, 8: 1800}  # the same for processors with AVX-512, whose caches are larger
+_LONG_TURNED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
 _WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
+_TAIL_PAYS = 0.03  # of the time: what a tail has to save for its two launches
+_EVEN = 0.95  # of a last wave of groups: as good as full
+_SHORT = 128  # steps of k up to which storing C takes longer than computing it
+_DEEP = 16  # groups that share one tile's k from which there is nothing but k to share
 _FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
 
 
@@ -34,16 +39,27 @@ def waste(problem: Problem, config: Config, device: DeviceInfo, batch: int = 1) 
     tiles = ceil_div(m, point.rows) * ceil_div(n, point.columns)
     block = point.KB if point.FORM != "cpu" else 1
     padded = tiles * point.rows * point.columns / (m * n) * (ceil_div(k, block) * block / k)
-    groups, units = max(batch, 1) * tiles * point.SPLIT_K, max(device.compute_units, 1)
-    return padded * ceil_div(groups, units) * units / groups
+    units = max(device.compute_units, 1)
+    groups = max(batch, 1) * tiles * point.SPLIT_K
+    cut = tail(problem, point, device) if point.TAIL else None
+    return padded * ceil_div(groups, units) * units / groups * (1 - (cut.saved if cut else 0))
+
+
+def loads(problem: Problem, config: Config) -> float:
+    """Bytes of A and B that the work-items load: each product of a tile of r x c elements takes 1/r + 1/c of them."""
+    point = Point(**config)  # type: ignore[arg-type]
+    m, n, k = (float(problem.sizes[s]) for s in "mnk")
+    return m * n * k * problem.itemsize * (1 / (point.TR * point.TRR) + 1 / (point.TC * point.TCR))
 
 
 def _cpu(problem: Problem, device: DeviceInfo) -> Point:
     """Register tiles for AVX-512 or AVX2, whichever the compiler targets; Intel's does not say and is taken to have the first."""
     single, size = problem.itemsize == 4, min(problem.sizes.values())
     if device.wide_vectors or "intel" in device.platform.lower():
-        block, band = (2048 if single else 1024, 43) if size > _LONG_WIDE else (0, 0 if single else 32)
-        return replace(register(16 if single else 8, 6, 4, 4, block, band), PACK_A=problem.options["trans_a"] == "T")
+        turned = problem.options["trans_a"] == "T"
+        long = _LONG_TURNED if turned and not single else _LONG_WIDE[problem.itemsize]
+        block, band = (2048 if single else 1024, 43) if size > long else (0, 0)
+        return replace(register(16 if single else 8, 6, 4, 4, block, band), PACK_A=turned)
     block, band = (1024, 43 if single else 32) if size > _LONG[problem.itemsize] else (0, 0)
     point = register(8, 6, 2, 4, block, band) if single else register(4, 4, 3, 1, block, band)
     return replace(point, PACK_A=block > 0 or problem.options["trans_a"] == "T")
@@ -56,17 +72,12 @@ def _anything(problem: Problem, device: DeviceInfo) -> Point:
 
 
 def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
-    """The largest tile that fills the device, the smaller ones also with k split; operands that cannot be copied in vectors
-    are packed where that pays.
-    """
+    """The largest tile that fills the device, the smaller ones also with k split."""
     m, n, k = (problem.sizes[s] for s in "mnk")
-    packing = m * n * k >= _WORTH_PACKING
-    pack_a = packing and n >= 256 and not takes_vectors(problem, "a")
-    pack_b = packing and m >= 256 and not takes_vectors(problem, "b")
     if problem.dtype == "float32":
-        ladder = _float32(device, pack_b)
+        ladder = _float32(problem, device)
     elif matrix_units(device):
-        ladder = _float64_matrix(device)
+        ladder = _float64_matrix(k)
     else:
         ladder = (1.2, pipeline(2, (16, 16), (4, 2), 8, 3, 4)), (0.0, pipeline(2, (8, 8), (2, 2), 8, 3, 4))
     for fill, point in ladder:
@@ -78,35 +89,79 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
         groups = batch * tiles
         if batch > 1 and ceil_div(m, 128) * ceil_div(n, 128) * batch > 2 * device.compute_units:
             point = replace(point, KG=1)  # there is enough to do without sharing the k of a group
-        split = _split(groups, k, device) if fill <= 1 else 1
+        shared = fill <= 1 and (m * n * k >= _WORTH_PACKING or 2 * groups < device.compute_units)  # else a second launch costs more
+        split = _split(groups, k, device, 1 if point.items >= 256 else 2) if shared else 1
+        if split >= _DEEP and batch == 1:
+            point = _deep(point)
         if groups * split >= fill * device.compute_units:
-            turn = _turns(problem, pack_a, pack_b) and point.VL == 4 and groups >= device.compute_units / 2
-            pad = 4 if turn and point.TRR > 1 else point.PAD
-            return replace(point, PACK_A=pack_a, PACK_B=pack_b, SPLIT_K=split, TURN=turn, PAD=pad)
+            return _staged(problem, replace(point, SPLIT_K=split), device, batch)
     raise AssertionError("the last rung of a ladder fits every problem")
 
 
-def _turns(problem: Problem, pack_a: bool, pack_b: bool) -> bool:
-    """Whether an operand that is not packed can be transposed by vectors on its way to local memory."""
-    return (takes_vectors_along_k(problem, "a") and not pack_a) or (takes_vectors_along_k(problem, "b") and not pack_b)
+def _staged(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> Point:
+    """The point with the best way for each operand: as it lies where it can be copied in vectors, else packed where that pays,
+    else transposed on the way.
+    """
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    along = {name: takes_vectors_along_k(problem, name) for name in "ab"}
+    plain = {name: takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1)) for name in "ab"}
+    pack_a, pack_b = (
+        m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not plain[name] for name, other in (("a", "n"), ("b", "m"))
+    )
+    turn = point.VL == 4 and not point.KEEP and ((along["a"] and not pack_a) or (along["b"] and not pack_b))
+    loose = not point.MMA and any(
+        k_fast(problem, name) and not packed and not along[name] for name, packed in (("a", pack_a), ("b", pack_b))
+    )
+    point = replace(point, PACK_A=pack_a, PACK_B=pack_b, TURN=turn, PAD=4 if loose else 0)
+    cut = tail(problem, point, device) if point.TAIL and batch == 1 and not pack_b else None
+    return point if cut is not None and cut.saved > _TAIL_PAYS else replace(point, TAIL=0)
 
 
-def _float32(device: DeviceInfo, pack_b: bool) -> tuple[tuple[float, Point], ...]:
+def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point], ...]:
     """Tiles, each with the groups per multiprocessor from which it is the best; the two compilers prefer different ones."""
-    small = ((1.0, replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4), KG=2)), (0.0, replace(pipeline(4, (8, 8), (1, 1), 16, 3, 4), KG=2)))
+    m, n = problem.sizes["m"], problem.sizes["n"]
+    small = (
+        (1.0, replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4, double=1), KG=2)),
+        (0.0, replace(pipeline(4, (8, 8), (1, 1), 16, 3, 4), KG=2)),
+    )
+    if takes_vectors_along_k(problem, "a") and n < 256 <= m:
+        return (0.9, replace(pipeline(4, (16, 8), (2, 2), 32, 2, 8, double=1), KEEP=True)), *small
+    if takes_vectors_along_k(problem, "b") and m < 256 <= n:
+        return (0.9, replace(pipeline(4, (8, 16), (2, 2), 32, 2, 8, double=1), KEEP=True)), *small
+    big = replace(pipeline(4, (16, 16), (4, 2), 16, 3, 4), TAIL=1)
+    tiles = ceil_div(max(m, 1), big.rows) * ceil_div(max(n, 1), big.columns)
+    waves = tiles / device.compute_units
+    large = 0.9 if waves >= _EVEN * ceil_div(tiles, device.compute_units) else 2.5  # whole waves suffice
     if device.backend == "opencl":
-        return (3.5, pipeline(4, (8, 16), (4, 2), 16, 3, 8)), (1.2, pipeline(4, (16, 8), (2, 2), 16, 3, 4)), *small
-    big = pipeline(4, (16, 8), (2, 4), 16, 3, 4, double=1) if pack_b else pipeline(4, (16, 16), (4, 2), 16, 2, 4)
-    return (2.5, big), (1.2, pipeline(4, (16, 16), (2, 2), 16, 3, 4)), *small
+        return (
+            (large, big),
+            (3.5, replace(pipeline(4, (8, 16), (4, 2), 16, 3, 8), TAIL=2)),
+            (1.2, pipeline(4, (16, 8), (2, 2), 16, 3, 4)),
+            *small,
+        )
+    return (large, big), (1.2, replace(pipeline(4, (16, 16), (2, 2), 16, 3, 4), TAIL=2)), *small
 
 
-def _float64_matrix(device: DeviceInfo) -> tuple[tuple[float, Point], ...]:
-    small = (1.0, matrix((2, 2), (2, 2), 16, 3)), (0.0, matrix((1, 2), (2, 1), 16, 3))
-    big = matrix((1, 4), (4, 2), 16, 4) if device.backend == "opencl" else matrix((4, 2), (2, 4), 16, 4)
-    return (1.2, big), *small
+def _float64_matrix(k: int) -> tuple[tuple[float, Point], ...]:
+    small = (
+        (0.95, matrix((4, 2), (2, 2), 16, 4)),
+        (1.0, matrix((2, 2), (2, 2), 16, 4)),
+        (0.95, matrix((2, 2), (2, 1), 16, 3)),
+        (0.0, matrix((1, 2), (2, 1), 16, 4)),
+    )
+    if k <= _SHORT:  # little but writing C: small tiles overlap it
+        return (1.0, matrix((2, 2), (2, 2), 16, 4)), *small[2:]
+    return (1.2, replace(matrix((2, 4), (4, 2), 16, 4), TAIL=1)), *small
 
 
-def _split(groups: int, k: int, device: DeviceInfo) -> int:
-    """Groups that share the k of a tile: at most two for each multiprocessor, and at least 256 steps for each group."""
-    fitting = [split for split in (2, 4, 8, 16, 64) if groups * split <= 2 * device.compute_units and 256 * split <= k]
+def _deep(point: Point) -> Point:
+    """The smallest tile for sums so long that many groups share them: more steps of k at a time."""
+    if point.MMA:
+        return replace(matrix((2, 2), (1, 1), 32, 3), DOUBLE=2)
+    return replace(point, KB=32, UNROLL=32, STAGES=2, KG=4) if point.VL == 4 and point.KG == 2 else point
+
+
+def _split(groups: int, k: int, device: DeviceInfo, most: int) -> int:
+    """Groups that share the k of a tile: at most ``most`` for each multiprocessor, and at least 256 steps for each group."""
+    fitting = [split for split in (2, 4, 8, 16, 32, 64) if groups * split <= most * device.compute_units and 256 * split <= k]
     return max(fitting, default=1)

@@ -1,18 +1,13 @@
 // GEMM for GPUs: tiles of both operands flow through STAGES of local memory by asynchronous copies, each work-item keeps a
 // register tile and, with DOUBLE, loads the next operands from local memory while it multiplies the current ones.
 //
-// C = alpha op(A) op(B) + beta C, every operand row-major. Both tiles lie in local memory as KB rows of neighbours across
-// k, whatever the storage: A_FROM and B_FROM say where a tile comes from:
-//   panel     panels of pack.cl, as wide as the tile, zeros where the operand ends
-//   vectors   stored with k slow, 16 bytes at a time
-//   elements  stored with k slow, an element at a time, for storage that is not aligned
-//   columns   stored with k fast, an element at a time, transposed on the way
-//   turned    stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
-// A_EDGE, B_EDGE: the tile or KB does not divide the operand, copies past its end bring zeros.
+// C = alpha op(A) op(B) + beta C, every operand row-major. A_FROM and B_FROM say where a tile comes from and how it lies in local
+// memory; tiles.cl fills it.
 // Group (x, y) owns tile x in the order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of
 // `c`. The KG parts of a group share the k of each stage and add their sums in the end, in order. A warp has LANES
 // work-items along columns. With MMA (float64 on NVIDIA) a warp multiplies 16 x 8 x 8 blocks: a work-item owns rows 2g, 2g + 1
-// and columns 4t .. 4t + 3 of every 16 x 16 block (g = lane / 4, t = lane % 4), so every operand load is 16 bytes.
+// and columns 4t .. 4t + 3 of every 16 x 16 block and brings steps 2t, 2t + 1 of k (g = lane / 4, t = lane % 4), so every operand load
+// is 16 bytes: two neighbours across k, or along it where the tile keeps k fast.
 {# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
 {% set rows = TRR * TR %}
 {% set cols = TCR * TC %}
@@ -20,118 +15,50 @@
 {% set bn = TBC * cols %}
 {% set team = TBR * TBC %}
 {% set items = team * KG %}
-{% set steps = KB // KG // (8 if MMA else 1) %}
+{% set lines = ("lines", "dots") %}
+{% set depth = VL if MMA or A_FROM in lines or B_FROM in lines else 1 %}
+{% set steps = KB // KG // (8 if MMA else depth) %}
 {% set vector = 16 // itemsize %}
-{% set lda_tile = bm + PAD %}
-{% set ldb_tile = bn + PAD %}
+{% set lda_tile = bm + (PAD if A_FROM == "columns" else 0) %}
+{% set ldb_tile = bn + (PAD if B_FROM == "columns" else 0) %}
 {% set stage = KB * (lda_tile + ldb_tile) %}
 {% set space = [STAGES * stage, bm * bn if KG > 1 else 0] | max %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
-{# how one operand is copied: width of a copy, copies across the tile's row, and whether every work-item keeps its place in it #}
-{% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
-{% macro place(x, source, wide) %}
-{% set width = vector if source in ("panel", "vectors") else 1 %}
-{% if source == "columns" %}
-    const int {{ x }}_k = item % {{ KB }}, {{ x }}_i = item / {{ KB }};
-{% elif source == "turned" %}
-    const int {{ x }}_k = item % {{ KB // vector }} * {{ vector }}, {{ x }}_i = item / {{ KB // vector }};
-    {{ real }}{{ vector }} {{ x }}_held[{{ (KB * wide // vector + items - 1) // items }}];
-{% else %}
-    const int {{ x }}_k = item / {{ wide // width }}, {{ x }}_i = item % {{ wide // width }} * {{ width }};
-{% endif %}
-{% endmacro %}
-{# the copies of one tile: `x` names the operand, `wide` is its tile, `edge` whether to guard, `first`, `end` its range across k #}
-{% macro copies(x, source, wide, pitch, edge, ld, first, end) %}
-{% set width = vector if source in ("panel", "vectors") else 1 %}
-{% set slots = KB * wide // width %}
-{% set per = KB if source == "columns" else wide // width %}
-#pragma unroll
-            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
-{% if items % per == 0 and slots % items == 0 %}
-{% set jump = items // per %}
-{% if source == "columns" %}
-                {{ copy(width * itemsize, "%s_to + %s_k * %d + %s_i + s * %d" % (x, x, pitch, x, jump), "%s_at + (long)s * (%s * %d)" % (x, ld, jump),
-                        "%s + %s_i + s * %d < %s && k_next + %s_k < k1" % (first, x, jump, end, x) if edge else "") }};
-{% else %}
-                {{ copy(width * itemsize, "%s_to + %s_k * %d + %s_i + s * %d" % (x, x, pitch, x, jump * pitch),
-                        "%s_at + s * %d" % (x, items * width) if source == "panel" else "%s_at + (long)s * (%s * %d)" % (x, ld, jump),
-                        "%s + %s_i < %s && k_next + %s_k + s * %d < k1" % (first, x, end, x, jump) if edge else "") }};
-{% endif %}
-{% else %}
-                const int slot = item + s * {{ items }};
-{% if source == "columns" %}
-                const int kk = slot % {{ KB }}, i = slot / {{ KB }};
-                __global const {{ real }}* from = {{ x }}_at + (long)(i - {{ x }}_i) * {{ ld }} + (kk - {{ x }}_k);
-{% else %}
-                const int kk = slot / {{ per }}, i = slot % {{ per }} * {{ width }};
-                __global const {{ real }}* from = {{ x }}_at + {{ "s * %d" % (items * width) if source == "panel" else "(long)(kk - %s_k) * %s + (i - %s_i)" % (x, ld, x) }};
-{% endif %}
-                if (slot < {{ slots }})
-                    {{ copy(width * itemsize, "%s_to + kk * %d + i" % (x, pitch), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge else "") }};
-{% endif %}
-            }
-{% endmacro %}
-{# the same by way of registers: `loads` starts it, `settle` ends it; k and the row stride are multiples of the vector here #}
-{% macro loads(x, wide, edge, ld, first, end) %}
-{% set per = KB // vector %}
-{% set slots = wide * per %}
-#pragma unroll
-            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
-                const int slot = item + s * {{ items }}, kk = slot % {{ per }} * {{ vector }}, i = slot / {{ per }};
-                const int there = {{ "slot < %d" % slots if slots % items else "1" }}{{ " && %s + i < %s && k_next + kk < k1" % (first, end) if edge }};
-                {{ x }}_held[s] = ({{ real }}{{ vector }})(0);
-                if (there)
-                    {{ x }}_held[s] = *(__global const {{ real }}{{ vector }}*)({{ x }}_at + (long)(i - {{ x }}_i) * {{ ld }} + (kk - {{ x }}_k));
-            }
-{% endmacro %}
-{% macro settle(x, source, wide, pitch) %}
-{% if source == "turned" %}
-{% set per = KB // vector %}
-{% set slots = wide * per %}
-#pragma unroll
-            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
-                const int slot = item + s * {{ items }}, kk = slot % {{ per }} * {{ vector }}, i = slot / {{ per }};
-{% if slots % items %}
-                if (slot < {{ slots }})
-{% endif %}
-                {
-{% for e in range(vector) %}
-                    {{ x }}_to[(kk + {{ e }}) * {{ pitch }} + i] = {{ x }}_held[s].s{{ e }};
-{% endfor %}
-                }
-            }
-{% endif %}
-{% endmacro %}
+{% from "tiles.cl" import place, fetch, settle, stride, turn, skew, shift with context %}
 {% macro settle_both() %}{{ settle("a", A_FROM, bm, lda_tile) }}{{ settle("b", B_FROM, bn, ldb_tile) }}{% endmacro %}
-{% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
-{{ loads(x, wide, edge, ld, first, end) if source == "turned" else copies(x, source, wide, pitch, edge, ld, first, end) }}
-{%- endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
 {% macro fetch_b() %}{{ fetch("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}{% endmacro %}
-{% macro stride(source, wide, ld) %}{{ wide * KB if source == "panel" else KB if source in ("columns", "turned") else "(long)%s * %d" % (ld, KB) }}{% endmacro %}
 {% macro advance() %}
             a_at += {{ stride(A_FROM, bm, "lda") }};
             b_at += {{ stride(B_FROM, bn, "ldb") }};
             k_next += {{ KB }};
             write = write == {{ (STAGES - 1) * stage }} ? 0 : write + {{ stage }};
 {% endmacro %}
-{# a vector of operands from local memory to registers: `i` counts operands, `at` places them in a row of the tile, `next` is the later half of k #}
-{% macro load(x, set, i, count, pitch, at) %}
+{# vectors of operands from local memory to registers, which hold all operands of one k, then those of the next: `i` counts operands, `at`
+   places them in a row of the tile, or among its rows #}
+{% macro load(x, source, set, i, count, pitch, at) %}
 #pragma unroll
-                for (int next = 0; next < {{ 2 if MMA else 1 }}; ++next) {
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_from + next * {{ 4 * pitch }} + {{ at }}));
+                for (int next = 0; next < {{ depth }}; ++next) {
+{% if source in lines %}
+                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_from + ({{ at }} + next) * {{ KB }}));
+{% for e in range(VL) %}
+                    {{ x }}[{{ set }}][{{ e * count }} + {{ i }} + next] = v.s{{ e }};
+{% endfor %}
+{% else %}
+                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_from + next * {{ pitch }} + {{ at }}));
 {% for e in range(VL) %}
                     {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ e }}] = v.s{{ e }};
 {% endfor %}
+{% endif %}
                 }
 {% endmacro %}
-{% macro load_a(set, r) %}{{ load("a", set, r, rows, lda_tile, "%s / %d * %d + %s %% %d" % (r, TR, TBR * TR, r, TR)) }}{% endmacro %}
+{% macro load_a(set, r) %}{{ load("a", A_FROM, set, r, rows, lda_tile, "%s / %d * %d + %s %% %d" % (r, TR, TBR * TR, r, TR)) }}{% endmacro %}
 {% macro load_b(set) %}
 #pragma unroll
             for (int c = 0; c < {{ cols // (2 if MMA else 1) }}; c += {{ VL }}) {
-{{ load("b", set, "c", cols // (2 if MMA else 1), ldb_tile, "c / 2 * %d" % (TBC * TC) if MMA else "c / %d * %d + c %% %d" % (TC, TBC * TC, TC)) }}            }
+{{ load("b", B_FROM, set, "c", cols // (2 if MMA else 1), ldb_tile, "c / 2 * %d" % (TBC * TC) if MMA else "c / %d * %d + c %% %d" % (TC, TBC * TC, TC)) }}            }
 {% endmacro %}
 {% macro load_all_a(set) %}
 #pragma unroll
@@ -139,12 +66,23 @@
 {{ load_a(set, "r") }}            }
 {% endmacro %}
 {# where the operands of step `step` of the stage at offset `read` lie #}
-{% macro sources(step) %}
-{% set k_of = "(part * %d + (%s) * %d%s)" % (KB // KG, step, 8 if MMA else 1, " + lane % 4" if MMA else "") %}
-            __local const {{ real }}* a_from = tiles + read + {{ k_of }} * {{ lda_tile }} + tr * {{ TR }};
-            __local const {{ real }}* b_from = tiles + read + {{ KB * lda_tile }} + {{ k_of }} * {{ ldb_tile }} + {{ "warp_col * 16 + lane / 4 * 2" if MMA else "tc * %d" % TC }};
+{% macro origin(source, base, pitch, k_of, at) %}
+{% if source in lines %}
+tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }} ^ {{ shift(at) }}){{ " + lane % 4 * 2" if MMA }}
+{%- elif MMA %}
+tiles + {{ base }} + ({{ k_of }} + lane % 4 * 2) * {{ pitch }} + ({{ at }} ^ {{ skew("lane % 4 * 2") }})
+{%- elif source == "turned" %}
+tiles + {{ base }} + {{ k_of }} * {{ pitch }} + ({{ at }} ^ {{ turn("%s / %d" % (k_of, vector)) }})
+{%- else %}
+tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
+{%- endif %}
 {% endmacro %}
-{# the products of VL rows from row r on; neighbouring products share an operand, also where a row ends #}
+{% macro sources(step) %}
+{% set k_of = "(part * %d + (%s) * %d)" % (KB // KG, step, 8 if MMA else depth) %}
+            __local const {{ real }}* a_from = {{ origin(A_FROM, "read", lda_tile, k_of, "tr * %d" % TR) }};
+            __local const {{ real }}* b_from = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, "warp_col * 16 + lane / 4 * 2" if MMA else "tc * %d" % TC) }};
+{% endmacro %}
+{# the products of VL rows from row r on, for all k of a step; neighbouring products share an operand, also where a row ends #}
 {% macro multiply(a_set, b_set) %}
 {% if MMA %}
 #pragma unroll
@@ -156,13 +94,17 @@
                           "d"(b[{{ b_set }}][j]), "d"(b[{{ b_set }}][{{ cols // 2 }} + j]));
                 }
 {% else %}
+{% set left = "a[%s][next * %d + i]" % (a_set, rows) %}
+{% set right = "b[%s][next * %d + j]" % (b_set, cols) %}
 #pragma unroll
-                for (int e = 0; e < {{ VL }}; ++e)
+                for (int next = 0; next < {{ depth }}; ++next)
 #pragma unroll
-                    for (int c = 0; c < {{ cols }}; ++c) {
-                        const int i = r + e, j = i % 2 ? {{ cols - 1 }} - c : c;
-                        acc[i][j] = {{ "a[%s][i] * b[%s][j] + acc[i][j]" % (a_set, b_set) if MAD == "a*b+c" else "%s(a[%s][i], b[%s][j], acc[i][j])" % (MAD, a_set, b_set) }};
-                    }
+                    for (int e = 0; e < {{ VL }}; ++e)
+#pragma unroll
+                        for (int c = 0; c < {{ cols }}; ++c) {
+                            const int i = r + e, j = i % 2 ? {{ cols - 1 }} - c : c;
+                            acc[i][j] = {{ "%s * %s + acc[i][j]" % (left, right) if MAD == "a*b+c" else "%s(%s, %s, acc[i][j])" % (MAD, left, right) }};
+                        }
 {% endif %}
 {% endmacro %}
 
@@ -199,22 +141,14 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 
-{{ place("a", A_FROM, bm) }}{{ place("b", B_FROM, bn) }}
-{% for x, source, wide, first, ld in (("a", A_FROM, bm, "row0", "lda"), ("b", B_FROM, bn, "col0", "ldb")) %}
-    __global const {{ real }}* {{ x }}_at = {{ x }}_base +
-{%- if source == "panel" %} (long){{ first }} * ((k + {{ KB - 1 }}) / {{ KB }} * {{ KB }}) + (long)k0 * {{ wide }} + item * {{ vector }};
-{% elif source in ("columns", "turned") %} {{ x }}_offset + (long)({{ first }} + {{ x }}_i) * {{ ld }} + k0 + {{ x }}_k;
-{% else %} {{ x }}_offset + (long)(k0 + {{ x }}_k) * {{ ld }} + {{ first }} + {{ x }}_i;
-{% endif %}
-{% endfor %}
-
+{{ place("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{{ place("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}
     {{ real }} acc[{{ rows }}][{{ cols }}];
 #pragma unroll
     for (int r = 0; r < {{ rows }}; ++r)
 #pragma unroll
         for (int c = 0; c < {{ cols }}; ++c)
             acc[r][c] = 0;
-    {{ real }} a[{{ 2 if DOUBLE == 2 else 1 }}][{{ rows * (2 if MMA else 1) }}], b[{{ 2 if DOUBLE else 1 }}][{{ cols }}];
+    {{ real }} a[{{ 2 if DOUBLE == 2 else 1 }}][{{ rows * depth }}], b[{{ 2 if DOUBLE else 1 }}][{{ cols * (1 if MMA else depth) }}];
 
     int k_next = k0, read = 0, write = 0;
 {% if STAGES > 1 %}
@@ -323,40 +257,45 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
     __global {{ real }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
 {% set w = VL if C_VECTORS else 1 %}
 {% set realw = real if w == 1 else real ~ w %}
-    if (row0 + {{ bm }} <= m && col0 + {{ bn }} <= n) {
+{% set paired = MMA and w == 2 %}
+{% if paired %}
+    // neighbouring lanes exchange halves of their four columns, so that two of them store 32 bytes that lie together
+    const int odd = lane % 2;
 #pragma unroll
-        for (int r = 0; r < {{ rows }}; ++r) {
-            __global {{ real }}* c_row = c_at + (long)(r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }}) * ldc + tc * {{ TC }};
+    for (int r = 0; r < {{ rows }}; ++r)
 #pragma unroll
-            for (int c = 0; c < {{ cols }}; c += {{ w }}) {
-                __global {{ realw }}* to = (__global {{ realw }}*)(c_row + c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }});
+        for (int c = 0; c < {{ cols }}; c += 4)
+#pragma unroll
+            for (int e = c; e < c + 2; ++e) {
+                const double got = SHUFFLE_XOR(odd ? acc[r][e] : acc[r][e + 2], 1);
+                acc[r][e] = odd ? got : acc[r][e];
+                acc[r][e + 2] = odd ? acc[r][e + 2] : got;
+            }
+{% endif %}
+#pragma unroll
+    for (int r = 0; r < {{ rows }}; ++r) {
+        const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
+#pragma unroll
+        for (int c = 0; c < {{ cols }}; c += {{ w }}) {
+            const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
+            __global {{ realw }}* to = (__global {{ realw }}*)(c_at + (long)i * ldc + j);
 {% if w == 1 %}
-                const {{ real }} sum = acc[r][c];
+            const {{ real }} sum = acc[r][c];
 {% else %}
-                const {{ realw }} sum = ({{ realw }})({% for e in range(w) %}acc[r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
+            const {{ realw }} sum = ({{ realw }})({% for e in range(w) %}acc[r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
+{% endif %}
+{% if C_EDGE %}
+            if (row0 + i >= m || col0 + j >= n)
+                continue;
 {% endif %}
 {% if SPLIT %}
-                *to = sum;
+            *to = sum;
 {% else %}
-                if (beta == 0)
-                    *to = alpha * sum;
-                else
-                    *to = alpha * sum + beta * *to;
+            if (beta == 0)
+                *to = alpha * sum;
+            else
+                *to = alpha * sum + beta * *to;
 {% endif %}
-            }
-        }
-    } else {
-#pragma unroll
-        for (int r = 0; r < {{ rows }}; ++r) {
-            const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
-#pragma unroll
-            for (int c = 0; c < {{ cols }}; ++c) {
-                const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }} + tc * {{ TC }};
-                if (row0 + i < m && col0 + j < n) {
-                    __global {{ real }}* to = c_at + (long)i * ldc + j;
-                    *to = {% if SPLIT %}acc[r][c]{% else %}alpha * acc[r][c] + (beta == 0 ? 0 : beta * *to){% endif %};
-                }
-            }
         }
     }
 }

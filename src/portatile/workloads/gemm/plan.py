@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
@@ -21,7 +21,11 @@ _DEFINES: dict[str, tuple[str, ...]] = {
     "gpu": (),
 }
 _STATIC_LOCAL = 48 * 1024
+TAIL_PARTS = 16  # groups that share a tile of the tail, at most
+_TAIL_STEPS = 128  # steps of k that each of them has, at least
+_PLANE_STEPS = 12  # steps of k that storing an element of a plane and adding it take, for each of its bytes
 _REDUCE_ITEMS = 64
+_REDUCE_SHARED = 16  # planes from which several work-items share a sum
 _REDUCE_ROWS = 32768
 
 
@@ -75,7 +79,53 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
         return Plan(())
     if k == 0:
         return Plan((_reduce(problem, 0, batch),), (Temporary("planes", problem.itemsize),))
-    return _Steps(problem, point, device, batch).plan()
+    cut = tail(problem, point, device) if point.TAIL and batch is None else None
+    if cut is None:
+        return _Steps(problem, point, device, batch).plan()
+    whole = _Steps(_rows(problem, 0, cut.above), point, device, None).plan()
+    rest = _Steps(_rows(problem, cut.above, m - cut.above), replace(point, SPLIT_K=cut.parts), device, None).plan()
+    largest: dict[str, Temporary] = {}
+    for temporary in (*whole.temporaries, *rest.temporaries):  # the two run one after the other
+        if temporary.name not in largest or largest[temporary.name].nbytes < temporary.nbytes:
+            largest[temporary.name] = temporary
+    return Plan((*whole.steps, *rest.steps), tuple(largest.values()))
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A cut of C: ``above`` rows in whole tiles, below them ``parts`` groups share the k of each; ``saved``: of the time without it."""
+
+    above: int
+    parts: int
+    saved: float
+
+
+def tail(problem: Problem, point: Point, device: DeviceInfo) -> Tail | None:
+    """Where the tail of ``point`` begins, at a whole row of tiles, for the least waves; None where rows or k are too few to cut.
+
+    A wave is TAIL groups on every multiprocessor.
+    """
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    down, across, slots = ceil_div(m, point.rows), ceil_div(n, point.columns), point.TAIL * device.compute_units
+
+    def waves(rows: int, parts: int) -> float:
+        planes = rows * across * parts * _PLANE_STEPS * problem.itemsize / (slots * k)
+        return ceil_div((down - rows) * across, slots) + ceil_div(rows * across * parts, slots) / parts + planes
+
+    splits = range(2, min(TAIL_PARTS, k // _TAIL_STEPS) + 1)
+    cuts = [(waves(rows, parts), rows, parts) for rows in range(1, min(down, slots // across + 2)) for parts in splits]
+    if not cuts:
+        return None
+    least, rows, parts = min(cuts)
+    return Tail((down - rows) * point.rows, parts, 1 - least / ceil_div(down * across, slots))
+
+
+def _rows(problem: Problem, first: int, count: int) -> Problem:
+    """The part of the problem that computes ``count`` rows of C from row ``first`` on."""
+    a, c = problem.layout["a"], problem.layout["c"]
+    step = a.strides[0] if problem.options["trans_a"] == "N" else 1
+    moved = {"a": replace(a, offset=a.offset + first * step), "c": replace(c, offset=c.offset + first * c.strides[0])}
+    return replace(problem, sizes={**problem.sizes, "m": count}, layout={**problem.layout, **moved})
 
 
 def k_fast(problem: Problem, name: str) -> bool:
@@ -130,7 +180,8 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
 
 def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
     m, n = problem.sizes["m"], problem.sizes["n"]
-    source = load(__file__, "reduce.cl", {"ITEMS": _REDUCE_ITEMS}, real=real(problem), BATCH=batch is not None)
+    shares = 4 if parts >= _REDUCE_SHARED else 1
+    source = load(__file__, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, real=real(problem), BATCH=batch is not None)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *_factors(problem),
@@ -138,8 +189,8 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
         *_matrix("c", "inout", problem.layout["c"]),
         *(() if batch is None else (_long("c_batch", batch.c),)),
     )
-    size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS), 1 if batch is None else batch.count)
-    return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, 1, 1), args)
+    size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS) * shares, 1 if batch is None else batch.count)
+    return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, shares, 1), args)
 
 
 class _Steps:
@@ -298,19 +349,23 @@ class _Steps:
         return load(__file__, f"{point.FORM}.cl", {name: config[name] for name in _DEFINES[point.FORM]}, **values)
 
     def _staging(self) -> dict[str, Value]:
-        """Where gpu.cl takes its tiles from, and whether the tiles divide the operands."""
+        """Where gpu.cl takes its tiles from (see tiles.cl), and whether the tiles divide the operands."""
         facts: dict[str, Value] = {}
         sides = (("a", "m", self.point.PACK_A, self.point.rows), ("b", "n", self.point.PACK_B, self.point.columns))
         for name, size, packed, tile in sides:
             across = self.problem.sizes[size]
             if packed:
                 source = "panel"
+            elif k_fast(self.problem, name) and (self.point.MMA or self.point.KEEP):
+                source = "lines" if takes_vectors_along_k(self.problem, name) else "dots"
             elif k_fast(self.problem, name):
                 source = "turned" if self.point.TURN and takes_vectors_along_k(self.problem, name) else "columns"
             else:
                 source = "vectors" if takes_vectors(self.problem, name) else "elements"
             facts[f"{name.upper()}_FROM"] = source
-            facts[f"{name.upper()}_EDGE"] = not packed and (across % tile != 0 or self.k % self.point.KB != 0)
+            facts[f"{name.upper()}_EDGE"] = not packed and across % tile != 0
         target = packed_layout((self.m, self.n)) if self.split else self.problem.layout["c"]
-        facts["C_VECTORS"] = target.vector_width(self.problem.itemsize) >= self.point.VL
+        facts["C_VECTORS"] = self.n % self.point.VL == 0 and target.vector_width(self.problem.itemsize) >= self.point.VL
+        facts["C_EDGE"] = self.m % self.point.rows != 0 or self.n % self.point.columns != 0
+        facts["K_EDGE"] = self.k % self.point.KB != 0 and not (self.point.PACK_A and self.point.PACK_B)
         return facts

@@ -12,16 +12,18 @@ from portatile.records import Config, Value
 class Point:
     """One configuration. Defaults are the values that leave a parameter without effect.
 
-    FORM: kernel text, ``generic``, ``cpu`` or ``gpu``. VL: elements of a vector. TR, TC: rows and columns of one block of
-    a work-item; TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group. KB: steps of k per stage of local memory or
-    per unrolled block; in ``cpu`` per launch, 0 for all. TXC: operands through images. SM: operands through local memory.
-    UNROLL: steps of k unrolled. MAD: spelling of multiply-add. SCALARS: the register tile as scalars, not arrays. PAD:
-    elements added to a row of local memory. STAGES: tiles in local memory, filled by asynchronous copies. LANES: work-items of
-    a warp along columns. DOUBLE: operands of the next step of k are loaded to registers during the current one: 0 neither, 1 B's to
-    a second set and A's in place as they are used up, 2 both to a second set.
-    KG: parts of a work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of
-    its own. TURN: an operand that is not packed and has k fast is transposed on its way to local memory by vectors, not by
-    elements. SPLIT_K: groups that share the k of one tile. RASTER: rows of tiles that neighbouring groups cover together, 0
+    FORM: kernel text, ``generic``, ``cpu`` or ``gpu``. VL: elements of a vector. TR, TC: rows and columns of one block of a
+    work-item; TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group. KB: steps of k per stage of local memory or per
+    unrolled block; in ``cpu`` per launch, 0 for all. TXC: operands through images. SM: operands through local memory. UNROLL: steps
+    of k unrolled. MAD: spelling of multiply-add. SCALARS: the register tile as scalars, not arrays. PAD: elements added to a row of
+    local memory, in ``gpu`` only where a tile is transposed by elements. STAGES: tiles in local memory, filled by asynchronous
+    copies. LANES: work-items of a warp along columns. DOUBLE: operands of the next step of k are loaded to registers during the
+    current one: 0 neither, 1 B's to a second set and A's in place as they are used up, 2 both to a second set. KG: parts of a
+    work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of its own. TURN: an
+    operand that is not packed and has k fast is transposed on its way to local memory by vectors, not by elements. KEEP: it lies
+    there with k fast too, and work-items load vectors along k; MMA does so without being told. SPLIT_K: groups that share the k of
+    one tile. TAIL: groups that a multiprocessor is taken to hold at once; the tiles that would leave part of the device idle in the
+    end have their k split as far as it takes, 0 for whole tiles. RASTER: rows of tiles that neighbouring groups cover together, 0
     for all. MMA: matrix instructions.
     """
 
@@ -44,9 +46,11 @@ class Point:
     LANES: int = 0
     DOUBLE: int = 0
     KG: int = 1
+    TAIL: int = 0
     PACK_A: bool = False
     PACK_B: bool = False
     TURN: bool = False
+    KEEP: bool = False
     SPLIT_K: int = 1
     RASTER: int = 1
     MMA: bool = False
@@ -73,10 +77,12 @@ class Point:
             ("VL must divide TC", self.TC % self.VL == 0),
             ("only the generic form reads images", not self.TXC or self.FORM == "generic"),
         ]
+        if self.FORM != "gpu":
+            rules.append(("only the gpu form has a TAIL", self.TAIL == 0))
         if self.FORM == "cpu":
             rules.append(("the cpu form has one work-item to a group", self.items == self.TRR == self.TCR == 1))
         elif self.FORM == "gpu":
-            steps = self.KB / self.KG / (8 if self.MMA else 1)
+            steps = self.KB / self.KG / (8 if self.MMA else self.VL if self.KEEP else 1)
             rules += [
                 ("the gpu form stages operands: SM must be True", self.SM),
                 ("VL must divide TR and be 2 or more", self.TR % self.VL == 0 and self.VL >= 2),
@@ -85,9 +91,13 @@ class Point:
                     "LANES must divide TBC, and 32 / LANES TBR",
                     self.LANES > 0 and self.TBC % self.LANES == self.TBR % (32 // self.LANES) == 0,
                 ),
-                ("KG must divide KB, for MMA into multiples of 8", steps == int(steps)),
+                ("KG must divide KB, for MMA into multiples of 8, for KEEP of VL", steps == int(steps)),
                 ("DOUBLE needs two stages and an even number of steps", self.DOUBLE == 0 or (self.STAGES > 1 and steps % 2 == 0)),
+                ("TAIL splits k by itself and would pack B twice", self.TAIL == 0 or (self.SPLIT_K == 1 and not self.PACK_B)),
+                ("TURN and KEEP exclude each other", not (self.TURN and self.KEEP)),
+                ("TURN and KEEP need TR = TC = VL", self.MMA or not (self.TURN or self.KEEP) or self.TR == self.TC == self.VL),
                 ("MMA needs VL = TR = 2, TC = LANES = 4", not self.MMA or (self.VL, self.TR, self.TC, self.LANES) == (2, 2, 4, 4)),
+                ("MMA needs KB in whole sixteens", not self.MMA or self.KB % 16 == 0),
             ]
         else:
             rules += [

@@ -60,7 +60,6 @@ def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int
         UNROLL=kb,
         SCALARS=False,
         MAD="a*b+c",
-        PAD=4,
         STAGES=stages,
         LANES=4,
         DOUBLE=1,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workloads.gemm.plan import ceil_div, takes_vectors, takes_vectors_along_k
@@ -30,8 +32,12 @@ def build(problem: Problem, device: DeviceInfo, batch: int | None = None) -> Par
     }
     if batch is None:
         return ParameterSpace(_PARAMETERS, _CONSTRAINTS, facts)
-    parameters = {name: values for name, values in _PARAMETERS.items() if name != "TXC"}
-    return ParameterSpace(parameters, (*_CONSTRAINTS, *_BATCH), {**facts, "TXC": False, "batch": batch})
+    parameters = {name: values for name, values in _PARAMETERS.items() if name not in UNBATCHED}
+    return ParameterSpace(parameters, (*_CONSTRAINTS, *_BATCH), {**facts, **UNBATCHED, "batch": batch})
+
+
+UNBATCHED: Mapping[str, Value] = {"TXC": False, "TAIL": 0}
+"""What a batch does without: images hold one problem, and it has groups enough."""
 
 
 def matrix_units(device: DeviceInfo) -> bool:
@@ -72,10 +78,12 @@ _PARAMETERS: dict[str, tuple[Value, ...]] = {
     "PAD": (0, 1, 4),
     "STAGES": (1, 2, 3, 4),
     "DOUBLE": (0, 1, 2),
+    "TAIL": (0, 1, 2),
     "PACK_A": (False, True),
     "PACK_B": (False, True),
     "TURN": (False, True),
-    "SPLIT_K": (1, 2, 4, 8, 16, 64),
+    "KEEP": (False, True),
+    "SPLIT_K": (1, 2, 4, 8, 16, 32, 64),
     "RASTER": (0, 1, 8, 32, 43),
     "MAD": ("fma", "mad", "a*b+c"),
 }
@@ -95,12 +103,14 @@ _GENERIC = (
     "not SM or KB * (TBR * TR * TRR + TBC * TC * TCR) * itemsize <= local_memory",
     "UNROLL in (1, KB)",
     "KG == 1",
+    "TAIL == 0",
     "PAD == 0 or (SM and PAD % VL == 0 and KB * (TBR * TR * TRR + TBC * TC * TCR + 2 * PAD) * itemsize <= local_memory)",
     "STAGES == 1",
     "DOUBLE == 0",
     "not PACK_A",
     "not PACK_B",
     "not TURN",
+    "not KEEP",
     "RASTER == 1",
     "not TXC or (images and k <= image_width and m * itemsize // 16 < image_height and n * itemsize // 16 < image_height)",
     "not TXC or SM or (VL * itemsize == 16 and TR * itemsize % 16 == 0)",
@@ -128,10 +138,12 @@ _CPU = (
     "UNROLL in (1, 2, 4)",
     "KG == 1",
     "PAD == 0",
+    "TAIL == 0",
     "STAGES == 1",
     "DOUBLE == 0",
     "PACK_B or (trans_b == 'N' and n >= TC)",
     "not TURN",
+    "not KEEP",
     "SPLIT_K == 1 or KB == 0",
     "RASTER in (0, 32, 43)",
     "MAD != 'mad'",
@@ -141,6 +153,8 @@ _CPU = (
     "device_kind == 'cpu' or UNROLL == 4",
     "device_kind == 'cpu' or MAD == 'a*b+c'",
 )
+
+_TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
 
 _GPU = (
     "SM",
@@ -158,17 +172,24 @@ _GPU = (
     "TBR * TBC * KG <= min(512, max_work_group_size)",
     "KG == 1 or tiles <= 2 * compute_units",
     "KG == 1 or TBR * TR * TRR * TBC * TC * TCR * itemsize <= local_limit",
-    "PAD in (0, 4)",
+    "PAD == 0 or (PAD == 4 and not MMA and not KEEP)",
+    "PAD == 0 or (trans_a == 'N' and not PACK_A and not (TURN and turnable_a))"
+    " or (trans_b == 'T' and not PACK_B and not (TURN and turnable_b))",  # only tiles that are transposed by elements are padded
     "STAGES * KB * (TBR * TR * TRR + TBC * TC * TCR + 2 * PAD) * itemsize <= local_limit",
-    "DOUBLE == 0 or (STAGES > 1 and KB // KG // (8 if MMA else 1) % 2 == 0)",
-    "not PACK_A or not plain_a",
-    "not PACK_B or not plain_b",
-    "not TURN or (turnable_a and not PACK_A) or (turnable_b and not PACK_B)",
+    "KB // KG % (8 if MMA else VL if KEEP else 1) == 0",
+    "DOUBLE == 0 or (STAGES > 1 and KB // KG // (8 if MMA else VL if KEEP else 1) % 2 == 0)",
+    "not PACK_A or not (plain_a or (MMA and turnable_a))",
+    "not PACK_B or not (plain_b or (MMA and turnable_b))",
+    "not TURN or (not MMA and ((turnable_a and not PACK_A) or (turnable_b and not PACK_B)))",
+    "not KEEP or (not MMA and not TURN and ((trans_a == 'N' and not PACK_A) or (trans_b == 'T' and not PACK_B)))",
+    "not KEEP or TR * TRR * TC * TCR * itemsize <= 256",  # vectors along k take more registers
     "RASTER == 1 or (RASTER == 8 and tiles >= 64)",
+    "TAIL == 0 or (SPLIT_K == 1 and KG == 1 and not PACK_B and m > TBR * TR * TRR and k >= 256)",
+    f"TAIL == 0 or {_TILES} > TAIL * compute_units",
+    f"TAIL == 0 or {_TILES} % (TAIL * compute_units) <= TAIL * compute_units // 2",  # a last wave that is nearly full is well used
     "MAD == 'a*b+c'",
     "not MMA or (TC == 4 and LANES == 4)",
-    "not MMA or KB // KG % 8 == 0",
-    "not MMA or PAD == 4",
+    "not MMA or KB % 16 == 0",
     "device_kind != 'cpu' or m * n * k <= 1 << 22",
     "device_kind != 'cpu' or TR * TRR * TC * TCR <= 32",
     "device_kind != 'cpu' or KB == 8",

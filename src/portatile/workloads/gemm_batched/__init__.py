@@ -11,7 +11,7 @@ import numpy as np
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads.gemm import choice, plan, space
 from portatile.workloads.gemm import workload as single
 from portatile.workloads.gemm.plan import Batch
@@ -27,7 +27,7 @@ class GemmBatched(Workload):
 
     The operands are stacks: A is batch x m x k (batch x k x m with ``trans_a="T"``), B batch x k x n (batch x n x k), C batch x m
     x n, their matrices any number of elements apart; a stride of 0 along the batch shares one A or one B. Parameters are those
-    of ``gemm`` but TXC; see ``workloads/gemm/point.py``.
+    of ``gemm`` but TXC and TAIL; see ``workloads/gemm/point.py``.
     """
 
     name = "gemm_batched"
@@ -48,8 +48,7 @@ class GemmBatched(Workload):
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """That of one problem, with tiles no larger than the problems once the batch fills the device; always legal."""
         config = dict(choice.default(_first(problem), device, max(problem.sizes["batch"], 1)))
-        del config["TXC"]
-        return config
+        return {name: value for name, value in config.items() if name not in space.UNBATCHED}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The steps of one problem, each over the whole batch; a batch that is too long for a launch or its workspace goes in parts."""
@@ -101,6 +100,10 @@ class GemmBatched(Workload):
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """As for ``gemm``."""
         return single.reads(problem, scalars)
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """Along the batch; an operand that all problems share stays whole."""
+        return (Cut("batch", {name: "matrices" for name, layout in problem.layout.items() if layout.strides[0]}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Short batches of shapes that nothing divides: gaps, matrices that interleave, operands that all problems share."""

@@ -10,7 +10,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Size3, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import operands
 from portatile.workloads.mri.reference import image
 
@@ -27,8 +27,9 @@ class Mri(Workload):
 
     Parameters: a work-group is WGS x SPLIT, SPLIT slices that share the samples; a work-item computes PV vectors of VL
     voxels (CPUs: as wide as a register). CHUNK samples at a time are staged in local memory. UNROLL: samples at a time.
-    TRIG: ``accurate`` (sinpi, cospi) or ``native`` (native_sin, native_cos); POLY of the PV vectors use polynomials instead,
-    which leaves the special-function unit free for the others. Every phase is first reduced to half a turn, which is exact.
+    TRIG: ``accurate`` (sinpi, cospi), ``native`` (native_sin, native_cos) or ``direct`` (native functions of the whole phase); POLY of
+    the PV vectors use polynomials instead, which leaves the special-function unit free for the others. But for ``direct`` every
+    phase is first reduced to half a turn, which is exact.
     """
 
     name = "mri"
@@ -54,7 +55,7 @@ class Mri(Workload):
                 "VL": (1, 4, 8, 16),
                 "CHUNK": (64, 128, 256, 512, 1024),
                 "UNROLL": (1, 2, 4),
-                "TRIG": ("accurate", "native"),
+                "TRIG": ("accurate", "native", "direct"),
                 "POLY": (0, 1, 2, 3, 4, 6, 8),
             },
             (
@@ -64,6 +65,7 @@ class Mri(Workload):
                 "VL == 1 or POLY == PV",  # PoCL 3.0 ends the process that calls a function of the library on a float16
                 "POLY <= PV",
                 "POLY < PV or TRIG == 'accurate'",  # which is not used then
+                "TRIG != 'direct' or device_kind == 'gpu'",
                 "WGS * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGS * SPLIT >= 32",
                 "20 * CHUNK + 8 * (SPLIT - 1) * PV * WGS <= min(local_memory, 49152)",
@@ -98,7 +100,7 @@ class Mri(Workload):
         defines: dict[str, Value] = {name: config[name] for name in numbers}
         defines |= {"INDEX": "long" if wide else "int", "FMA": device.kind == "gpu"}
         values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY")}
-        source = load(__file__, "mri.cl", defines, inputs=read, fhd=fhd, native=config["TRIG"] == "native", **values)
+        source = load(__file__, "mri.cl", defines, inputs=read, fhd=fhd, trig=config["TRIG"], **values)
         wgs, split, pv, vl = (int(config[name]) for name in numbers[:-1])
         local: Size3 = (wgs, split, 1)
         everything: Size3 = (-(-voxels // (wgs * pv * vl)) * wgs, split, 1)
@@ -143,10 +145,12 @@ class Mri(Workload):
         sine can mend it. Taking off whole turns is exact below 2^22 turns. On the half turn that is left the functions err
         absolutely by 8 u if ``accurate`` (4 ulp, OpenCL 1.2 section 7.4); by 24 u if ``native``, for which OpenCL promises nothing
         (PTX's sin.approx and cos.approx: 2^-20.5 on [-pi, pi], 12 u, and 2 pi u for the factor 2 pi); by 22 u as polynomials.
+        ``direct`` adds 1.5 u P for coordinates times 2 pi and 3 u P for the unit's own division by it: 5/2 of 3 u P in all.
         Weights have 2 roundings, products and sums one for each of the samples, twice for F^H d.
         """
         function = max(8 if config["TRIG"] == "accurate" else 24, 22 if config["POLY"] else 0)
-        return operands.gamma(_additions(problem) + int(config["SPLIT"]) + function + 6, problem.dtype)
+        terms = _additions(problem) * (5 / 2 if config["TRIG"] == "direct" else 1)
+        return operands.gamma(terms + int(config["SPLIT"]) + function + 6, problem.dtype)
 
     def flops(self, problem: Problem) -> float:
         """10 (Q) or 14 (F^H d) for each pair of sample and voxel, without the sine and the cosine; see ``pairs``.
@@ -163,6 +167,12 @@ class Mri(Workload):
         """Samples and voxels read once, the image written once."""
         vectors = 7 if problem.options["kind"] == "fhd" else 5
         return float(problem.itemsize * (vectors * problem.sizes["samples"] + 5 * problem.sizes["voxels"]))
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """Between voxels; where POLY leaves some to another function than their neighbours, only between whole work-groups."""
+        mixed = 0 < int(config["POLY"]) < int(config["PV"])
+        period = int(config["WGS"]) * int(config["PV"]) * int(config["VL"]) if mixed else 1
+        return (Cut("voxels", {"x": "rows", "y": "rows", "z": "rows", "image": "columns"}, period=period),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One of each; no samples; odd numbers of both, strided vectors, more samples than a chunk."""

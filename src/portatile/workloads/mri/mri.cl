@@ -69,6 +69,11 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) void mri(
 {{ coordinate("x", p) }}{{ coordinate("y", p) }}{{ coordinate("z", p) }}
     {{ real }} re{{ p }} = 0.0f, im{{ p }} = 0.0f;
 {% endfor %}
+{% if trig == "direct" %}
+{% for p in range(poly, pv) %}
+    const {{ real }} xr{{ p }} = 6.2831853f * x{{ p }}, yr{{ p }} = 6.2831853f * y{{ p }}, zr{{ p }} = 6.2831853f * z{{ p }};
+{% endfor %}
+{% endif %}
 
     for (int base = 0; base < samples; base += CHUNK) {
         const int count = min(CHUNK, samples - base);
@@ -94,14 +99,19 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) void mri(
 {% endif %}
 {% for p in range(pv) %}
             {
+{% if trig == "direct" and p >= poly %}
+                const {{ real }} e = MAD(u, xr{{ p }}, MAD(v, yr{{ p }}, w * zr{{ p }}));
+                const {{ real }} c = native_cos(e), s = native_sin(e);
+{% else %}
                 const {{ real }} turns = MAD(u, x{{ p }}, MAD(v, y{{ p }}, w * z{{ p }}));
                 const {{ real }} t = FRACTION(turns);
 {% if p < poly %}
                 const {{ real }} c = cosine(t), s = sine(t);
-{% elif native %}
+{% elif trig == "native" %}
                 const {{ real }} c = native_cos(t * 6.2831853f), s = native_sin(t * 6.2831853f);
 {% else %}
                 const {{ real }} c = cospi(t + t), s = sinpi(t + t);
+{% endif %}
 {% endif %}
                 re{{ p }} = MAD(weight, c, re{{ p }});
                 im{{ p }} = MAD(weight, s, im{{ p }});

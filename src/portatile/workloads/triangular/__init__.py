@@ -8,7 +8,7 @@ import numpy as np
 
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import operands
 from portatile.workloads.triangular import reference, steps
 
@@ -98,6 +98,10 @@ class Triangular(Workload):
         """The triangle of A read once, B read and written once."""
         order = steps.order(problem)
         return float(problem.itemsize * (order * (order + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"]))
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """The right-hand sides: columns of B, rows where A is on the right."""
+        return (Cut("n", {"b": "columns"}) if problem.options["side"] == "L" else Cut("m", {"b": "rows"}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One element; orders below, between and above the blocks, with padded rows and offsets."""

@@ -1,0 +1,232 @@
+"""How soon tuning is near the best that is known: the best configuration so far against seconds, from the start of the process.
+
+    python bench/convergence.py --device cuda:0 --device opencl:0:0 --sizes 1024,4096 --repeats 5 --budget 25s
+    python bench/convergence.py --device opencl:0:0 --sizes 1024 --repeats 3 --budget 90s --pin 0,1
+
+Every repetition is a process of its own with another seed, an empty store and empty caches, the drivers' too. At the end every
+configuration that was the best of its run at some time is measured again, all in one process, and the fastest of those race: shares
+of the best known are by these times, not by those of separate runs. ``--shipped`` also lets the results that come with the package
+suggest what to try first, as `portatile tune` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from measure import facts, print_table, save, slug
+
+GOALS = (0.95, 0.98)
+MARKS = (5, 10, 15, 20, 30, 45, 60, 90, 120)  # seconds at which the table shows the share
+NEAR = 1.3  # steps up to so many times the best are measured again
+
+
+def environment(folder: str) -> dict[str, str]:
+    """Empty stores and caches, portatile's and the drivers', and when the process is started."""
+    places = {
+        "PORTATILE_DATA_DIR": "data",
+        "PORTATILE_CACHE_DIR": "cache",
+        "POCL_CACHE_DIR": "pocl",
+        "CUDA_CACHE_PATH": "cuda",
+        "XDG_CACHE_HOME": "xdg",
+    }
+    for name in places.values():
+        Path(folder, name).mkdir(exist_ok=True)
+    found = {**os.environ, **{variable: str(Path(folder, name)) for variable, name in places.items()}}
+    return {**found, "BENCH_STARTED": repr(time.monotonic())}
+
+
+def child(task: dict[str, Any]) -> None:
+    """One search, in the process that a repetition is; prints what happened as JSON."""
+    from portatile import workloads
+    from portatile.records import canonical
+    from portatile.space import ParameterSpace
+    from portatile.store import ResultStore
+    from portatile.trials import Budget
+    from portatile.tuning import tuner
+
+    started = float(os.environ["BENCH_STARTED"])
+    rows: list[dict[str, Any]] = []
+
+    def listen(progress: tuner.Progress) -> None:
+        trial = progress.last
+        if not progress.racing:
+            row = {"at": time.monotonic() - started, "status": trial.status, "median": trial.median if trial.status == "ok" else None}
+            rows.append({**row, "seconds": dict(trial.seconds), "config": dict(trial.config)})
+
+    problem = workloads.problem(task["workload"], task["dtype"], {**task["sizes"], **task["options"]})
+    configs = task.get("configs")
+    if configs is None:
+        request = tuner.Request(
+            problem, task["device"], Budget.parse(task["budget"]), task["strategy"], task["seed"], warm=5 if task["shipped"] else 0
+        )
+    else:
+        only = ParameterSpace.from_configs(configs)
+        request = tuner.Request(problem, task["device"], Budget(), "exhaustive", space=only, model=False, warm=0)
+    with ResultStore.default() as store:
+        result = tuner.tune(request, store, listen)
+    final = {canonical(trial.config): trial.comparable for trial in result.trials if trial.status == "ok"}
+    document = {
+        "rows": rows,
+        "final": final,
+        "winner": dict(result.best.config),
+        "seconds": time.monotonic() - started,
+        "saved": result.saved,
+        "failures": result.failures,
+        "device": {"name": result.device.name, "platform": result.device.platform, "driver": result.device.driver, "id": result.device.id},
+        "default": dict(result.default.config),
+        "flops": workloads.get(problem.workload).flops(problem),
+    }
+    print("\n" + json.dumps(document))
+
+
+def ask(task: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Run a child; its answer is the last line that it prints."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--child", json.dumps(task)]
+    done = subprocess.run(command, env=environment(folder), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{task}: {done.stderr[-2000:]}")
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
+
+
+def steps(run: dict[str, Any]) -> list[tuple[float, dict[str, Any]]]:
+    """When which configuration became the best of a run; the race's winner last."""
+    found: list[tuple[float, dict[str, Any]]] = []
+    least = float("inf")
+    for row in run["rows"]:
+        if row["median"] is not None and row["median"] < least:
+            least = row["median"]
+            found.append((row["at"], row))
+    return [*found, (run["seconds"], {"config": run["winner"], "median": least})]
+
+
+def key(config: dict[str, Any]) -> str:
+    """A configuration as text."""
+    return json.dumps(config, sort_keys=True)
+
+
+def series(task: dict[str, Any], repeats: int) -> dict[str, Any]:
+    """All repetitions of one problem on one device, measured again at the end."""
+    runs = []
+    for seed in range(repeats):
+        with tempfile.TemporaryDirectory(prefix="convergence-") as folder:
+            runs.append(ask({**task, "seed": seed}, folder))
+        run = runs[-1]
+        rate = 60 * sum(row["status"] != "skipped" for row in run["rows"]) / run["seconds"]
+        print(f"  seed {seed}: {len(run['rows'])} trials, {rate:.0f} run a minute, first at {run['rows'][0]['at']:.1f} s", flush=True)
+    best = min(row["median"] for run in runs for _, row in steps(run))
+    near = {key(row["config"]): row["config"] for run in runs for _, row in steps(run) if row["median"] <= NEAR * best}
+    with tempfile.TemporaryDirectory(prefix="convergence-") as folder:
+        again = ask({**task, "configs": list(near.values())}, folder)
+    times = {key(json.loads(text)): took for text, took in again["final"].items()}
+    known = min(times.values())
+    curves = []
+    for run in runs:
+        scale = [times[key(row["config"])] / row["median"] for _, row in steps(run)[:-1] if key(row["config"]) in times]
+        drift = median(scale) if scale else 1.0
+        curves.append([(at, known / times.get(key(row["config"]), drift * row["median"])) for at, row in steps(run)])
+    return {"task": task, "known": known, "curves": curves, "runs": runs, "again": again}
+
+
+def reached(curve: Sequence[tuple[float, float]], goal: float) -> float | None:
+    """The seconds from which on the best so far stays at this share of the best known."""
+    found = None
+    for at, share in curve:
+        found = (at if found is None else found) if share >= goal else None
+    return found
+
+
+def share(curve: Sequence[tuple[float, float]], at: float) -> float:
+    """The share at a time; 0 before the first valid trial."""
+    return next((value for when, value in reversed(curve) if when <= at), 0.0)
+
+
+def middle(values: Sequence[float | None]) -> str:
+    """Median and worst, or never."""
+    ordered = sorted(float("inf") if value is None else value for value in values)
+    return " / ".join("never" if value == float("inf") else f"{value:.1f}" for value in (ordered[len(ordered) // 2], ordered[-1]))
+
+
+def line(found: dict[str, Any], marks: Sequence[int]) -> list[str]:
+    """A row of the table."""
+    curves, task = found["curves"], found["task"]
+    sizes = "x".join(map(str, task["sizes"].values()))
+    at = [f"{median(share(curve, mark) for curve in curves):.3f}" for mark in marks]
+    goals = [middle([reached(curve, goal) for curve in curves]) for goal in GOALS]
+    end = sorted(curve[-1][1] for curve in curves)
+    rate = median(60 * sum(row["status"] != "skipped" for row in run["rows"]) / run["seconds"] for run in found["runs"])
+    first = median(run["rows"][0]["at"] for run in found["runs"])
+    speed = found["again"]["flops"] / found["known"] / 1e9
+    return [
+        f"{task['device']} {sizes}",
+        f"{speed:.0f}",
+        f"{first:.1f}",
+        f"{rate:.0f}",
+        *goals,
+        f"{end[len(end) // 2]:.3f} / {end[0]:.3f}",
+        *at,
+    ]
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", action="append", help="as `portatile devices` names it; may be repeated")
+    parser.add_argument("--workload", default="gemm")
+    parser.add_argument("--sizes", default="1024,4096", help="one number for a cube, or sizes in the workload's order as in 512x512x64")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--option", action="append", default=[], help="NAME=VALUE of the workload, e.g. trans_a=T")
+    parser.add_argument("--budget", default="25s")
+    parser.add_argument("--strategy", default="auto")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--shipped", action="store_true", help="let shipped results suggest what to try first")
+    parser.add_argument("--pin", help="processors to use, as in 0,1")
+    parser.add_argument("--commit", help="what to record where there is no git")
+    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run every series, print the table, write everything."""
+    options = parse()
+    if options.child:
+        child(json.loads(options.child))
+        return
+    if options.pin:
+        os.sched_setaffinity(0, set(map(int, options.pin.split(","))))
+    from portatile import workloads
+    from portatile.trials import Budget
+
+    names = list(workloads.get(options.workload).sizes)
+    found = []
+    for device in options.device or [None]:
+        for text in options.sizes.split(","):
+            numbers = list(map(int, text.split("x")))
+            sizes = dict(zip(names, numbers * len(names) if len(numbers) == 1 else numbers, strict=False))
+            task = {"workload": options.workload, "dtype": options.dtype, "sizes": sizes, "device": device, "budget": options.budget}
+            task |= {"strategy": options.strategy, "shipped": options.shipped, "options": dict(o.split("=", 1) for o in options.option)}
+            print(f"{device} {text}", flush=True)
+            found.append(series(task, options.repeats))
+    seconds = Budget.parse(options.budget).seconds or MARKS[-1]
+    marks = [mark for mark in MARKS if mark <= seconds + 1]
+    goals = [f"to {goal:.0%}: median / worst s" for goal in GOALS]
+    columns = ["device, sizes", "best Gflop/s", "first s", "trials/min", *goals, "end: median / worst", *(f"{mark} s" for mark in marks)]
+    print()
+    print_table(columns, [line(one, marks) for one in found])
+    document = {"bench": "convergence", **facts(options.commit), "budget": options.budget, "shipped": options.shipped, "series": found}
+    name = f"convergence-{slug(found[0]['again']['device']['name'])}"
+    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+
+
+if __name__ == "__main__":
+    main()

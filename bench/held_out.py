@@ -1,0 +1,123 @@
+"""How good is a configuration without tuning? What is chosen with a device's own results held out, against the tuned best.
+
+    python bench/held_out.py --sizes 512,1024,1000x999x1001 --tune 30s --device pocl
+
+For each problem, measured beside each other: the tuned best; the choice when every result of the device is held out (what then stands is
+other devices' results, the chip's other back end among them); the choice when the whole chip is held out; the choice when only this
+problem is; the workload's default. ``loss`` is the time over the tuned best's: 1 is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from measure import facts, print_table, save, slug
+from portability import problems
+from portatile import device, select, store, workloads
+from portatile.errors import PortatileError
+from portatile.records import DeviceInfo, Problem, canonical
+from portatile.studies.apart import measured
+from portatile.studies.portability import describe, failure
+from portatile.trials import Budget, Trial
+from portatile.tuning import tuner
+
+RULES = ("problem held out", "device held out", "chip held out", "default")
+
+
+def without(results: list[Trial], info: DeviceInfo, problem: Problem, rule: str) -> list[Trial]:
+    """What is left of the results."""
+    if rule == "problem held out":
+        return [trial for trial in results if trial.problem.key != problem.key]
+    if rule == "device held out":
+        return [trial for trial in results if (trial.device.name, trial.device.platform) != (info.name, info.platform)]
+    if rule == "chip held out":
+        return [trial for trial in results if trial.device.chip != info.chip and trial.device.name != info.name]
+    return []
+
+
+def measure(chip: Any, problem: Problem, budget: Budget | None) -> list[dict[str, Any]]:
+    """The rows of one problem on one device."""
+    workload, info = workloads.get(problem.workload), chip.info
+    if budget is not None:
+        with store.ResultStore.default() as kept:
+            tuner.tune(tuner.Request(problem, info.id, budget), kept)
+    results = list(store.known_results()(problem.workload))
+    choices = {"tuned": select.choose(workload, problem, info, results)}
+    choices |= {rule: select.choose(workload, problem, info, without(results, info, problem, rule)) for rule in RULES}
+    found = measured(problem, info.id, [choice.config for choice in choices.values()], race=3.0)
+    rows = []
+    for rule, choice in choices.items():
+        trial = found.trials.get(canonical(choice.config))
+        row = {"device": info.id, "problem": describe(problem), "dtype": problem.dtype, "rule": rule, "reason": choice.reason}
+        row |= {"explanation": choice.explanation, "config": dict(choice.config), "seconds": None, "loss": None, "status": "not reached"}
+        if trial is not None:
+            row["status"] = "ok" if trial.status == "ok" else failure(trial)
+            row["seconds"] = trial.comparable if trial.status == "ok" else None
+            row["samples"] = list(trial.samples)
+        rows.append(row)
+    best = rows[0]["seconds"]
+    for row in rows:
+        if row["seconds"] is not None and best is not None:
+            row["loss"] = row["seconds"] / best
+            row["gflops"] = workload.flops(problem) / row["seconds"] / 1e9
+    return rows
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", default="gemm")
+    parser.add_argument("--sizes", default="512,1024", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
+    parser.add_argument("--dtype", default="float32", help="separated by commas")
+    parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
+    parser.add_argument("--tune", metavar="BUDGET", help="tune each problem first; without: the best that is known counts as tuned")
+    parser.add_argument("--commit", help="what to record where there is no git")
+    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    chips = [device.get(selector) for selector in options.device] or device.devices()
+    budget = None if options.tune is None else Budget.parse(options.tune)
+    rows: list[dict[str, Any]] = []
+    for chip in chips:
+        lines = []
+        mine: list[dict[str, Any]] = []
+        for problem in problems(options.workload, options.sizes, options.dtype):
+            print(f"{describe(problem)} {problem.dtype} on {chip.info.id}", file=sys.stderr, flush=True)
+            try:
+                found = measure(chip, problem, budget)
+            except PortatileError as error:
+                print(f"  {error}", file=sys.stderr)
+                continue
+            mine += found
+            by_rule = {row["rule"]: row for row in found}
+            cells = ["failed" if by_rule[rule]["loss"] is None else f"{by_rule[rule]['loss']:.3f}" for rule in RULES]
+            speed = by_rule["tuned"].get("gflops")
+            own = by_rule["tuned"]["reason"]
+            lines.append([f"{describe(problem)} {problem.dtype}", "" if speed is None else f"{speed:.1f}", own, *cells])
+        if lines:
+            losses = {rule: [row["loss"] for row in mine if row["rule"] == rule and row["loss"] is not None] for rule in RULES}
+            middle = [f"{geometric_mean(losses[rule]):.3f}" if losses[rule] else "" for rule in RULES]
+            lines.append(["geometric mean", "", "", *middle])
+            print(f"\n{options.workload} on {chip.info.name} ({chip.info.id}): time over the tuned best's")
+            print_table(["", "Gflop/s", "best is", *RULES], lines)
+        rows += mine
+    document = {
+        "bench": "held_out",
+        **facts(options.commit),
+        "devices": {chip.info.id: asdict(chip.info) for chip in chips},
+        "options": vars(options) | {"out": None},
+        "rows": rows,
+    }
+    name = f"held_out-{slug(chips[0].info.name)}"
+    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+
+
+if __name__ == "__main__":
+    main()

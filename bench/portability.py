@@ -1,0 +1,117 @@
+"""Each device's winner on every other device: what performance loses on its way, for several problems in one run.
+
+    python bench/portability.py --sizes 512,1024 --dtype float32,float64 --device nvidia --device cuda:0 --tune 30s
+
+With --map TRR,TCR also the performance over these two parameters, on every device. Every trial runs in a process of its own; what fails
+is a row with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from measure import facts, print_table, save, slug
+from portatile import device, workloads
+from portatile.errors import PortatileError
+from portatile.records import Problem
+from portatile.studies import pairs, portability
+from portatile.trials import Budget
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", default="gemm")
+    parser.add_argument("--sizes", default="512", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
+    parser.add_argument("--dtype", default="float32", help="separated by commas")
+    parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
+    parser.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first; without: the best that is known")
+    parser.add_argument("--map", metavar="DOWN,ACROSS", help="two parameters over which to measure")
+    parser.add_argument("--map-sizes", help="sizes for the map; default: the first of --sizes")
+    parser.add_argument("--map-device", action="append", default=[], help="devices for the map; default: all")
+    parser.add_argument("--tries", type=int, default=4, help="configurations for each pair of the map")
+    parser.add_argument("--no-matrix", action="store_true", help="only the map")
+    parser.add_argument("--commit", help="what to record where there is no git")
+    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
+    return parser.parse_args()
+
+
+def problems(name: str, sizes: str, dtypes: str) -> list[Problem]:
+    """Every size with every element type."""
+    workload = workloads.get(name)
+    found = []
+    for text in sizes.split(","):
+        numbers = [int(part) for part in text.split("x")]
+        numbers = numbers * len(workload.sizes) if len(numbers) == 1 else numbers
+        found += [workload.problem(dict(zip(workload.sizes, numbers, strict=True)), dtype) for dtype in dtypes.split(",")]
+    return found
+
+
+def matrix(chips: list[Any], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All rows, printed problem by problem."""
+    document: list[dict[str, Any]] = []
+    for problem in problems(options.workload, options.sizes, options.dtype):
+        request = portability.Request((problem,), None if options.tune is None else Budget.parse(options.tune))
+        rows = portability.matrix(chips, request, lambda text: print(text, file=sys.stderr, flush=True))
+        document += [asdict(row) for row in rows]
+        scores = portability.scores(rows)
+        print(f"\n{options.workload} {portability.describe(problem)} {problem.dtype}: time over that of the device's own winner")
+        lines = []
+        for chip in chips:
+            mine = {row.device: row for row in rows if row.winner_of == chip.info.id}
+            cells = ["" if mine[c.info.id].loss is None else f"{mine[c.info.id].loss:.2f}" for c in chips]
+            own = mine[chip.info.id].gflops
+            score = scores[portability.describe(problem), problem.dtype, chip.info.id]
+            lines.append([f"winner of {chip.info.id}", *cells, f"{score:.2f}", "" if own is None else f"{own:.0f}"])
+        print_table(["", *(chip.info.id for chip in chips), "PP", "own Gflop/s"], lines)
+        for row in rows:
+            if row.loss is None or row.objection:
+                why = row.status if row.loss is None else f"ran, though it {row.objection}"
+                print(f"  {row.winner_of} on {row.device}: {why}")
+    return document
+
+
+def maps(options: argparse.Namespace, chips: list[Any]) -> list[dict[str, Any]]:
+    """The map on each device, printed as a table of Gflop/s."""
+    down, across = options.map.split(",")
+    chosen = [device.get(selector) for selector in options.map_device] or chips
+    document: list[dict[str, Any]] = []
+    for problem in problems(options.workload, options.map_sizes or options.sizes.partition(",")[0], options.dtype):
+        for chip in chosen:
+            print(f"\n{portability.describe(problem)} {problem.dtype} on {chip.info.id}: Gflop/s, {down} down, {across} across")
+            try:
+                rows = pairs.sweep(chip, pairs.Request(problem, down, across, tries=options.tries))
+            except PortatileError as error:
+                print(f"  {error}", file=sys.stderr)
+                continue
+            document += [asdict(row) for row in rows]
+            found = {(row.down_value, row.across_value): row for row in rows}
+            names = list(dict.fromkeys(row.across_value for row in rows))
+            lines = [
+                [str(value), *("" if (g := found[value, other].gflops) is None else f"{g:.0f}" for other in names)]
+                for value in dict.fromkeys(row.down_value for row in rows)
+            ]
+            print_table(["", *map(str, names)], lines)
+    return document
+
+
+def main() -> None:
+    options = parse()
+    chips = [device.get(selector) for selector in options.device] or device.devices()
+    document: dict[str, Any] = {
+        "bench": "portability",
+        **facts(options.commit),
+        "devices": {chip.info.id: asdict(chip.info) for chip in chips},
+        "options": vars(options) | {"out": None},
+        "rows": [] if options.no_matrix else matrix(chips, options),
+        "maps": maps(options, chips) if options.map else [],
+    }
+    name = f"portability-{slug(chips[0].info.name)}"
+    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+
+
+if __name__ == "__main__":
+    main()

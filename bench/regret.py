@@ -1,0 +1,98 @@
+"""How much longer untuned shapes take than they would if they were tuned: the dispatcher's regret, measured on held-out shapes.
+
+    python bench/regret.py --device opencl:0:0 --tuned 256x256x256,512x512x512,1024x64x512 --held 384x384x384,512x64x256 --budget 20s
+
+The tuned shapes are searched as `portatile tune --shapes` does, in an empty store without the results that come with the package. What each
+rule then chooses for a held-out shape is the start of a search on that shape, so that the choices and the best found are measured in one
+process and race where they are near. Regret is the choice's time over the best's, less one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from convergence import environment
+from measure import facts, print_table, save, slug
+
+
+def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: Any) -> dict[str, Any]:
+    """The choice of each rule for one shape, and what it costs."""
+    from portatile import workloads
+    from portatile.records import canonical
+    from portatile.store import ResultStore
+    from portatile.trials import Budget
+    from portatile.tuning import dispatch, tuner
+
+    workload = workloads.get(problem.workload)
+    choices = {name: rule(workload, problem, info, known) for name, rule in dispatch.RULES.items()}
+    wish = tuner.Request(problem, options.device, Budget.parse(options.budget), start=tuple(choices.values()), warm=0)
+    with ResultStore(None) as store:
+        result = tuner.tune(wish, store)
+    times = {canonical(trial.config): trial.comparable for trial in result.trials if trial.status == "ok"}
+    best = min(times.values())
+    costs = {name: times.get(canonical(config)) for name, config in choices.items()}
+    return {
+        "sizes": dict(problem.sizes),
+        "best": best,
+        "trials": len(result.trials),
+        "regret": {name: None if cost is None else cost / best - 1 for name, cost in costs.items()},
+    }
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", help="as `portatile devices` names it; default: the best one")
+    parser.add_argument("--workload", default="gemm")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--tuned", default="256x256x256,1024x1024x1024,1024x64x1024,64x1024x512")
+    parser.add_argument("--held", default="384x384x384,768x768x768,512x512x1024,777x555x333,1024x96x768,100x900x400")
+    parser.add_argument("--budget", default="20s", help="of each shape, tuned or held out")
+    parser.add_argument("--commit", help="what to record where there is no git")
+    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Tune, hold out, print, write."""
+    options = parse()
+    from portatile import workloads
+    from portatile.store import ResultStore
+    from portatile.trials import Budget
+    from portatile.tuning import shapes
+
+    workload = workloads.get(options.workload)
+
+    def problems(text: str) -> tuple[Any, ...]:
+        rows = [dict(zip(workload.sizes, map(int, row.split("x")), strict=True)) for row in text.split(",")]
+        return tuple(workload.problem(sizes, options.dtype) for sizes in rows)
+
+    tuned, held = problems(options.tuned), problems(options.held)
+    with tempfile.TemporaryDirectory(prefix="regret-") as folder:
+        os.environ.update(environment(folder))
+        one = Budget.parse(options.budget)
+        whole = Budget(one.seconds and one.seconds * len(tuned), one.evaluations and one.evaluations * len(tuned))
+        with ResultStore.default() as store:
+            result = shapes.tune(shapes.Request(tuned, options.device, whole), store)
+            known, info = store.crossed(workload.name), result.results[0].device
+        rows = [held_out(problem, known, options, info) for problem in held]
+    rules = list(rows[0]["regret"])
+    columns = ["shape", "best ms", "trials", *rules]
+    spelt = [["x".join(map(str, row["sizes"].values())), f"{1e3 * row['best']:.4g}", str(row["trials"])] for row in rows]
+    cells = [["failed" if row["regret"][rule] is None else f"{row['regret'][rule]:.1%}" for rule in rules] for row in rows]
+    known_regrets = {rule: [row["regret"][rule] for row in rows if row["regret"][rule] is not None] for rule in rules}
+    table = [[*left, *right] for left, right in zip(spelt, cells, strict=True)]
+    table += [[name, "", "", *(f"{fold(known_regrets[rule]):.1%}" for rule in rules)] for name, fold in (("mean", fmean), ("worst", max))]
+    print_table(columns, table)
+    document = {"bench": "regret", **facts(options.commit), "device": info.name, "tuned": options.tuned, "budget": options.budget}
+    document |= {"workload": options.workload, "dtype": options.dtype, "held": rows}
+    name = f"regret-{slug(info.name)}"
+    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""A table of shares in a terminal, the larger the stronger its colour; plain text where there is no terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from portatile.cli import _console
+from portatile.studies.heat import Heat, colour, ink
+
+
+def show(heat: Heat) -> None:
+    """Print the table."""
+    _console.out.print(heat.title, style="bold", markup=False)
+    made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+    made.add_column(Text(f"{heat.down} \\ {heat.across}"), no_wrap=True)
+    for name in heat.columns:
+        made.add_column(Text(name), justify="right", no_wrap=True)
+    for name, cells in zip(heat.rows, heat.cells, strict=True):
+        line = [Text(name)]
+        for cell in cells:
+            paint = "" if cell.share is None else "rgb({},{},{}) on rgb({},{},{})".format(*ink(cell.share), *colour(cell.share))
+            line.append(Text(f" {cell.text} ", style=paint))
+        made.add_row(*line)
+    _console.out.print(made)

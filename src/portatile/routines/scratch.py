@@ -1,0 +1,66 @@
+"""Device memory that outlives a call: what a routine writes between its own passes, and small constants, uploaded once."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device.base import Device, Memory
+from portatile.device.buffer import Buffer
+
+_SHARE = 16  # of the device's memory one part of so many may be kept; what is larger is the caller's own
+_CONSTANTS = 64
+
+
+class Scratch:
+    """One device's. Blocks belong to whoever holds the engine's lock and queues on the default queue, which is in order."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._blocks: dict[int, Memory] = {}
+        self._constants: OrderedDict[tuple[str, tuple[int, ...], bytes], Buffer] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def block(self, place: int, nbytes: int) -> Memory:
+        """Memory of at least ``nbytes``, the same for each call with this ``place``: its content lasts until the next one."""
+        if nbytes > self._device.info.global_memory // _SHARE:
+            return self._device.allocate(nbytes)
+        kept = self._blocks.get(place)
+        if kept is None or kept.nbytes < nbytes:
+            if kept is not None:
+                self._device.default_queue().finish()  # it may still be read
+                kept.release()
+            kept = self._blocks[place] = self._device.allocate(nbytes)
+        return kept
+
+    def constant(self, array: NDArray[np.generic]) -> Buffer:
+        """A copy of a small array, which nobody writes."""
+        key = array.dtype.str, array.shape, array.tobytes()
+        with self._lock:
+            found = self._constants.pop(key, None) or Buffer.from_numpy(array, self._device)
+            self._constants[key] = found  # the newest last
+            if len(self._constants) > _CONSTANTS:
+                self._constants.popitem(last=False)
+            return found
+
+
+_kept: dict[tuple[Device, object], Scratch] = {}
+
+
+def scratch(device: Device) -> Scratch:
+    """The device's scratch, made once; again where a fault has ended what was on the device."""
+    key = device, getattr(device, "generation", 0)
+    found = _kept.get(key)
+    if found is None:
+        for other in [other for other in _kept if other[0] is device]:
+            del _kept[other]
+        found = _kept.setdefault(key, Scratch(device))
+    return found
+
+
+def forget() -> None:
+    """Give everything back."""
+    _kept.clear()

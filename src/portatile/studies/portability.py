@@ -1,0 +1,176 @@
+"""Is performance portable? Each device's winner run on every other device, against the time of that device's own winner.
+
+Du et al., figures 11 and 12. A row is one winner on one device: ``loss`` is its time over that of the device's own winner, both measured
+in one run, so 1 is no loss. A winner that the device's space does not hold is tried all the same: ``objection`` says what rule it
+violates, ``status`` how it ended. ``scores`` gives Pennycook's measure: the harmonic mean over the devices of 1 / loss (at most 1), and 0
+where a device cannot run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from portatile import select, workloads
+from portatile.device.base import Device
+from portatile.errors import PortatileError
+from portatile.records import Config, Problem, canonical
+from portatile.store import ResultStore, known_results
+from portatile.studies.apart import Measured, measured
+from portatile.trials import Budget, Trial
+from portatile.tuning import tuner
+
+_RACE = 3.0  # seconds in which winners that are nearly equal run in turn
+
+
+@dataclass(frozen=True)
+class Row:
+    """The winner of the device ``winner_of`` on ``device``. Seconds, ``gflops``, ``loss`` and ``error`` are None where it did not run.
+
+    ``found``: where the winner comes from; ``config``: it, as JSON.
+    """
+
+    workload: str
+    problem: str
+    dtype: str
+    winner_of: str
+    found: str
+    device: str
+    name: str
+    platform: str
+    seconds: float | None
+    gflops: float | None
+    loss: float | None
+    error: float | None
+    objection: str
+    status: str
+    config: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best that is known is taken."""
+
+    problems: tuple[Problem, ...]
+    budget: Budget | None = None
+    strategy: str = "auto"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The configuration that a device runs for a problem, and where it comes from; none where nothing could be found, with the reason."""
+
+    device: Device
+    config: Config | None
+    found: str
+
+
+def matrix(devices: Sequence[Device], request: Request, say: Callable[[str], None] = lambda text: None) -> list[Row]:
+    """Every problem's matrix, winner by winner; ``say`` hears what is going on. Ctrl-C ends it with the rows so far."""
+    rows: list[Row] = []
+    for problem in request.problems:
+        described = describe(problem)
+        winners = []
+        for device in devices:
+            say(f"{described}: the winner of {device.info.id}")
+            winners.append(winner(device, problem, request))
+        results: dict[str, Measured] = {}
+        for device in devices:
+            say(f"{described}: all winners on {device.info.id}")
+            configs = [found.config for found in winners if found.config is not None]
+            results[device.info.id] = _on(device, problem, configs)
+            if results[device.info.id].interrupted:
+                break
+        rows += [_row(problem, found, device, results.get(device.info.id)) for found in winners for device in devices]
+        if any(result.interrupted for result in results.values()):
+            break
+    return _with_losses(rows)
+
+
+def winner(device: Device, problem: Problem, request: Request) -> Winner:
+    """Tune the problem on the device, or take what is known to be best."""
+    workload = workloads.get(problem.workload)
+    try:
+        if request.budget is None:
+            choice = select.choose(workload, problem, device.info, known_results()(problem.workload))
+            return Winner(device, choice.config, choice.explanation)
+        with ResultStore.default() as store:
+            result = tuner.tune(tuner.Request(problem, device.info.id, request.budget, request.strategy, request.seed), store)
+        return Winner(device, result.best.config, f"tuned: {len(result.trials)} configurations in {result.seconds:.0f} s")
+    except PortatileError as error:
+        return Winner(device, None, str(error).splitlines()[0])
+
+
+def scores(rows: Sequence[Row]) -> dict[tuple[str, str, str], float]:
+    """Pennycook's measure by problem, element type and device that the winner belongs to."""
+    found: dict[tuple[str, str, str], float] = {}
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.problem, row.dtype, row.winner_of), []).append(row)
+    for key, group in groups.items():
+        losses = [row.loss for row in group]
+        found[key] = 0.0 if None in losses else len(losses) / sum(max(loss, 1.0) for loss in losses if loss is not None)
+    return found
+
+
+def describe(problem: Problem) -> str:
+    """Sizes, and the options that are not the workload's defaults."""
+    usual = {name: values[0] for name, values in workloads.get(problem.workload).options.items()}
+    chosen = {name: value for name, value in problem.options.items() if value != usual[name]}
+    return " ".join(f"{name}={value}" for name, value in {**problem.sizes, **chosen}.items())
+
+
+def _on(device: Device, problem: Problem, configs: Sequence[Config]) -> Measured:
+    try:
+        return measured(problem, device.info.id, configs, _RACE) if configs else Measured({})
+    except PortatileError:  # the device cannot be opened: its rows say that nothing ran
+        return Measured({})
+
+
+def _row(problem: Problem, found: Winner, device: Device, result: Measured | None) -> Row:
+    workload, info = workloads.get(problem.workload), device.info
+    blank = Row(
+        workload=workload.name,
+        problem=describe(problem),
+        dtype=problem.dtype,
+        winner_of=found.device.info.id,
+        found=found.found,
+        device=info.id,
+        name=info.name,
+        platform=info.platform,
+        seconds=None,
+        gflops=None,
+        loss=None,
+        error=None,
+        objection="",
+        status="",
+        config="",
+    )
+    if found.config is None:
+        return replace(blank, status=f"no winner: {found.found}")
+    objection = workload.space(problem, info).violated(found.config) or ""
+    row = replace(blank, objection=objection, config=canonical(found.config))
+    trial = result.trials.get(canonical(found.config)) if result is not None else None
+    if trial is None:
+        return replace(row, status="not reached")
+    if trial.status != "ok":
+        return replace(row, status=failure(trial))
+    flops = workload.flops(problem)
+    return replace(row, seconds=trial.comparable, gflops=flops / trial.comparable / 1e9, error=trial.error, status="ok")
+
+
+def failure(trial: Trial) -> str:
+    """How a trial failed: the kind, the first line of its message, and the first further one that speaks of an error."""
+    first, *rest = trial.message.splitlines() or [""]
+    reason = next((line.strip() for line in rest if "error" in line.lower()), "")
+    return f"{trial.status}: {first[:160]} {reason[:160]}".strip(" :")
+
+
+def _with_losses(rows: Sequence[Row]) -> list[Row]:
+    own = {(row.problem, row.dtype, row.device): row.seconds for row in rows if row.winner_of == row.device}
+    done = []
+    for row in rows:
+        best = own.get((row.problem, row.dtype, row.device))
+        done.append(replace(row, loss=row.seconds / best) if row.seconds and best else row)
+    return done

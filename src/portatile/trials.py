@@ -1,0 +1,156 @@
+"""What came of trying a configuration: its checks and certificate, its standing in a race, the trial itself; and when to stop."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from portatile.errors import ArgumentError
+from portatile.records import Config, DeviceInfo, Layout, Problem, Resources
+
+Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skipped"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One problem on which a configuration was checked: ``error`` in units of ``bound``, the factor of the reference's scale.
+
+    ``layout`` holds the operands that are not packed or do not begin at the start of their memory.
+    """
+
+    sizes: Mapping[str, int]
+    error: float
+    bound: float
+    layout: Mapping[str, Layout] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a configuration was checked on, and what it holds for: this driver, compiler and kernel text (``source``, a hash).
+
+    ``failure`` says what was wrong; a certificate with one forbids the configuration. ``time``: when, in UTC. ``passing``: the device
+    refused to run it, perhaps for the lack of memory that others had, so that this holds for the process only.
+    """
+
+    driver: str
+    compiler: str
+    source: str
+    checks: tuple[Check, ...] = ()
+    failure: str = ""
+    time: str = ""
+    passing: bool = False
+
+    def holds(self, device: DeviceInfo, source: str) -> bool:
+        """Whether it speaks of this kernel text on this device as it is now."""
+        return (self.driver, self.compiler, self.source) == (device.driver, device.compiler, source)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a configuration came out of a race against the others that were nearly as fast.
+
+    ``seconds`` is what it counts as in comparisons: never less than the winner of its race, and as fast as the machine was during the
+    search, so that it can be compared with what did not race. ``interval``: the median of its
+    samples lies in it with 95 %, or as nearly as so many samples tell. ``place`` 1 is the winner; ``tied``: not told apart from it.
+    ``race``: when it was held, equal for all that ran in it.
+    """
+
+    seconds: float
+    interval: tuple[float, float]
+    place: int
+    tied: bool
+    race: str
+
+
+UNRACED = 1.1
+"""A time that stood in no race counts as so many times as long: of many single measurements the fastest was lucky."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One evaluation of one configuration. ``samples`` are seconds per run; ``error`` is in units of ``bound`` = 1.
+
+    ``standing``: the outcome of a race, whose samples these are then. ``cold``: timed with operands that no cache held.
+    ``conditions``: what the device reported right after the timing, where it reports anything: ``clock_mhz``,
+    ``memory_clock_mhz``, ``temperature_c``, ``power_w``, and ``power_seconds``, the load that the power was taken under.
+    """
+
+    problem: Problem
+    config: Config
+    device: DeviceInfo
+    source: str
+    status: Status
+    samples: tuple[float, ...] = ()
+    event_samples: tuple[float, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    error: float | None = None
+    message: str = ""
+    resources: Mapping[str, Resources] = field(default_factory=dict)
+    time: str = ""
+    certificate: Certificate | None = None
+    standing: Standing | None = None
+    conditions: Mapping[str, float] = field(default_factory=dict)
+    cold: bool = False
+
+    @property
+    def median(self) -> float:
+        """Seconds per run, the median of the samples; infinite for a failed trial."""
+        if self.status != "ok" or not self.samples:
+            return math.inf
+        ordered = sorted(self.samples)
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+    @property
+    def comparable(self) -> float:
+        """Seconds per run as the machine was when it was tuned, also for a trial whose samples are of a race; infinite for a failed one."""
+        return self.standing.seconds if self.standing is not None and self.status == "ok" else self.median
+
+    @property
+    def rank(self) -> float:
+        """Seconds by which trials are ordered: without a race those of ``comparable`` and what luck may have taken off them."""
+        return self.comparable if self.standing is not None else UNRACED * self.comparable
+
+    @property
+    def energy(self) -> float | None:
+        """Joules per run, power times time; None where the device reports no power, or the trial failed."""
+        power = self.conditions.get("power_w")
+        return None if power is None or self.status != "ok" else power * self.median
+
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a tuning run ends: after ``seconds`` or ``evaluations``, whichever comes first; ``None`` is no limit."""
+
+    seconds: float | None = None
+    evaluations: int | None = None
+
+    @classmethod
+    def parse(cls, text: str | float) -> Budget:
+        """``"30s"``, ``"5m"``, ``"200"`` (evaluations) or ``"60s,200"``; a bare number of type float is seconds."""
+        if isinstance(text, (int, float)) and not isinstance(text, bool):
+            return cls(seconds=float(text))._checked(str(text))
+        seconds, evaluations = None, None
+        for part in str(text).split(","):
+            match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h)?\s*", part)
+            if not match:
+                raise ArgumentError(f"budget {text!r} is not understood; write for example '30s', '5m', '200' (evaluations) or '60s,200'")
+            number, unit = match.groups()
+            if unit:
+                seconds = float(number) * _UNITS[unit]
+            elif "." in number:
+                raise ArgumentError(f"budget {text!r}: {number} evaluations is not a whole number; give seconds as '{number}s'")
+            else:
+                evaluations = int(number)
+        return cls(seconds, evaluations)._checked(str(text))
+
+    def _checked(self, text: str) -> Budget:
+        if (self.seconds is not None and not 0 < self.seconds < math.inf) or self.evaluations == 0:
+            raise ArgumentError(f"budget {text!r} allows no trial; it must be positive")
+        return self

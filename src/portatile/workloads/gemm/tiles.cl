@@ -1,0 +1,137 @@
+{# How gpu.cl fills a tile in local memory. A tile has KB rows of neighbours across k, or, where it says so, rows of KB neighbours along k:
+
+     panel     panels of pack.cl, as wide as the tile, zeros where the operand ends
+     vectors   stored with k slow, 16 bytes at a time
+     elements  stored with k slow, an element at a time, for storage that is not aligned
+     columns   stored with k fast, an element at a time, transposed on the way
+     turned    stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
+     lines     stored with k fast and kept so, 16 bytes at a time
+     dots      the same, an element at a time
+
+   Where stores or loads would not spread over the banks, blocks within a row are exchanged, never less than what one memory transaction
+   brings: 32 bytes that lie apart, or across such a border, are copied at half the speed.
+   In all macros `x` names the operand, `wide` is its tile, `pitch` a row of it in local memory, `ld` its row stride, `first`, `end` its
+   range across k. With `edge` the tile goes past that range: what lies there is copied from its last elements, and nobody stores
+   what comes of it. With K_EDGE the last tile goes past k: copies past its end bring zeros. #}
+{% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
+{% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "turned") else 1 }}{% endmacro %}
+{% macro along(source) %}{{ "1" if source in ("columns", "turned", "lines", "dots") }}{% endmacro %}
+{# the exchange of blocks: in the rows of a turned tile that hold the 16 bytes number `piece` along k, ... #}
+{% macro turn(piece) %}({{ piece }} * {{ [vector, 128 // itemsize // (KB // vector)] | max }} & {{ 128 // itemsize - 1 }}){% endmacro %}
+{# ... in row `kk` of a tile for matrix instructions, ... #}
+{% macro skew(kk) %}(({{ kk }}) & 6) * 2{% endmacro %}
+{# ... in line `i` #}
+{% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB // vector, 8] | min - 1) * vector) }}{% endmacro %}
+{# where element `i` across k of step `kk` lies in the tile #}
+{% macro spot(source, pitch, kk, i) %}
+{{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in ("lines", "dots")
+   else "(%s) * %s + (%s ^ %s)" % (kk, pitch, i, skew(kk)) if MMA else "(%s) * %s + %s" % (kk, pitch, i) }}
+{%- endmacro %}
+{# copies across the rows of a tile, or along its k where that is contiguous #}
+{% macro per(source, wide) %}{{ KB // (width(source) | int) if along(source) else wide // (width(source) | int) }}{% endmacro %}
+{# whether every work-item copies at the same place of some rows #}
+{% macro even(source, wide) %}
+{% set per = per(source, wide) | int %}
+{{- "1" if items % per == 0 and KB * wide // (width(source) | int) % items == 0 -}}
+{% endmacro %}
+{# the place in tile and operand that a work-item copies first #}
+{% macro place(x, source, wide, pitch, edge, ld, first, end) %}
+{% set width = width(source) | int %}
+{% set per = per(source, wide) | int %}
+{% set clamp = edge and even(source, wide) %}
+{% if along(source) %}
+    const int {{ x }}_k = item % {{ per }} * {{ width }}, {{ x }}_i = item / {{ per }};
+    const int {{ x }}_first = {{ "min(%s + %s_i, %s - 1)" % (first, x, end) if clamp else "%s + %s_i" % (first, x) }};
+{% if clamp %}
+    const int {{ x }}_last = ({{ end }} - 1 - {{ x }}_first) / {{ items // per }};
+{% endif %}
+    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long){{ x }}_first * {{ ld }} + k0 + {{ x }}_k;
+{% else %}
+    const int {{ x }}_k = item / {{ per }}, {{ x }}_i = item % {{ per }} * {{ width }};
+{% if source == "panel" %}
+    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long){{ first }} * ((k + {{ KB - 1 }}) / {{ KB }} * {{ KB }}) + (long)k0 * {{ wide }} + item * {{ vector }};
+{% else %}
+    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long)(k0 + {{ x }}_k) * {{ ld }} + {{ "min(%s + %s_i, %s - %d)" % (first, x, end, width) if clamp else "%s + %s_i" % (first, x) }};
+{% endif %}
+{% endif %}
+{% if source == "turned" %}
+    {{ real }}{{ vector }} {{ x }}_held[{{ (KB * wide // vector + items - 1) // items }}];
+{% elif not MMA and source not in ("lines", "dots") %}
+    const int {{ x }}_spot = {{ spot(source, pitch, x ~ "_k", x ~ "_i") }};
+{% endif %}
+{% endmacro %}
+{# slot `s` of those that a work-item copies along a row of k, kept inside the operand #}
+{% macro inside(x, edge) %}{{ "min(s, %s_last)" % x if edge else "s" }}{% endmacro %}
+{# the copies of one tile #}
+{% macro copies(x, source, wide, pitch, edge, ld, first, end) %}
+{% set width = width(source) | int %}
+{% set bytes = width * itemsize %}
+{% set slots = KB * wide // width %}
+{% set per = per(source, wide) | int %}
+{% set jump = items // per %}
+{% set ends = K_EDGE and source != "panel" %}
+#pragma unroll
+            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+{% if even(source, wide) %}
+{% set to = spot(source, pitch, x ~ "_k", "%s_i + s * %d" % (x, jump)) if source in ("lines", "dots")
+       else spot(source, pitch, "%s_k + s * %d" % (x, jump), x ~ "_i") if MMA
+       else "%s_spot + s * %d" % (x, jump * (1 if source == "columns" else pitch)) %}
+{% set from = "%s_at + s * %d" % (x, items * width) if source == "panel"
+         else "%s_at + (long)%s * (%s * %d)" % (x, inside(x, edge) if along(source) else "s", ld, jump) %}
+{% set within = "k_next + %s_k%s < k1" % (x, "" if along(source) else " + s * %d" % jump) %}
+                {{ copy(bytes, x ~ "_to + " ~ to, from, within if ends else "") }};
+{% else %}
+                const int slot = item + s * {{ items }};
+{% if along(source) %}
+                const int kk = slot % {{ per }} * {{ width }}, i = slot / {{ per }};
+                __global const {{ real }}* from = {{ x }}_at + (long)(i - {{ x }}_i) * {{ ld }} + (kk - {{ x }}_k);
+{% else %}
+                const int kk = slot / {{ per }}, i = slot % {{ per }} * {{ width }};
+                __global const {{ real }}* from = {{ x }}_at + {{ "s * %d" % (items * width) if source == "panel" else "(long)(kk - %s_k) * %s + (i - %s_i)" % (x, ld, x) }};
+{% endif %}
+                if (slot < {{ slots }})
+                    {{ copy(bytes, x ~ "_to + " ~ spot(source, pitch, "kk", "i"), "from", "%s + i < %s && k_next + kk < k1" % (first, end) if edge or ends else "") }};
+{% endif %}
+            }
+{% endmacro %}
+{# a turned tile by way of registers: `loads` starts it, `settle` ends it; k and the row stride are multiples of the vector here #}
+{% macro loads(x, wide, edge, ld, first, end) %}
+{% set per = KB // vector %}
+{% set slots = wide * per %}
+{% set vectors = "(__global const %s%d*)" % (real, vector) %}
+#pragma unroll
+            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+{% if even("turned", wide) %}
+{% set from = "*%s(%s_at + (long)%s * (%s * %d))" % (vectors, x, inside(x, edge), ld, items // per) %}
+                {{ x }}_held[s] = {{ "k_next + %s_k < k1 ? %s : (%s%d)(0)" % (x, from, real, vector) if K_EDGE else from }};
+{% else %}
+                const int slot = item + s * {{ items }}, kk = slot % {{ per }} * {{ vector }}, i = slot / {{ per }};
+                {{ x }}_held[s] = ({{ real }}{{ vector }})(0);
+                if (slot < {{ slots }}{{ " && %s + i < %s && k_next + kk < k1" % (first, end) if edge or K_EDGE }})
+                    {{ x }}_held[s] = *{{ vectors }}({{ x }}_at + (long)(i - {{ x }}_i) * {{ ld }} + (kk - {{ x }}_k));
+{% endif %}
+            }
+{% endmacro %}
+{% macro settle(x, source, wide, pitch) %}
+{% if source == "turned" %}
+{% set per = KB // vector %}
+{% set slots = wide * per %}
+#pragma unroll
+            for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
+                const int slot = item + s * {{ items }}, piece = slot % {{ per }}, i = slot / {{ per }} ^ {{ turn("piece") }};
+{% if slots % items %}
+                if (slot < {{ slots }})
+{% endif %}
+                {
+{% for e in range(vector) %}
+                    {{ x }}_to[(piece * {{ vector }} + {{ e }}) * {{ pitch }} + i] = {{ x }}_held[s].s{{ e }};
+{% endfor %}
+                }
+            }
+{% endif %}
+{% endmacro %}
+{% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
+{{ loads(x, wide, edge, ld, first, end) if source == "turned" else copies(x, source, wide, pitch, edge, ld, first, end) }}
+{%- endmacro %}
+{# from one stage to the next in the operand #}
+{% macro stride(source, wide, ld) %}{{ wide * KB if source == "panel" else KB if along(source) else "(long)%s * %d" % (ld, KB) }}{% endmacro %}

@@ -1,0 +1,177 @@
+"""Winners on other devices and maps of two parameters: every pair is a row, none that fails ends the others, and the figures agree."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import xml.etree.ElementTree
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portatile import workloads
+from portatile.cli import _pairs, _portability, main
+from portatile.device.base import Device
+from portatile.errors import ArgumentError, SpaceError, UnknownNameError
+from portatile.records import Problem
+from portatile.studies import heat, pairs, portability
+from portatile.studies.portability import Winner
+from portatile.trials import Budget
+
+GEMM = workloads.get("gemm")
+
+
+@pytest.fixture(autouse=True)
+def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+
+
+def small() -> Problem:
+    return GEMM.problem({"m": 40, "n": 56, "k": 24})
+
+
+def absent(device: Device) -> Any:
+    """A device that nobody can open."""
+    return SimpleNamespace(info=replace(device.info, id="absent:0"))
+
+
+def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = absent(device)
+    large = {**GEMM.presets["medium"], "TBR": 32, "TBC": 32, "KB": 6}  # not in any space: 1024 work-items
+
+    def chosen(chip: Any, problem: Problem, request: portability.Request) -> Winner:
+        config = GEMM.default(problem, chip.info) if chip is device else large
+        return Winner(chip, config, "by hand")
+
+    monkeypatch.setattr(portability, "winner", chosen)
+    heard: list[str] = []
+    rows = portability.matrix([device, other], portability.Request((small(),)), heard.append)
+    assert [(row.winner_of, row.device) for row in rows] == [
+        (a, b) for a in (device.info.id, "absent:0") for b in (device.info.id, "absent:0")
+    ]
+    own, elsewhere, foreign, unknown = rows
+    assert (own.loss, own.status, own.objection) == (1.0, "ok", "")
+    assert own.seconds is not None
+    assert own.gflops == pytest.approx(2 * 40 * 56 * 24 / own.seconds / 1e9)
+    assert foreign.objection
+    assert foreign.status
+    assert (foreign.loss is None) == (foreign.status != "ok")
+    assert (elsewhere.status, unknown.status) == ("not reached", "not reached")
+    assert set(portability.scores(rows).values()) == {0.0}
+    assert len(heard) == 4
+    shown = _portability.table(rows)
+    assert shown.columns == (device.info.id, "absent:0", "PP")
+    assert shown.cells[0][0].text == "1.00"
+
+
+def test_losses_and_pennycooks_measure(device: Device) -> None:
+    blank = portability._row(small(), Winner(device, None, "none"), device, None)
+    assert blank.status == "no winner: none"
+    times = {("x", "x"): 1.0, ("x", "y"): 4.0, ("y", "x"): 2.0, ("y", "y"): 1.0}
+    rows = portability._with_losses([replace(blank, winner_of=a, device=b, seconds=time) for (a, b), time in times.items()])
+    assert [row.loss for row in rows] == [1.0, 4.0, 2.0, 1.0]
+    found = portability.scores(rows)
+    assert found[rows[0].problem, "float32", "x"] == pytest.approx(2 / 5)
+    assert found[rows[0].problem, "float32", "y"] == pytest.approx(2 / 3)
+
+
+def test_a_tuned_winner(device: Device) -> None:
+    found = portability.winner(device, small(), portability.Request((small(),), Budget(evaluations=2)))
+    assert found.config in GEMM.space(small(), device.info)
+    assert found.found.startswith("tuned: 2 configurations")
+    assert portability.winner(device, small(), portability.Request((small(),))).found.startswith("tuned for this problem")
+
+
+def test_a_map(device: Device) -> None:
+    workload = workloads.get("matmul")
+    problem = workload.problem({"m": 24, "n": 16, "k": 40})
+    space = workload.space(problem, device.info)
+    only = {"BLOCK": space.parameters["BLOCK"][:2], "ALGORITHM": ("global", "local")}
+    request = pairs.Request(problem, "ALGORITHM", "BLOCK", only, tries=2)
+    seen: list[None] = []
+    rows = pairs.sweep(device, request, lambda: seen.append(None))
+    assert [(row.down_value, row.across_value) for row in rows] == pairs.pairs(space, request)
+    assert max(row.relative or 0.0 for row in rows) == 1.0
+    assert sum(row.tried for row in rows) <= len(rows) * 2
+    assert seen
+    for row in rows:
+        assert (row.seconds is None) == (row.status != "ok")
+        if row.seconds is not None:
+            config = json.loads(row.config)
+            assert (config["ALGORITHM"], config["BLOCK"]) == (row.down_value, row.across_value)
+            assert config in space
+            assert row.gflops == pytest.approx(2 * 24 * 16 * 40 / row.seconds / 1e9)
+
+
+def test_pairs_start_near_the_base(device: Device) -> None:
+    problem = small()
+    base = GEMM.default(problem, device.info)
+    space = GEMM.space(problem, device.info)
+    request = pairs.Request(problem, "TR", "TC", {"TR": (base["TR"],), "TC": (base["TC"],)})
+    (pair,) = pairs.pairs(space, request)
+    assert next(iter(pairs._part(space, request, pair, base))) == base
+
+
+def test_wrong_maps(device: Device) -> None:
+    for wrong, error in [
+        (pairs.Request(small(), "TQ", "TC"), UnknownNameError),
+        (pairs.Request(small(), "TC", "TC"), ArgumentError),
+        (pairs.Request(small(), "TR", "TC", {"TC": (5,)}), ArgumentError),
+        (pairs.Request(small(), "TR", "TC", {"FORM": ("cpu",), "SM": (True,)}), SpaceError),
+    ]:
+        with pytest.raises(error):
+            pairs.sweep(device, wrong)
+
+
+def test_pictures() -> None:
+    cells = ((heat.Cell(1.0, "1 < 2", "a & b"), heat.Cell(None, "-")), (heat.Cell(0.2, "5"), heat.Cell(2.0, "much")))
+    drawn = heat.svg([heat.Heat("A & B", "down", "across", ("1", "2"), ("x", "y"), cells)] * 2)
+    tree = xml.etree.ElementTree.fromstring(drawn)
+    texts = [node.text for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("1 < 2") == 2
+    assert {"A & B", "down", "across", "x", "y", "-"} <= set(texts)
+    assert sum(heat.colour(1.0)) < sum(heat.colour(0.5)) < sum(heat.colour(0.0))
+    assert heat.colour(2.0) == heat.colour(1.0)
+
+
+def test_the_commands(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = ["-m", "24", "-n", "16", "-k", "40", "--device", device.info.id]
+    axes = ["--down", "ALGORITHM=global,local", "--across", "BLOCK=4,8", "--tries", "1"]
+    assert main(["study", "map", "matmul", *sizes, *axes, "-o", str(tmp_path / "map.csv")]) == 0
+    assert "global" in capsys.readouterr().out
+    written = list(csv.DictReader(io.StringIO((tmp_path / "map.csv").read_text())))
+    assert [(row["down_value"], row["across_value"]) for row in written] == [(a, b) for a in ("global", "local") for b in ("4", "8")]
+    monkeypatch.setattr(_portability, "chosen", lambda selectors: [device, absent(device)])
+    assert main(["study", "portability", "matmul", *sizes, "-o", str(tmp_path / "matrix.svg")]) == 0
+    assert "absent:0" in capsys.readouterr().out
+    assert (tmp_path / "matrix.svg").read_text().startswith("<svg")
+    assert main(["study", "portability", "matmul", *sizes, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 4
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["map", "--down", "TQ", "--across", "TC"], "unknown parameter 'TQ'"),
+        (["map", "--down", "TR=7", "--across", "TC"], "'7' is not one of"),
+        (["map", "--down", "TR", "--across", "TC", "--fix", "FORM"], "write FORM=VALUE"),
+        (["map", "--down", "TR", "--across", "TR"], "two parameters"),
+        (["map", "--down", "TR", "--across", "TC", "-o", "x.png"], ".csv or .json or .svg"),
+        (["map", "--down", "TR", "--across", "TC", "-o", "/nowhere/x.csv"], "no folder"),
+        (["portability", "--device", "opencl", "--device", "opencl"], "two devices or more"),
+    ],
+)
+def test_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", args[0], "gemm", "-m", "8", "-n", "8", "-k", "8", *args[1:]]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_values_of_a_parameter(device: Device) -> None:
+    space = GEMM.space(small(), device.info)
+    assert _pairs.parameter(space, "TR") == ("TR", ())
+    assert _pairs.parameter(space, "TR=8,2") == ("TR", (8, 2))
+    assert _pairs.parameter(space, "SM=true") == ("SM", (True,))

@@ -1,0 +1,58 @@
+"""What commands do before and while they work: files that cannot be written are told first, progress off a terminal is in lines."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from portatile.cli import _console, _files, main
+from portatile.errors import UsageError
+from portatile.measure import split
+
+
+def test_a_file_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "old.npy").write_bytes(b"old")
+    for name in ("old.npy", "new.npy"):
+        assert _files.writable(tmp_path / name) == tmp_path / name
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("old.npy", b"old")]
+
+
+@pytest.mark.parametrize("name", ["", "missing/c.npy", "file/c.npy"])
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(UsageError, match="cannot be written"):
+        _files.writable(tmp_path / name)
+
+
+@pytest.mark.parametrize("rest", [["--size", "8"], ["--size", "8", "--algorithm", "host"]])
+def test_nothing_is_multiplied_for_a_file_that_cannot_be_written(
+    rest: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(split, "split", lambda plea: pytest.fail("it was multiplied"))
+    monkeypatch.setattr("portatile.cli._bench_matmul._host", lambda *given: pytest.fail("it was multiplied"))
+    assert main(["bench", "matmul", *rest, "-o", str(tmp_path / "missing" / "c.npy")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_nothing_runs_for_a_file_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("portatile.cli.run._run", lambda *given: pytest.fail("it ran"))
+    (tmp_path / "one.cl").write_text("__kernel void one(__global float *y) { y[get_global_id(0)] = 1; }")
+    assert main(["run", str(tmp_path / "one.cl"), "one", "--global", "4", "4", "-o", f"y={tmp_path}/missing/y.npy"]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("step", "lines"), [(0.001, 0), (0.3, 2), (5.0, 10)])
+def test_progress_off_a_terminal(step: float, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each step of those that take long, fewer for others, none where all is done at once."""
+    clock = count(100.0, step)
+    monkeypatch.setattr(_console.time, "monotonic", lambda: next(clock))
+    assert list(_console.track(range(10), "counting")) == list(range(10))
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("counting") == lines
+    if lines == 10:
+        assert "  50.0 s  counting: 10 of 10" in told.err
