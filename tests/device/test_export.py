@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -188,7 +189,7 @@ def test_tuned_then_exported_then_imported(opencl: Device, tmp_path: Path, capsy
     assert main(["tune", "gemm", *sizes, "--budget", "1", "--strategy", "random", "--device", opencl.info.id]) == 0
     folder = tmp_path / "folder"
     assert main(["export", str(folder), "--workload", "gemm", "--device", opencl.info.id]) == 0
-    assert "1 problem," in capsys.readouterr().out
+    assert re.search(r"\d+ problems?, ", capsys.readouterr().out)  # what is shipped for the device goes with it
     with ResultStore.default() as store:
         (winner,) = store.leaders("gemm")
     assert json.loads((folder / "kernels.json").read_text())["problems"][0]["config"] == dict(winner.config)

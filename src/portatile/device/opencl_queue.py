@@ -355,11 +355,9 @@ class ClQueue(Queue):
         offset = options.pop("offset")
         if target.type != cl.mem_object_type.IMAGE1D_ARRAY:
             return commands._enqueue_copy_buffer_to_image(self.cl_queue, source, target, offset, origin, region, **options)
-        row = region[0] * target.get_image_info(cl.image_info.ELEMENT_SIZE)  # NVIDIA takes one layer at a time
-        for layer in range(region[1]):
-            place, size = (0, layer, 0), (region[0], 1, 1)
-            last = commands._enqueue_copy_buffer_to_image(self.cl_queue, source, target, offset + layer * row, place, size, **options)
-        return last if not self.out_of_order else cl.enqueue_marker(self.cl_queue)
+        lines = np.empty(region[0] * region[1] * target.get_image_info(cl.image_info.ELEMENT_SIZE), np.uint8)
+        cl.enqueue_copy(self.cl_queue, lines, source, src_offset=offset, is_blocking=True, **options)  # NVIDIA copies no buffer to these
+        return commands._enqueue_write_image(self.cl_queue, target, origin, region, lines, is_blocking=True)
 
     def _is_own(self, memory: Memory, array: NDArray[Any]) -> bool:
         """Whether ``memory`` is made of this very host array."""

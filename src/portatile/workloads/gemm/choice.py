@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from portatile.records import Config, DeviceInfo, Problem
@@ -18,6 +19,8 @@ _TAIL_PAYS = 0.03  # of the time: what a tail has to save for its two launches
 _EVEN = 0.95  # of a last wave of groups: as good as full
 _SHORT = 128  # steps of k up to which storing C takes longer than computing it
 _DEEP = 16  # groups that share one tile's k from which there is nothing but k to share
+_STREAMED = 3.0  # what copying the operands of a tile costs, beside 1 for multiplying them, times the perimeter over the area
+_BETTER = 0.95  # of the cost of a larger tile: what a smaller one must come down to
 _FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
 
 
@@ -39,10 +42,12 @@ def waste(problem: Problem, config: Config, device: DeviceInfo, batch: int = 1) 
     tiles = ceil_div(m, point.rows) * ceil_div(n, point.columns)
     block = point.KB if point.FORM != "cpu" else 1
     padded = tiles * point.rows * point.columns / (m * n) * (ceil_div(k, block) * block / k)
-    units = max(device.compute_units, 1)
-    groups = max(batch, 1) * tiles * point.SPLIT_K
+    units, groups = max(device.compute_units, 1), max(batch, 1) * tiles * point.SPLIT_K
     cut = tail(problem, point, device) if point.TAIL else None
-    return padded * ceil_div(groups, units) * units / groups * (1 - (cut.saved if cut else 0))
+    if cut is not None:
+        slots = point.TAIL * units
+        return padded * ceil_div(tiles, slots) * slots / tiles * (1 - cut.saved)
+    return padded * ceil_div(groups, units) * units / groups
 
 
 def loads(problem: Problem, config: Config) -> float:
@@ -72,7 +77,7 @@ def _anything(problem: Problem, device: DeviceInfo) -> Point:
 
 
 def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
-    """The largest tile that fills the device, the smaller ones also with k split."""
+    """The largest tile that fills the device, or a smaller one that wastes much less of it; the smallest also with k split."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     if problem.dtype == "float32":
         ladder = _float32(problem, device)
@@ -80,6 +85,8 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
         ladder = _float64_matrix(k)
     else:
         ladder = (1.2, pipeline(2, (16, 16), (4, 2), 8, 3, 4)), (0.0, pipeline(2, (8, 8), (2, 2), 8, 3, 4))
+    chosen: Point | None = None
+    least = math.inf
     for fill, point in ladder:
         tiles = ceil_div(max(m, 1), point.rows) * ceil_div(max(n, 1), point.columns)
         if batch > 1 and point.KB == 32:  # problems of a batch are short, and the place of each takes registers too
@@ -94,8 +101,19 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
         if split >= _DEEP and batch == 1:
             point = _deep(point)
         if groups * split >= fill * device.compute_units:
-            return _staged(problem, replace(point, SPLIT_K=split), device, batch)
-    raise AssertionError("the last rung of a ladder fits every problem")
+            point = _staged(problem, replace(point, SPLIT_K=split), device, batch)
+            cost = _cost(problem, point, device, batch)
+            if chosen is None or (cost < _BETTER * least and split == 1 and point.KG == 1):
+                chosen, least = point, cost
+            if split > 1 or point.KG > 1 or batch > 1 or k <= _SHORT:
+                break
+    assert chosen is not None  # the last rung of a ladder fits every problem
+    return chosen
+
+
+def _cost(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> float:
+    """Time in the units of a device that does nothing in vain: the tile's waste, and its copies."""
+    return waste(problem, point.config(), device, batch) * (1 + _STREAMED * (1 / point.rows + 1 / point.columns))
 
 
 def _staged(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> Point:
@@ -113,8 +131,11 @@ def _staged(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> P
         k_fast(problem, name) and not packed and not along[name] for name, packed in (("a", pack_a), ("b", pack_b))
     )
     point = replace(point, PACK_A=pack_a, PACK_B=pack_b, TURN=turn, PAD=4 if loose else 0)
-    cut = tail(problem, point, device) if point.TAIL and batch == 1 and not pack_b else None
-    return point if cut is not None and cut.saved > _TAIL_PAYS else replace(point, TAIL=0)
+    whole = replace(point, TAIL=0)
+    if not point.TAIL or batch > 1 or pack_b or tail(problem, point, device) is None:
+        return whole
+    costs = (waste(problem, each.config(), device) for each in (point, whole))
+    return point if next(costs) < (1 - _TAIL_PAYS) * next(costs) else whole
 
 
 def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point], ...]:
@@ -139,7 +160,12 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point],
             (1.2, pipeline(4, (16, 8), (2, 2), 16, 3, 4)),
             *small,
         )
-    return (large, big), (1.2, replace(pipeline(4, (16, 16), (2, 2), 16, 3, 4), TAIL=2)), *small
+    return (
+        (large, big),
+        (1.2, replace(pipeline(4, (16, 16), (2, 2), 16, 3, 4), TAIL=2)),
+        (1.2, pipeline(4, (16, 8), (2, 2), 16, 3, 4)),
+        *small,
+    )
 
 
 def _float64_matrix(k: int) -> tuple[tuple[float, Point], ...]:

@@ -101,12 +101,15 @@ class Tail:
 
 
 def tail(problem: Problem, point: Point, device: DeviceInfo) -> Tail | None:
-    """Where the tail of ``point`` begins, at a whole row of tiles, for the least waves; None where rows or k are too few to cut.
+    """Where the tail of ``point`` begins, at a whole row of tiles, for the least waves; None where rows or k are too few to cut, and
+    where more than half of the last wave is used.
 
     A wave is TAIL groups on every multiprocessor.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     down, across, slots = ceil_div(m, point.rows), ceil_div(n, point.columns), point.TAIL * device.compute_units
+    if down * across <= slots or down * across % slots > slots // 2:
+        return None
 
     def waves(rows: int, parts: int) -> float:
         planes = rows * across * parts * _PLANE_STEPS * problem.itemsize / (slots * k)
