@@ -12,7 +12,7 @@ from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline, 
 from portatile.workloads.gemm.space import local_limit, matrix_units
 
 _LONG = {4: 1800, 8: 1200}  # the size, by bytes of an element, from which a processor's caches want the problem in blocks
-_LONG_WIDE = {4: 2500, 8: 1800}  # the same for processors with AVX-512, whose caches are larger
+_LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger
 _LONG_TURNED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
 _WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
 _TAIL_PAYS = 0.03  # of the time: what a tail has to save for its two launches
@@ -62,7 +62,7 @@ def _cpu(problem: Problem, device: DeviceInfo) -> Point:
     single, size = problem.itemsize == 4, min(problem.sizes.values())
     if device.wide_vectors or "intel" in device.platform.lower():
         turned = problem.options["trans_a"] == "T"
-        long = _LONG_TURNED if turned and not single else _LONG_WIDE[problem.itemsize]
+        long = _LONG_TURNED if turned and not single else _LONG_WIDE
         block, band = (2048 if single else 1024, 43) if size > long else (0, 0)
         return replace(register(16 if single else 8, 6, 4, 4, block, band), PACK_A=turned)
     block, band = (1024, 43 if single else 32) if size > _LONG[problem.itemsize] else (0, 0)
