@@ -134,8 +134,8 @@ def _staged(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> P
     whole = replace(point, TAIL=0)
     if not point.TAIL or batch > 1 or pack_b or tail(problem, point, device) is None:
         return whole
-    costs = (waste(problem, each.config(), device) for each in (point, whole))
-    return point if next(costs) < (1 - _TAIL_PAYS) * next(costs) else whole
+    left = waste(problem, point.config(), device) / waste(problem, whole.config(), device)
+    return point if left < 1 - _TAIL_PAYS else whole
 
 
 def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point], ...]:

@@ -1,0 +1,137 @@
+"""Images of every shape and samplers: copies, sampling and writing in kernels, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from portatile import program
+from portatile.device.base import Device, Queue
+from portatile.device.form import ImageForm, Sampler
+from portatile.errors import ArgumentError, LaunchError
+from portatile.records import Source
+
+SEED = 20
+
+
+@pytest.fixture
+def queue(device: Device) -> Iterator[Queue]:
+    with device.queue() as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        ImageForm("image2d_t", (5, 7, 4)),
+        ImageForm("image2d_t", (5, 7, 1)),
+        ImageForm("image2d_t", (5, 7, 4), "uint32"),
+        ImageForm("image1d_t", (7, 4)),
+        ImageForm("image1d_buffer_t", (7, 1)),
+        ImageForm("image1d_array_t", (3, 7, 4), "uint8", normalized=True),
+        ImageForm("image2d_array_t", (3, 5, 7, 4), "uint16"),
+        ImageForm("image3d_t", (3, 5, 7, 1), "float16"),
+    ],
+    ids=lambda form: f"{form.type}-{form.shape[-1]}-{form.dtype}",
+)
+def test_images_of_every_type_return_what_was_sent(device: Device, queue: Queue, form: ImageForm) -> None:
+    if not device.info.images:
+        pytest.skip(f"{device.info.id} has no images")
+    data = np.random.default_rng(SEED).integers(0, 200, form.shape).astype(form.dtype)
+    with device.image_of(form) as image, device.allocate(data.nbytes) as packed:
+        got = np.zeros_like(data)
+        queue.upload(image, data)
+        queue.download(got, image)
+        assert (got == data).all()
+        queue.upload(packed, data + 1)
+        queue.copy(image, packed, data.nbytes)
+        queue.download(got, image)
+        assert (got == data + 1).all()
+        with pytest.raises(ArgumentError, match="as a whole"):
+            queue.upload(image, data[:1])
+
+
+SAMPLER_TEXT = """
+__kernel void pick(read_only image1d_t p, sampler_t s, float u, __global float4 *o) { o[0] = read_imagef(p, s, u); }
+"""
+
+
+def test_samplers_are_arguments(device: Device, queue: Queue) -> None:
+    if not device.info.images:
+        pytest.skip(f"{device.info.id} has no images")
+    built = program.build(Source("pick.cl", SAMPLER_TEXT), device.target, None)
+    row = np.arange(1, 9, dtype=np.float32).repeat(4).reshape(8, 4)
+    wanted = {
+        (Sampler("clamp"), -1.5): 0,
+        (Sampler("edge"), -1.5): 1,
+        (Sampler("edge"), 90.0): 8,
+        (Sampler("edge", linear=True), 3.0): 3.5,
+        (Sampler("edge", normalized=True), 0.3): 3,
+        (Sampler("repeat", normalized=True), 1.3): 3,
+        (Sampler("mirror", normalized=True), 1.3): 6,
+    }
+    with device.load(built) as module, device.image_of(ImageForm("image1d_t", (8, 4))) as image, device.allocate(16) as memory:
+        queue.upload(image, row)
+        for (sampler, place), expected in wanted.items():
+            queue.launch(module.kernel("pick"), (1, 1, 1), (1, 1, 1), [image, sampler, np.float32(place), memory])
+            got = np.empty(4, np.float32)
+            queue.download(got, memory)
+            assert got == pytest.approx(expected, abs=1e-2), (sampler, place)
+        with pytest.raises(LaunchError, match="does not take an image3d_t"), device.image_of(ImageForm("image3d_t", (2, 2, 2, 4))) as wrong:
+            queue.launch(module.kernel("pick"), (1, 1, 1), (1, 1, 1), [wrong, Sampler(), np.float32(0), memory])
+
+
+IMAGE_TEXT = {
+    "opencl": """
+__constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
+__kernel void shift(__read_only image2d_t from, __write_only image2d_t to, __global float4 *copy)
+{
+    const int x = get_global_id(0), y = get_global_id(1);
+    const float4 pixel = read_imagef(from, nearest, (int2)(x - 1, y + 1));
+    write_imagef(to, (int2)(x, y), 2.0f * pixel);
+    copy[y * get_global_size(0) + x] = pixel;
+}
+""",
+    "cuda": """
+struct Image { unsigned long long texture, data; int width, height, pitch, channels; };
+extern "C" __global__ void shift(Image from, Image to, float4 *copy)
+{
+    const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    const float4 p = tex2D<float4>(from.texture, x - 1 + 0.5f, y + 1 + 0.5f);
+    ((float4 *)(to.data + (unsigned long long)y * to.pitch))[x] = make_float4(2 * p.x, 2 * p.y, 2 * p.z, 2 * p.w);
+    copy[y * from.width + x] = p;
+}
+""",
+}
+
+
+def test_kernels_sample_and_write_images(device: Device, queue: Queue) -> None:
+    """In the back end's own language: what memory and samplers do, whatever the dialect makes of it. Outside reads 0."""
+    if not device.info.images:
+        pytest.skip(f"{device.info.id} has no images")
+    data = np.random.default_rng(SEED).standard_normal((6, 8, 4)).astype(np.float32)
+    expected = np.zeros_like(data)
+    expected[:-1, 1:] = data[1:, :-1]
+    built = device.target.compile(Source("image", IMAGE_TEXT[device.info.backend]))
+    sampled, written = np.empty_like(data), np.empty_like(data)
+    with (
+        device.load(built) as module,
+        device.image(8, 6, 4, "float32") as source,
+        device.image(8, 6, 4, "float32") as target,
+        device.allocate(data.nbytes) as copy,
+    ):
+        queue.upload(source, data)
+        queue.launch(module.kernel("shift"), (8, 6, 1), (8, 1, 1), [source, target, copy])
+        queue.download(sampled, copy)
+        queue.download(written, target)
+    assert (sampled.reshape(data.shape) == expected).all()
+    assert (written == 2 * expected).all()
+
+
+def test_impossible_images_raise(device: Device) -> None:
+    with pytest.raises(LaunchError):
+        device.image(8, 8, 3, "float32")
+    with pytest.raises(LaunchError):
+        device.image(device.info.image_2d_max[0] + 1, 8, 4, "float32")
