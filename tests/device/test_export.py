@@ -189,14 +189,15 @@ def test_tuned_then_exported_then_imported(opencl: Device, tmp_path: Path, capsy
     assert main(["tune", "gemm", *sizes, "--budget", "1", "--strategy", "random", "--device", opencl.info.id]) == 0
     folder = tmp_path / "folder"
     assert main(["export", str(folder), "--workload", "gemm", "--device", opencl.info.id]) == 0
-    assert re.search(r"\d+ problems?, ", capsys.readouterr().out)  # what is shipped for the device goes with it
+    assert re.search(r"\d+ problems?, ", capsys.readouterr().out)
     with ResultStore.default() as store:
         (winner,) = store.leaders("gemm")
-    assert json.loads((folder / "kernels.json").read_text())["problems"][0]["config"] == dict(winner.config)
+    written = json.loads((folder / "kernels.json").read_text())["problems"]  # what is shipped for the device goes with it
+    assert dict(winner.config) in [problem["config"] for problem in written if problem["sizes"] == dict(winner.problem.sizes)]
     computed(folder, folders.tuned([winner]), rng, tmp_path)
     assert main(["import", str(folder), "--store", str(tmp_path / "other.sqlite")]) == 0
     with ResultStore(tmp_path / "other.sqlite") as store:
-        assert store.trials() == [winner]
+        assert winner in store.trials() and len(store.trials()) == len(written)
     assert main(["export", str(folder), "--workload", "gemm", "--device", opencl.info.id, "--problem", "m=9 n=8 k=7 trans_b=t"]) == 0
     assert "m=9 n=8 k=7" in capsys.readouterr().out
     assert json.loads((folder / "kernels.json").read_text())["problems"][0]["options"] == {"trans_a": "N", "trans_b": "T"}

@@ -38,6 +38,8 @@ POINTS: dict[str, Point] = {
     "pipeline, turned, one set": replace(_PIPELINE, TURN=True, KB=16, STAGES=3, DOUBLE=0),
     "pipeline, kept": replace(_PIPELINE, KEEP=True, KB=16, DOUBLE=1),
     "pipeline, kept, shared k": replace(_PIPELINE, KEEP=True, KB=32, STAGES=3, KG=2, RASTER=0),
+    "pipeline, turned, narrow": replace(presets.pipeline(2, (8, 16), (3, 2), 8, 2, 4), TURN=True),
+    "pipeline, kept, narrow": replace(presets.pipeline(2, (16, 8), (3, 2), 32, 3, 4, double=0), KEEP=True),
     "pipeline, uneven copies": replace(_PIPELINE, TRR=3, TCR=3, PAD=4, DOUBLE=1),
     "pipeline, turned, uneven": replace(_PIPELINE, TRR=3, KB=16, TURN=True),
     "pipeline, shared k": replace(_PIPELINE, KB=16, STAGES=3, KG=2, SPLIT_K=2, RASTER=8, DOUBLE=0),

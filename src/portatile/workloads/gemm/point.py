@@ -96,6 +96,10 @@ class Point:
                 ("TAIL splits k by itself and would pack B twice", self.TAIL == 0 or (self.SPLIT_K == 1 and not self.PACK_B)),
                 ("TURN and KEEP exclude each other", not (self.TURN and self.KEEP)),
                 ("TURN and KEEP need TR = TC = VL", self.MMA or not (self.TURN or self.KEEP) or self.TR == self.TC == self.VL),
+                (
+                    "TURN and KEEP need powers of two for TBR, TBC and KB",
+                    not (self.TURN or self.KEEP) or all(n & (n - 1) == 0 for n in (self.TBR, self.TBC, self.KB)),
+                ),
                 ("MMA needs VL = TR = 2, TC = LANES = 4", not self.MMA or (self.VL, self.TR, self.TC, self.LANES) == (2, 2, 4, 4)),
                 ("MMA needs KB in whole sixteens", not self.MMA or self.KB % 16 == 0),
             ]

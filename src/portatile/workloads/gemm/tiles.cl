@@ -16,12 +16,14 @@
 {% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
 {% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "turned") else 1 }}{% endmacro %}
 {% macro along(source) %}{{ "1" if source in ("columns", "turned", "lines", "dots") }}{% endmacro %}
-{# the exchange of blocks: in the rows of a turned tile that hold the 16 bytes number `piece` along k, ... #}
-{% macro turn(piece) %}({{ piece }} * {{ [vector, 128 // itemsize // (KB // vector)] | max }} & {{ 128 // itemsize - 1 }}){% endmacro %}
+{# the exchange of blocks stays within what neighbouring work-items read together, because they find their other operands as far on again #}
+{% set together = [128 // itemsize, TBR * TR, TBC * TC] | min %}
+{# ... in the rows of a turned tile that hold the 16 bytes number `piece` along k, ... #}
+{% macro turn(piece) %}({{ piece }} * {{ [vector, together // (KB // vector)] | max }} & {{ together - 1 }}){% endmacro %}
 {# ... in row `kk` of a tile for matrix instructions, ... #}
 {% macro skew(kk) %}(({{ kk }}) & 6) * 2{% endmacro %}
 {# ... in line `i` #}
-{% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB // vector, 8] | min - 1) * vector) }}{% endmacro %}
+{% macro shift(i) %}{{ "((%s) & 2) * 4" % i if MMA else "((%s) & %d)" % (i, ([KB, together] | min // vector - 1) * vector) }}{% endmacro %}
 {# where element `i` across k of step `kk` lies in the tile #}
 {% macro spot(source, pitch, kk, i) %}
 {{ "(%s) * %d + (%s ^ %s)" % (i, KB, kk, shift(i)) if source in ("lines", "dots")
