@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import Child, ChildError, clock, facts, print_table, save, serve, slug
+from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug
 
 PHASES = ("import", "platform", "context", "build", "kernel", "transfer", "execution", "again", "read-back")
 STATES = (("cold", "cold"), ("cold", "warm"), ("warm", "cold"), ("warm", "warm"))  # (portatile's cache, the driver's)
@@ -142,16 +142,13 @@ def measure(task: dict[str, Any], repeat: int) -> list[dict[str, Any]]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
-    parser.add_argument("--gemm", default="1024x1024x1024", help="m x n x k; empty: none")
-    parser.add_argument("--trsm", default="2048x128", help="m x n, the right-hand sides; empty: none")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--repeat", type=int, default=3, help="fresh processes for each state")
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    commands = parser(__doc__)
+    commands.add_argument("--gemm", default="1024x1024x1024", help="m x n x k; empty: none")
+    commands.add_argument("--trsm", default="2048x128", help="m x n, the right-hand sides; empty: none")
+    commands.add_argument("--dtype", default="float32")
+    commands.add_argument("--repeat", type=int, default=3, help="fresh processes for each state")
+    commands.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -185,7 +182,7 @@ def main() -> None:
             ]
             print_table(["", *PHASES, "first result"], cells)
     name = f"cold_warm-{slug(chosen[0].info.name)}"
-    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+    print(f"\nwritten to {save(name, document, options.out)}")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
     python bench/convergence.py --device opencl:0:0 --sizes 1024 --repeats 3 --budget 90s --pin 0,1
 
 Every repetition is a process of its own with another seed, an empty store and empty caches, the drivers' too. At the end every
-configuration that was the best of its run at some time is measured again, all in one process, and the fastest of those race: shares
-of the best known are by these times, not by those of separate runs. ``--shipped`` also lets the results that come with the package
-suggest what to try first, as `portatile tune` does.
+configuration that was the best of its run at some time is measured again, all in one process, with those that come with the package for
+this problem and device, and the fastest of them race: shares of the best known are by these times, not by those of separate runs.
+``--shipped`` also lets the results that come with the package suggest what to try first, as `portatile tune` does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import facts, print_table, save, slug
+from measure import facts, parser, print_table, save, slug
 
 GOALS = (0.95, 0.98)
 MARKS = (5, 10, 15, 20, 30, 45, 60, 90, 120)  # seconds at which the table shows the share
@@ -37,6 +37,7 @@ def environment(folder: str) -> dict[str, str]:
         "PORTATILE_CACHE_DIR": "cache",
         "POCL_CACHE_DIR": "pocl",
         "CUDA_CACHE_PATH": "cuda",
+        "CUPY_CACHE_DIR": "cupy",
         "XDG_CACHE_HOME": "xdg",
     }
     for name in places.values():
@@ -47,10 +48,10 @@ def environment(folder: str) -> dict[str, str]:
 
 def child(task: dict[str, Any]) -> None:
     """One search, in the process that a repetition is; prints what happened as JSON."""
-    from portatile import workloads
+    from portatile import device, workloads
     from portatile.records import canonical
     from portatile.space import ParameterSpace
-    from portatile.store import ResultStore
+    from portatile.store import ResultStore, shipped
     from portatile.trials import Budget
     from portatile.tuning import tuner
 
@@ -70,7 +71,13 @@ def child(task: dict[str, Any]) -> None:
             problem, task["device"], Budget.parse(task["budget"]), task["strategy"], task["seed"], warm=5 if task["shipped"] else 0
         )
     else:
-        only = ParameterSpace.from_configs(configs)
+        info = device.get(task["device"]).info
+        space = workloads.get(problem.workload).space(problem, info)
+        found = {canonical(config): config for config in configs}
+        for trial in shipped(problem.workload):
+            if trial.problem.key == problem.key and trial.device.name == info.name and trial.config in space:
+                found[canonical(trial.config)] = dict(trial.config)
+        only = ParameterSpace.from_configs(list(found.values()))
         request = tuner.Request(problem, task["device"], Budget(), "exhaustive", space=only, model=False, warm=0)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
@@ -117,11 +124,17 @@ def key(config: dict[str, Any]) -> str:
 
 def series(task: dict[str, Any], repeats: int) -> dict[str, Any]:
     """All repetitions of one problem on one device, measured again at the end."""
-    runs = []
+    runs: list[dict[str, Any]] = []
+    failed: list[str] = []
     for seed in range(repeats):
         with tempfile.TemporaryDirectory(prefix="convergence-") as folder:
-            runs.append(ask({**task, "seed": seed}, folder))
-        run = runs[-1]
+            try:
+                run = ask({**task, "seed": seed}, folder)
+            except RuntimeError as error:  # one that failed is told, and ends no other
+                print(f"  seed {seed}: {error}", flush=True)
+                failed.append(str(error))
+                continue
+        runs.append(run)
         rate = 60 * sum(row["status"] != "skipped" for row in run["rows"]) / run["seconds"]
         print(f"  seed {seed}: {len(run['rows'])} trials, {rate:.0f} run a minute, first at {run['rows'][0]['at']:.1f} s", flush=True)
     best = min(row["median"] for run in runs for _, row in steps(run))
@@ -135,7 +148,22 @@ def series(task: dict[str, Any], repeats: int) -> dict[str, Any]:
         scale = [times[key(row["config"])] / row["median"] for _, row in steps(run)[:-1] if key(row["config"]) in times]
         drift = median(scale) if scale else 1.0
         curves.append([(at, known / times.get(key(row["config"]), drift * row["median"])) for at, row in steps(run)])
-    return {"task": task, "known": known, "curves": curves, "runs": runs, "again": again}
+    return {"task": task, "known": known, "curves": curves, "runs": runs, "failed": failed, "again": again}
+
+
+def lean(found: dict[str, Any]) -> dict[str, Any]:
+    """A series with what a trial's configuration has other than the default's, times to four digits, without the runs' own last times."""
+
+    def short(row: dict[str, Any], default: dict[str, Any]) -> dict[str, Any]:
+        seconds = {phase: float(f"{took:.4g}") for phase, took in row["seconds"].items() if took}
+        changed = {name: value for name, value in row["config"].items() if value != default.get(name)}
+        return {**row, "at": round(row["at"], 3), "seconds": seconds, "config": changed}
+
+    runs = [{**run, "rows": [short(row, run["default"]) for row in run["rows"]]} for run in found["runs"]]
+    for run in runs:
+        del run["final"]
+    again = found["again"]
+    return {**found, "runs": runs, "again": {**again, "rows": [short(row, again["default"]) for row in again["rows"]]}}
 
 
 def reached(curve: Sequence[tuple[float, float]], goal: float) -> float | None:
@@ -179,21 +207,18 @@ def line(found: dict[str, Any], marks: Sequence[int]) -> list[str]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", action="append", help="as `portatile devices` names it; may be repeated")
-    parser.add_argument("--workload", default="gemm")
-    parser.add_argument("--sizes", default="1024,4096", help="one number for a cube, or sizes in the workload's order as in 512x512x64")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--option", action="append", default=[], help="NAME=VALUE of the workload, e.g. trans_a=T")
-    parser.add_argument("--budget", default="25s")
-    parser.add_argument("--strategy", default="auto")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--shipped", action="store_true", help="let shipped results suggest what to try first")
-    parser.add_argument("--pin", help="processors to use, as in 0,1")
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    commands = parser(__doc__, "the best one")
+    commands.add_argument("--workload", default="gemm")
+    commands.add_argument("--sizes", default="1024,4096", help="one number for a cube, or sizes in the workload's order as in 512x512x64")
+    commands.add_argument("--dtype", default="float32")
+    commands.add_argument("--option", action="append", default=[], help="NAME=VALUE of the workload, e.g. trans_a=T")
+    commands.add_argument("--budget", default="25s")
+    commands.add_argument("--strategy", default="auto")
+    commands.add_argument("--repeats", type=int, default=5)
+    commands.add_argument("--shipped", action="store_true", help="let shipped results suggest what to try first")
+    commands.add_argument("--pin", help="processors to use, as in 0,1")
+    commands.add_argument("--child", help=argparse.SUPPRESS)
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -216,16 +241,22 @@ def main() -> None:
             task = {"workload": options.workload, "dtype": options.dtype, "sizes": sizes, "device": device, "budget": options.budget}
             task |= {"strategy": options.strategy, "shipped": options.shipped, "options": dict(o.split("=", 1) for o in options.option)}
             print(f"{device} {text}", flush=True)
-            found.append(series(task, options.repeats))
+            try:
+                found.append(series(task, options.repeats))
+            except (RuntimeError, ValueError) as error:
+                print(f"  {error}", flush=True)
+    if not found:
+        sys.exit("no search came to an end")
     seconds = Budget.parse(options.budget).seconds or MARKS[-1]
     marks = [mark for mark in MARKS if mark <= seconds + 1]
     goals = [f"to {goal:.0%}: median / worst s" for goal in GOALS]
     columns = ["device, sizes", "best Gflop/s", "first s", "trials/min", *goals, "end: median / worst", *(f"{mark} s" for mark in marks)]
     print()
     print_table(columns, [line(one, marks) for one in found])
-    document = {"bench": "convergence", **facts(options.commit), "budget": options.budget, "shipped": options.shipped, "series": found}
+    document = {"bench": "convergence", **facts(options.commit), "budget": options.budget, "shipped": options.shipped}
+    document["series"] = list(map(lean, found))
     name = f"convergence-{slug(found[0]['again']['device']['name'])}"
-    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+    print(f"\nwritten to {save(name, document, options.out)}")
 
 
 if __name__ == "__main__":

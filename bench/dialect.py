@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from measure import HERE, Child, ChildError, facts, print_table, save, serve, slug
+from measure import HERE, Child, ChildError, facts, parser, print_table, save, serve, slug
 
 sys.path.insert(0, str(HERE.parent / "tests"))
 from battery import CASES, GROUPS
@@ -202,17 +202,14 @@ def judge(answers: dict[Task, dict[str, Any]], columns: list[str], folder: str) 
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
-    parser.add_argument("--device", action="append", help="only these devices; repeat")
-    parser.add_argument("--arch", default="sm_90", help="what CUDA compiles for")
-    parser.add_argument(
+    commands = parser(__doc__)
+    commands.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    commands.add_argument("--arch", default="sm_90", help="what CUDA compiles for")
+    commands.add_argument(
         "--libclc", default=next(filter(os.path.exists, _LIBCLC), None), help="libclc's bitcode for NVPTX, for Clang's registers"
     )
-    parser.add_argument("--commit", help="where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    commands.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -267,7 +264,7 @@ def main() -> None:
         "clang": {"compiler": compiler, "programs": beside},
     }
     where = slug(next((chip.info.name for chip in chips if chip.info.kind == "gpu"), chips[0].info.name if chips else "no-device"))
-    print(f"\nwritten to {save(f'dialect-{where}', document, options.out) if options.out else save(f'dialect-{where}', document)}")
+    print(f"\nwritten to {save(f'dialect-{where}', document, options.out)}")
 
 
 def _share(answers: list[dict[str, Any]]) -> str:

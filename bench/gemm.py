@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import portatile
-from measure import Child, ChildError, clock, facts, print_table, save, serve, slug, spread
+from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug, spread
 from peers import PEERS, Peer, check, inputs_of, problem_of
 from portatile import cache, device, execute, program, store, workloads
 from portatile.device.base import Device, Memory, Queue
@@ -205,20 +205,17 @@ def report(rows: list[dict[str, Any]], task: dict[str, Any]) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="512,1024,2048", help="N, MxNxK or BATCHxMxNxK, separated by commas")
-    parser.add_argument("--dtype", default="float32", help="separated by commas")
-    parser.add_argument("--trans", default="NN", help="NN, NT, TN, TT, separated by commas; row-major operands")
-    parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
-    parser.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first, for example 60s")
-    parser.add_argument("--rows", choices=("all", "tuned"), default="all", help="of portatile: only what it chooses, or the others too")
-    parser.add_argument("--rounds", type=int, default=9, help="bursts of each participant")
-    parser.add_argument("--sustained", type=float, default=0.25, help="seconds of a sustained run on a GPU; 0: none")
-    parser.add_argument("--pin", type=int, metavar="CORE", help="one core, one thread, CPU time instead of wall time: for noisy machines")
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    commands = parser(__doc__)
+    commands.add_argument("--sizes", default="512,1024,2048", help="N, MxNxK or BATCHxMxNxK, separated by commas")
+    commands.add_argument("--dtype", default="float32", help="separated by commas")
+    commands.add_argument("--trans", default="NN", help="NN, NT, TN, TT, separated by commas; row-major operands")
+    commands.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first, for example 60s")
+    commands.add_argument("--rows", choices=("all", "tuned"), default="all", help="of portatile: only what it chooses, or the others too")
+    commands.add_argument("--rounds", type=int, default=9, help="bursts of each participant")
+    commands.add_argument("--sustained", type=float, default=0.25, help="seconds of a sustained run on a GPU; 0: none")
+    commands.add_argument("--pin", type=int, metavar="CORE", help="one core, one thread, CPU time instead of wall time: for noisy machines")
+    commands.add_argument("--child", help=argparse.SUPPRESS)
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -256,7 +253,7 @@ def main() -> None:
         for child in children.values():
             child.close()
     name = f"gemm-{slug(next(iter(infos.values()))['name'])}"
-    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+    print(f"\nwritten to {save(name, document, options.out)}")
 
 
 def tune_all(selectors: list[str], tasks: list[dict[str, Any]], budget: str) -> None:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from measure import facts, print_table, save, slug
+from measure import facts, parser, print_table, save, slug
 from portability import problems
 from portatile import device, select, store, workloads
 from portatile.errors import PortatileError
@@ -34,7 +33,8 @@ def without(results: list[Trial], info: DeviceInfo, problem: Problem, rule: str)
     if rule == "problem held out":
         return [trial for trial in results if trial.problem.key != problem.key]
     if rule == "device held out":
-        return [trial for trial in results if (trial.device.name, trial.device.platform) != (info.name, info.platform)]
+        mine = info.name, info.backend, info.platform
+        return [trial for trial in results if (trial.device.name, trial.device.backend, trial.device.platform) != mine]
     if rule == "chip held out":
         return [trial for trial in results if trial.device.chip != info.chip and trial.device.name != info.name]
     return []
@@ -69,15 +69,12 @@ def measure(chip: Any, problem: Problem, budget: Budget | None) -> list[dict[str
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", default="gemm")
-    parser.add_argument("--sizes", default="512,1024", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
-    parser.add_argument("--dtype", default="float32", help="separated by commas")
-    parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
-    parser.add_argument("--tune", metavar="BUDGET", help="tune each problem first; without: the best that is known counts as tuned")
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    return parser.parse_args()
+    commands = parser(__doc__)
+    commands.add_argument("--workload", default="gemm")
+    commands.add_argument("--sizes", default="512,1024", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
+    commands.add_argument("--dtype", default="float32", help="separated by commas")
+    commands.add_argument("--tune", metavar="BUDGET", help="tune each problem first; without: the best that is known counts as tuned")
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -116,7 +113,7 @@ def main() -> None:
         "rows": rows,
     }
     name = f"held_out-{slug(chips[0].info.name)}"
-    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+    print(f"\nwritten to {save(name, document, options.out)}")
 
 
 if __name__ == "__main__":

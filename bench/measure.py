@@ -1,7 +1,8 @@
-"""What the benches share: children that run by turns, the facts of the machine, results as JSON."""
+"""What the benches share: their command line, children that run by turns, the facts of the machine, results as JSON."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -63,6 +64,20 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def parser(doc: str | None, device: str = "every device", several: bool = True) -> argparse.ArgumentParser:
+    """A command line that says what ``doc`` says, with ``--commit``, ``--out`` and, unless ``device`` is empty, ``--device``.
+
+    ``device`` names the default; ``several`` devices are a list, empty where none is named.
+    """
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if device:
+        told = f"as `portatile devices` names it; {'repeat; ' if several else ''}default: {device}"
+        made.add_argument("--device", help=told, **({"action": "append", "default": []} if several else {}))
+    made.add_argument("--commit", help="what to record where there is no git")
+    made.add_argument("--out", type=Path, default=RESULTS, help="folder for the result; default bench/results")
+    return made
 
 
 def serve(handlers: Mapping[str, Any]) -> None:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from measure import facts, print_table, save, slug
+from measure import facts, parser, print_table, save, slug
 from portatile import device, workloads
 from portatile.errors import PortatileError
 from portatile.records import Problem
@@ -23,20 +22,17 @@ from portatile.trials import Budget
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", default="gemm")
-    parser.add_argument("--sizes", default="512", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
-    parser.add_argument("--dtype", default="float32", help="separated by commas")
-    parser.add_argument("--device", action="append", default=[], help="as `portatile devices` names it; repeat; default: every device")
-    parser.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first; without: the best that is known")
-    parser.add_argument("--map", metavar="DOWN,ACROSS", help="two parameters over which to measure")
-    parser.add_argument("--map-sizes", help="sizes for the map; default: the first of --sizes")
-    parser.add_argument("--map-device", action="append", default=[], help="devices for the map; default: all")
-    parser.add_argument("--tries", type=int, default=4, help="configurations for each pair of the map")
-    parser.add_argument("--no-matrix", action="store_true", help="only the map")
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    return parser.parse_args()
+    commands = parser(__doc__)
+    commands.add_argument("--workload", default="gemm")
+    commands.add_argument("--sizes", default="512", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
+    commands.add_argument("--dtype", default="float32", help="separated by commas")
+    commands.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first; without: the best that is known")
+    commands.add_argument("--map", metavar="DOWN,ACROSS", help="two parameters over which to measure")
+    commands.add_argument("--map-sizes", help="sizes for the map; default: the first of --sizes")
+    commands.add_argument("--map-device", action="append", default=[], help="devices for the map; default: all")
+    commands.add_argument("--tries", type=int, default=4, help="configurations for each pair of the map")
+    commands.add_argument("--no-matrix", action="store_true", help="only the map")
+    return commands.parse_args()
 
 
 def problems(name: str, sizes: str, dtypes: str) -> list[Problem]:
@@ -110,7 +106,7 @@ def main() -> None:
         "maps": maps(options, chips) if options.map else [],
     }
     name = f"portability-{slug(chips[0].info.name)}"
-    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+    print(f"\nwritten to {save(name, document, options.out)}")
 
 
 if __name__ == "__main__":

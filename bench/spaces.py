@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import facts, print_table, save, version
+from measure import facts, parser, print_table, save, version
 
 DRAWN = 100
 LISTED = 5_000_000  # combinations that are legal, up to which they are listed
@@ -165,13 +165,11 @@ def spell(runs: Sequence[Mapping[str, Any]], name: str) -> str:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds of one measurement")
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    commands = parser(__doc__, device="")
+    commands.add_argument("--repeats", type=int, default=3)
+    commands.add_argument("--limit", type=float, default=120.0, help="seconds of one measurement")
+    commands.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -206,7 +204,7 @@ def main() -> None:
     columns = ["space", "combinations", "legal", "build s", "count s", f"draw {DRAWN} s", "neighbours s", "list s", "peak MiB", "stopped"]
     print_table(columns, rows)
     result = {"bench": "spaces", **facts(options.commit), "kernel_tuner": version("kernel_tuner"), "spaces": document}
-    print(f"\nwritten to {save('spaces', result, options.out) if options.out else save('spaces', result)}")
+    print(f"\nwritten to {save('spaces', result, options.out)}")
 
 
 if __name__ == "__main__":

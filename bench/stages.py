@@ -15,12 +15,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from convergence import environment
-from measure import facts, print_table, save, slug
+from measure import facts, parser, print_table, save, slug
 
 NEAR = 1.02  # as good as the best
 CACHES = ("PORTATILE_CACHE_DIR", "POCL_CACHE_DIR", "CUDA_CACHE_PATH")
@@ -121,18 +120,15 @@ def line(found: dict[str, Any]) -> Sequence[str]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", help="as `portatile devices` names it; default: the best one")
-    parser.add_argument("--workload", default="gemm")
-    parser.add_argument("--size", type=int, default=512, help="of every dimension")
-    parser.add_argument("--sizes", type=lambda text: list(map(int, text.split("x"))), help="instead, in the workload's order: 512x256x64")
-    parser.add_argument("--dtype", default="float32,float64")
-    parser.add_argument("--configurations", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--no-peak", action="store_true", help="measure no ceilings")
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    return parser.parse_args()
+    commands = parser(__doc__, "the best one", several=False)
+    commands.add_argument("--workload", default="gemm")
+    commands.add_argument("--size", type=int, default=512, help="of every dimension")
+    commands.add_argument("--sizes", type=lambda text: list(map(int, text.split("x"))), help="instead, in the workload's order: 512x256x64")
+    commands.add_argument("--dtype", default="float32,float64")
+    commands.add_argument("--configurations", type=int, default=100)
+    commands.add_argument("--seed", type=int, default=0)
+    commands.add_argument("--no-peak", action="store_true", help="measure no ceilings")
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -166,7 +162,7 @@ def main() -> None:
     print_table([*columns, "seconds", "winner"], [line(one) for one in found])
     document = {"bench": "stages", **facts(options.commit), "studies": found}
     name = f"stages-{slug(found[0]['device'])}"
-    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+    print(f"\nwritten to {save(name, document, options.out)}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Trials per minute, beside Kernel Tuner on the same kernel text, the same configurations and the same device.
 
     python bench/tuning_rate.py --device opencl:0:0 --size 512 --repeats 3
+    python bench/tuning_rate.py --device opencl:0:0 --device cuda:0 --size 1024
 
 A matrix product in local-memory tiles, 96 configurations, all of them tried. Every run is a process of its own with empty caches; its
-time is wall time from the start of the process to the end of tuning. Both compare every variant's whole result with NumPy's. Kernel Tuner
-runs through its OpenCL back end with its default of 7 runs a variant; portatile as `portatile tune` does, but without
-turning anything away, so that the trials are the same. ``--serial``: also with the timing worker compiling, as Kernel Tuner does.
+time is wall time from the start of the process to the end of tuning. Both compare every variant's whole result with NumPy's. Kernel
+Tuner runs through its OpenCL back end, on CUDA through the one for CuPy, with its default of 7 runs a variant; portatile as
+`portatile tune` does, but without turning anything away, so that the trials are the same. ``--serial``: also with the timing worker
+compiling, as Kernel Tuner does.
 """
 
 from __future__ import annotations
@@ -17,12 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from convergence import environment
-from measure import HERE, facts, print_table, save, slug, version
+from measure import HERE, facts, parser, print_table, save, slug, version
 
 TEXT = """
 kernel __attribute__((reqd_work_group_size(BX, BY, 1)))
@@ -44,6 +45,14 @@ void product(global const float *a, global const float *b, global float *c, int 
     }
     for (int i = 0; i < WY; i++) for (int j = 0; j < WX; j++) c[(row + y + i * BY) * n + column + x + j * BX] = sum[i][j];
 }
+"""
+HINT = "__attribute__((reqd_work_group_size(BX, BY, 1)))"
+AS_CUDA = """
+#define __kernel extern "C" __global__
+#define local __shared__
+#define barrier(fence) __syncthreads()
+#define get_local_id(axis) (axis ? threadIdx.y : threadIdx.x)
+#define get_group_id(axis) (axis ? blockIdx.y : blockIdx.x)
 """
 PARAMETERS = {"BX": [8, 16, 32], "BY": [4, 8], "WX": [1, 2, 4, 8], "WY": [1, 4], "KB": [8, 16]}
 TOLERANCE = 1e-3
@@ -88,11 +97,16 @@ def kernel_tuner_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, A
     from kernel_tuner import tune_kernel
 
     a, b, c, n, expected = data
-    _, platform, device = task["device"].split(":")
+    backend, *numbers = task["device"].split(":")
+    text = TEXT.replace("\nkernel ", "\n__kernel ")
+    text = text if backend == "opencl" else AS_CUDA + text.replace(HINT, "").replace("global ", "")
+    place = {"lang": "OpenCL", "platform": int(numbers[0])} if backend == "opencl" else {"lang": "CUPY"}
+    if backend == "cuda":
+        _shorten_uuid()
     answer = [None, None, expected, None]
     results, env = tune_kernel(
         "product",
-        TEXT.replace("\nkernel ", "\n__kernel "),
+        text,
         (n, n),
         [a, b, c, np.int32(n)],
         PARAMETERS,
@@ -101,9 +115,8 @@ def kernel_tuner_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, A
         block_size_names=["BX", "BY"],
         answer=answer,
         atol=TOLERANCE,
-        lang="OpenCL",
-        platform=int(platform),
-        device=int(device),
+        **place,
+        device=int(numbers[-1]),
         quiet=True,
     )
     valid = [row for row in results if isinstance(row["time"], float)]
@@ -118,6 +131,14 @@ def kernel_tuner_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, A
         "phases": phases,
         "name": env["device_name"],
     }
+
+
+def _shorten_uuid() -> None:
+    """Kernel Tuner 1.5 takes the first 16 bytes of a device's number for all of it; CuPy 14 gives more."""
+    from cupy.cuda import runtime
+
+    ask = runtime.getDeviceProperties
+    runtime.getDeviceProperties = lambda device: {**ask(device), "uuid": ask(device)["uuid"][:16]}
 
 
 def child(task: dict[str, Any]) -> None:
@@ -148,17 +169,13 @@ def measured(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="opencl:0:0", help="an OpenCL device, as `portatile devices` names it")
-    parser.add_argument("--also", action="append", default=[], help="further devices for portatile alone, e.g. cuda:0")
-    parser.add_argument("--size", type=int, default=512, help="rows and columns; a multiple of 256")
-    parser.add_argument("--third", action="store_true", help="only 32 of the configurations")
-    parser.add_argument("--serial", action="store_true", help="portatile also without compile workers")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    commands = parser(__doc__, "opencl:0:0")
+    commands.add_argument("--size", type=int, default=512, help="rows and columns; a multiple of 256")
+    commands.add_argument("--third", action="store_true", help="only 32 of the configurations")
+    commands.add_argument("--serial", action="store_true", help="portatile also without compile workers")
+    commands.add_argument("--repeats", type=int, default=3)
+    commands.add_argument("--child", help=argparse.SUPPRESS)
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -167,13 +184,14 @@ def main() -> None:
     if options.child:
         child(json.loads(options.child))
         return
-    tasks = {"portatile": {"tuner": "portatile", "device": options.device, "jobs": None}}
-    if options.serial:
-        tasks |= {"portatile, 0 compile workers": {"tuner": "portatile", "device": options.device, "jobs": 0}}
-    tasks |= {f"portatile {device}": {"tuner": "portatile", "device": device, "jobs": None} for device in options.also}
-    if version("kernel_tuner"):
-        tasks["Kernel Tuner"] = {"tuner": "kernel_tuner", "device": options.device}
-    else:
+    tasks: dict[str, dict[str, Any]] = {}
+    for device in options.device or ["opencl:0:0"]:
+        tasks[f"portatile {device}"] = {"tuner": "portatile", "device": device, "jobs": None}
+        if options.serial:
+            tasks[f"portatile {device}, 0 compile workers"] = {"tuner": "portatile", "device": device, "jobs": 0}
+        if version("kernel_tuner"):
+            tasks[f"Kernel Tuner {device}"] = {"tuner": "kernel_tuner", "device": device}
+    if not version("kernel_tuner"):
         print("Kernel Tuner is not installed: pip install kernel_tuner")
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in tasks}
     for _ in range(options.repeats):
@@ -199,7 +217,7 @@ def main() -> None:
     }
     device = next((run["name"] for found in runs.values() for run in found if "name" in run), "unknown")
     name = f"tuning_rate-{slug(device)}"
-    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+    print(f"\nwritten to {save(name, document, options.out)}")
 
 
 if __name__ == "__main__":

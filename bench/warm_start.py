@@ -13,11 +13,10 @@ import argparse
 import os
 import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import facts, print_table, save, slug
+from measure import facts, parser, print_table, save, slug
 
 NEAR = 1.05
 
@@ -48,16 +47,13 @@ def compare(problem: Any, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", help="as `portatile devices` names it; default: the best one")
-    parser.add_argument("--workload", default="gemm")
-    parser.add_argument("--shapes", default="256x256x256,320x256x256,384x384x256,256x512x256", help="sizes in the workload's order")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--budget", default="40", help="of each search; trials, so that cold and warm have as many")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    return parser.parse_args()
+    commands = parser(__doc__, "the best one", several=False)
+    commands.add_argument("--workload", default="gemm")
+    commands.add_argument("--shapes", default="256x256x256,320x256x256,384x384x256,256x512x256", help="sizes in the workload's order")
+    commands.add_argument("--dtype", default="float32")
+    commands.add_argument("--budget", default="40", help="of each search; trials, so that cold and warm have as many")
+    commands.add_argument("--seed", type=int, default=0)
+    return commands.parse_args()
 
 
 def main() -> None:
@@ -82,7 +78,7 @@ def main() -> None:
         print(f"median of the shapes after the first: cold {median(c for c, _ in known)}, warm {median(w for _, w in known)}")
     document = {"bench": "warm_start", **facts(options.commit), "workload": options.workload, "budget": options.budget, "shapes": rows}
     name = f"warm_start-{slug(rows[0]['device']['name'])}"
-    print(f"\nwritten to {save(name, document, options.out) if options.out else save(name, document)}")
+    print(f"\nwritten to {save(name, document, options.out)}")
 
 
 if __name__ == "__main__":

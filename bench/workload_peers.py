@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from portatile import cache, program
+from portatile import cache, program, workloads
 from portatile.device.base import Device
 from portatile.execute import Executable
 from portatile.measure.runs import Length, Prepared
@@ -79,7 +79,7 @@ def solve(problem: Problem) -> Run:
 
 def copy(problem: Problem) -> Run:
     """PyTorch's copy of as many bytes as a convolution or a stream's copy reads and writes."""
-    size = problem.sizes["n"] * problem.sizes.get("ndat", 1)
+    size = int(workloads.get(problem.workload).traffic(problem)) // (2 * problem.itemsize)
     x = torch.rand(size, dtype=getattr(torch, problem.dtype), device="cuda")
     y = torch.empty_like(x)
     return lambda: y.copy_(x)

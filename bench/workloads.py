@@ -10,18 +10,16 @@ one core should be pinned (`POCL_MAX_PTHREAD_COUNT=1 taskset -c 0`).
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 import workload_peers as peers
-from measure import facts, print_table, save, slug, version
+from measure import facts, parser, print_table, save, slug, version
 from portatile import device as devices
 from portatile import wavelets, workloads
 from portatile.device.base import Device
@@ -37,6 +35,18 @@ from portatile.workloads.convolution import BIGDFT
 
 _CEILINGS = ("copy", "fp32", "fp64", "special")
 _TAPS = {"taps": 16, "lower": -8}
+
+# BigDFT's other passes: the magic filter's other boundaries, the wavelets' banks, the kinetic operator.
+_PASSES: tuple[dict[str, Value], ...] = (
+    {"boundary": "zero"},
+    {"boundary": "grow"},
+    {"boundary": "shrink"},
+    {"bank": "analysis", "lower": -7},
+    {"bank": "synthesis", "lower": -7},
+    {"boundary": "grow", "bank": "synthesis"},
+    {"boundary": "shrink", "bank": "analysis"},
+    {"taps": 29, "lower": -14},
+)
 
 
 @dataclass(frozen=True)
@@ -55,19 +65,25 @@ class Task:
 
     @property
     def label(self) -> str:
-        kind = "".join(f" {value}" for name, value in self.options.items() if name in ("operation", "kind"))
-        return f"{self.workload}{kind} {'x'.join(map(str, self.sizes.values()))} {self.dtype}"
+        kind = "".join(f" {value}" for name, value in self.options.items() if name not in ("taps", "lower"))
+        taps = f" {self.options['taps']} taps" if "taps" in self.options else ""
+        return f"{self.workload}{kind}{taps} {'x'.join(map(str, self.sizes.values()))} {self.dtype}"
 
 
 def tasks(scale: int) -> Iterator[Task]:
     """The problems; ``scale`` divides their sizes, for machines that are not GPUs."""
-    n = 2**27 // scale
+    n = 2**26 // scale
     yield Task("stream", {"n": n}, "float64", "GB/s", 16e-9 * n, {"operation": "copy"}, torch=peers.copy)
     yield Task("stream", {"n": n}, "float64", "GB/s", 24e-9 * n, {"operation": "triad"}, torch=peers.triad)
     for dtype, size in (("float64", 8), ("float32", 4)):
         for points, lines in ((256, 65536 // scale), (512, 262144 // scale)):
             work = 2e-9 * points * lines * size
             yield Task("convolution", {"n": points, "ndat": lines}, dtype, "GB/s", work, forms={"16 x 16": BIGDFT}, torch=peers.copy)
+    for options in _PASSES:
+        yield passing({"n": 256, "ndat": 65536 // scale}, "float64", options)
+    for points, lines in ((128, 16384), (243, 59049 // scale), (510, 65536 // scale)):
+        yield passing({"n": points, "ndat": lines}, "float64", {"boundary": "periodic"})
+    yield passing({"n": 510, "ndat": 65536 // scale}, "float32", {"boundary": "periodic"})
     shrink = max(int(scale**0.5), 1)
     for side in (512, 2048):
         sizes = {"atoms": 40000 // scale, "nx": side // shrink, "ny": side // shrink, "nz": 1}
@@ -81,6 +97,13 @@ def tasks(scale: int) -> Iterator[Task]:
     for dtype in ("float32", "float64"):
         for m, count in ((10240 // scale, 128), (1024 // scale, 1024 // scale), (4096 // scale, 4096 // scale)):
             yield Task("triangular", {"m": m, "n": count}, dtype, "Gflop/s", 1e-9 * m * m * count, torch=peers.solve)
+
+
+def passing(sizes: dict[str, int], dtype: str, options: dict[str, Value]) -> Task:
+    """A pass over lines beside a copy of as many bytes."""
+    workload = workloads.get("convolution")
+    work = 1e-9 * workload.traffic(workload.problem(sizes, dtype, options))
+    return Task("convolution", sizes, dtype, "GB/s", work, options, torch=peers.copy)
 
 
 def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
@@ -170,7 +193,7 @@ class Bench:
                     self.add(task, info.id, form, list(timed.samples), peer, share, **more)
 
     def _cpu_peer(self, device: Device, task: Task, ready: runs.Prepared) -> float | None:
-        if task.workload == "convolution":
+        if task.workload == "convolution" and (ready.problem.options["bank"], ready.problem.options["boundary"]) == ("single", "periodic"):
             name, samples = f"SciPy {version('scipy')}", peers.scipy_samples(ready.problem)
         elif task.workload == "coulomb" or (task.workload == "mri" and task.options["kind"] == "q"):
             name, samples = f"{device.info.id}, naive text", peers.naive_samples(device, ready, self.length)
@@ -216,15 +239,12 @@ class Bench:
 
 def main() -> None:
     """Measure, print, save."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--device", action="append", help="as `portatile devices` names it; repeat; default: every device")
-    parser.add_argument("--seconds", type=float, default=15.0, help="tuning time of each problem on each device; 0: none")
-    parser.add_argument("--scale", type=int, default=1, help="divide the sizes: 16 suits a small CPU")
-    parser.add_argument("--only", help="workloads, separated by commas; magicfilter3d is one of them")
-    parser.add_argument("--quick", action="store_true", help="short readings, for trying")
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--out", type=Path, help="folder for the result; default bench/results")
-    options = parser.parse_args()
+    commands = parser(__doc__)
+    commands.add_argument("--seconds", type=float, default=15.0, help="tuning time of each problem on each device; 0: none")
+    commands.add_argument("--scale", type=int, default=1, help="divide the sizes: 16 suits a small CPU")
+    commands.add_argument("--only", help="workloads, separated by commas; magicfilter3d is one of them")
+    commands.add_argument("--quick", action="store_true", help="short readings, for trying")
+    options = commands.parse_args()
     chosen = [devices.get(name) for name in options.device] if options.device else list(devices.devices())
     length = Length(samples=3, seconds=0.0, burst=0.002) if options.quick else Length(samples=9, seconds=0.0, burst=0.01)
     only = options.only.split(",") if options.only else None
@@ -241,8 +261,7 @@ def main() -> None:
     told = ("id", "name", "driver", "compiler")
     described = [{name: getattr(device.info, name) for name in told} for device in chosen]
     document = {**facts(options.commit), "devices": described, "ceilings": bench.limits, "scale": options.scale, "rows": bench.rows}
-    folder = {"folder": options.out} if options.out else {}
-    print(f"\nwritten to {save(f'workloads-{slug(chosen[0].info.name)}', document, **folder)}")
+    print(f"\nwritten to {save(f'workloads-{slug(chosen[0].info.name)}', document, options.out)}")
 
 
 if __name__ == "__main__":

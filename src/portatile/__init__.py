@@ -23,6 +23,7 @@ if _TYPE_CHECKING:
         UnknownNameError,
         UsageError,
     )
+    from portatile.form import Sampler
     from portatile.kernel import Kernel, TunedKernel
     from portatile.reports.write import report
     from portatile.routines.blas import gemm, matmul, trsm
@@ -47,6 +48,7 @@ __all__ = [
     "LaunchError",
     "NoValidVariantError",
     "PortatileError",
+    "Sampler",
     "SpaceError",
     "StoreError",
     "TunedKernel",
@@ -78,6 +80,7 @@ __all__ = [
 _ROOMS = {
     "portatile.api": ("devices", "explain", "get_device", "tune"),
     "portatile.device.buffer": ("Buffer",),
+    "portatile.form": ("Sampler",),
     "portatile.kernel": ("Kernel", "TunedKernel"),
     "portatile.reports.write": ("report",),
     "portatile.routines.blas": ("gemm", "matmul", "trsm"),

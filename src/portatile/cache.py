@@ -14,6 +14,7 @@ from portatile import settings
 
 _MAGIC = b"portatile-cache-1\n"
 _DIGEST_BYTES = 32
+_WRITERS = 8  # processes that fill one folder at once and do not see each other's entries until they count again
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Cache:
     def __init__(self, root: Path, limit: int) -> None:
         self.root = root
         self.limit = limit
+        self._room = 0.0  # bytes to write before the entries are counted again
         self._warned = False
 
     def get(self, key: str) -> bytes | None:
@@ -76,7 +78,9 @@ class Cache:
         except OSError as error:
             self._warn(error)
             return
-        self._shrink(keep=path)
+        self._room -= len(data)
+        if self._room < 0:
+            self._shrink(keep=path)
 
     def info(self) -> CacheInfo:
         """Count what is there."""
@@ -106,13 +110,15 @@ class Cache:
     def _shrink(self, keep: Path) -> None:
         entries = self._entries()
         total = sum(size for _, size, _ in entries)
+        enough = self.limit if total <= self.limit else self.limit * (1 - 1 / _WRITERS)  # lest the next entry finds it full again
         for _, size, path in sorted(entries):
-            if total <= self.limit:
+            if total <= enough:
                 break
             if path != keep:
                 with contextlib.suppress(OSError):
                     path.unlink()
                     total -= size
+        self._room = (self.limit - total) / _WRITERS
 
     def _warn(self, error: OSError) -> None:
         if not self._warned:

@@ -19,6 +19,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+def reason(error: Exception) -> str:
+    """What an exception says, without the number and the file name that an OSError puts around it."""
+    return str(getattr(error, "strerror", None) or error)
+
+
 class PortatileError(Exception):
     """Base of every exception that portatile raises on purpose."""
 
@@ -40,6 +45,9 @@ class UnknownNameError(UsageError, LookupError):
         hint = f" Did you mean {close[0]!r}?" if close else ""
         super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}")
         self.kind, self.name, self.known = kind, name, tuple(names)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kind, self.name, self.known)
 
 
 class DeviceNotFoundError(UsageError, LookupError):
@@ -63,7 +71,10 @@ class CompileError(PortatileError):
 
     def __init__(self, message: str, log: str = "") -> None:
         super().__init__(f"{message}\n{log}".rstrip())
-        self.log = log
+        self.message, self.log = message, log
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.message, self.log)
 
 
 class LaunchError(PortatileError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from portatile.device.base import Argument, Device, Event, Kernel, Memory, Module, Queue
 from portatile.errors import ArgumentError
+from portatile.form import Sampler
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary
 from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, guard_verdict, worst
 
@@ -116,8 +117,8 @@ class Executable:
 
     ``build`` compiles a Source for the device (and caches). With ``guard`` every temporary is poisoned and has a canary
     behind it, which ``check_temporaries`` inspects. Temporaries belong to the queue that uses them: on an in-order queue
-    one run's workspace is the next one's. ``modules`` are shared with other executables: whoever made the mapping unloads them. So
-    are ``workspaces``, which come in place of ``guard``.
+    one run's workspace is the next one's. ``modules`` are shared with other executables, and each keeps those that it runs: whoever
+    made the mapping unloads them, if not the last executable that goes. ``workspaces`` are shared too, in place of ``guard``.
     """
 
     def __init__(
@@ -126,18 +127,20 @@ class Executable:
         plan: Plan,
         build: Callable[[Source], Binary],
         guard: bool = False,
-        modules: dict[Source, Module] | None = None,
+        modules: MutableMapping[Source, Module] | None = None,
         workspaces: Workspaces | None = None,
     ) -> None:
         self.device = device
         self.plan = plan
         self.guard = guard
         self.seconds: dict[str, float] = {}
-        self._modules: dict[Source, Module] = {} if modules is None else modules
+        self._modules: MutableMapping[Source, Module] = {} if modules is None else modules
+        self._kept: list[Module] = []
         self._shared = modules is not None
         self._workspaces: WeakKeyDictionary[Queue, dict[str, Memory]] = WeakKeyDictionary()
         self._common = workspaces
         self._steps: list[tuple[Kernel, Size3, Size3, tuple[_Slot, ...]]] = []
+        self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of a scalar, and what became of it
         self.resources: dict[str, Resources] = {}
         for step in plan.steps:
             if not isinstance(step, Launch):
@@ -153,7 +156,7 @@ class Executable:
         if self.plan.temporaries:
             workspace = self._workspaces.get(queue)
             memories = {**operands, **(workspace if workspace is not None else self._settle(queue))}
-        launch = queue.launch
+        launch, numbers = queue.launch, self._numbers
         for kernel, global_size, local_size, slots in self._steps:
             args: list[Argument] = []
             for name, kind, constant in slots:
@@ -162,7 +165,13 @@ class Executable:
                 elif kind is Memory:
                     args.append(memories[name])
                 else:
-                    args.append(kind(scalars[name]))
+                    value = scalars[name]
+                    last = numbers.get(name)
+                    if last is None or last[0] is not value or type(last[1]) is not kind:
+                        last = value, kind(value)
+                        if type(value) is float:  # the same object is the same number, and a queue need not set it again
+                            numbers[name] = last
+                    args.append(last[1])
             event = launch(kernel, global_size, local_size, args)
             if events is not None and event is not None:
                 events.append(event)
@@ -185,6 +194,7 @@ class Executable:
                 memory.release()
         self._workspaces.clear()
         self._steps.clear()
+        self._kept.clear()
         if not self._shared:
             for module in self._modules.values():
                 module.release()
@@ -208,6 +218,7 @@ class Executable:
                 self.seconds[phase] = self.seconds.get(phase, 0.0) + seconds
             self.resources.update(binary.resources)
             module = self._modules[step.source] = self.device.load(binary)
+        self._kept.append(module)
         return module.kernel(step.kernel), step.global_size, step.local_size, tuple(_slot(arg) for arg in step.args)
 
     def _settle(self, queue: Queue) -> dict[str, Memory]:
@@ -241,6 +252,8 @@ def _slot(arg: Arg) -> _Slot:
         return arg.name, Memory, None
     if arg.kind == "local":
         return arg.name, None, int(arg.value or 0)
+    if arg.dtype == "sampler_t":
+        return arg.name, None, Sampler.of_bits(int(arg.value or 0))
     kind = np.dtype(arg.dtype).type
     return (arg.name, kind, None) if arg.value is None else (arg.name, None, kind(arg.value))
 

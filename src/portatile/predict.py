@@ -10,8 +10,8 @@ from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.trials import Trial
 from portatile.workload import Workload
 
-_FADES = 2.0  # a measurement counts exp(-_FADES * distance): half at a third of a doubling
-_DOUBT = 0.1  # the weight of not knowing, beside 1 for a measurement at distance 0 ...
+_FADES = 1.0  # a measurement counts exp(-_FADES * distance): half at two thirds of a doubling
+_DOUBT = 0.02  # the weight of not knowing, beside 1 for a measurement at distance 0 ...
 _GUESS = math.log(1.5)  # ... and what a configuration is then taken to be slower by than the best
 _MISSED = 0.3  # the weight of the same guess for a problem on which others were measured: it may have been passed over there
 _DEFAULT_FADES = 0.5  # how good defaults are holds from farther away, for they look at the shape

@@ -10,6 +10,7 @@ import msgspec
 from portatile import dialect
 from portatile.cache import Cache
 from portatile.device.base import Target
+from portatile.errors import CompileError
 from portatile.records import Binary, Entry, Source, canonical, digest
 
 _decode = msgspec.msgpack.Decoder(Binary).decode
@@ -22,7 +23,7 @@ def lower(source: Source, target: Target) -> tuple[Source, tuple[Entry, ...]]:
     Raises CompileError with file and line for a construct that the dialect does not support.
     """
     if target.backend == "cuda":
-        translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines))
+        translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines), options=source.options)
         options = dialect.nvrtc_options(source.options)
         return Source(source.file, translation.text, (), options), translation.entries
     text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
@@ -51,7 +52,12 @@ def build(source: Source, target: Target, cache: Cache | None) -> Binary:
     looked = time.perf_counter()
     lowered, entries = lower(source, target)
     ready = time.perf_counter()
-    binary = target.compile(lowered, entries)
+    try:
+        binary = target.compile(lowered, entries)
+    except CompileError as error:
+        if target.backend != "cuda":
+            raise
+        raise CompileError(error.message, dialect.readable(error.log)) from None
     done = time.perf_counter()
     if cache is not None:
         cache.put(name, _encode(binary))

@@ -42,6 +42,11 @@ def canonical(data: Any) -> str:
     return msgspec.json.encode(data, order="sorted").decode()
 
 
+def spelled(values: Mapping[str, object]) -> str:
+    """``m=512 n=512``: names and values as people read and type them."""
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
 def digest(*parts: str | bytes) -> str:
     """A hexadecimal content hash of ``parts``; their boundaries count."""
     state = hashlib.blake2b(digest_size=16)
@@ -194,8 +199,8 @@ class Arg:
     """One argument of a kernel.
 
     ``buffer`` and ``image``: ``name`` is an operand or a temporary of the plan. ``scalar``: ``value`` is the literal, or
-    ``None`` and then the caller's scalar called ``name`` is passed; ``dtype`` is its type. ``local``: ``value`` is the
-    number of bytes.
+    ``None`` and then the caller's scalar called ``name`` is passed; ``dtype`` is its type, ``sampler_t`` for the ``bits`` of a
+    Sampler. ``local``: ``value`` is the number of bytes.
     """
 
     name: str

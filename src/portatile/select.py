@@ -15,6 +15,7 @@ from portatile.workload import Workload
 Reason = Literal["tuned", "near problem", "near device", "default"]
 
 REACH = 6.0  # three sizes off by a factor of 4 each: what was tuned farther away says nothing
+_ALIKE = 1  # the strangeness of a processor that differs from ours in its number of cores only: its winners are ours, its times are not
 _LAYOUT = 0.01  # how far problems are apart that differ only in where their operands lie
 
 
@@ -33,8 +34,8 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
 
     In this order: tuned for this problem on this device; of those tuned on this device for problems nearby the one that
     should be fastest here (see ``predict``), if it should be faster than the default; the same of the nearest device (same
-    architecture, else vendor, else kind); the workload's default. A configuration is taken only where it is legal for this
-    problem on this device.
+    architecture, else vendor, else kind; of processors only those with the same vector registers); the workload's default. A
+    configuration is taken only where it is legal for this problem on this device.
     """
     why = "nothing tuned is near"
     for choice, better in _known(workload, problem, device, results):
@@ -58,32 +59,34 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     """What is known and legal here, best first, and whether it should be faster than the default: exactly this, then device by
     device what other problems suggest.
     """
-    exact: list[Trial] = []
+    exact: list[tuple[int, Trial]] = []
     alike: list[Trial] = []  # the same but for where the operands lie
-    near: dict[int, list[tuple[float, Trial]]] = {}
+    near: dict[tuple[int, bool, str], list[tuple[float, Trial]]] = {}  # device by device, the most like ours first
     for trial in results:
         if trial.status != "ok" or trial.problem.workload != problem.workload:
             continue
         strange = _strangeness(trial.device, device)
         if strange is None:
             continue
-        if strange == 0 and trial.problem.key == problem.key:
-            exact.append(trial)
+        if strange <= _ALIKE and trial.problem.key == problem.key:
+            exact.append((strange, trial))
             continue
         apart = 0.0 if trial.problem.key == problem.key else _distance(workload, trial.problem, problem)
         if strange == 0 and apart <= _LAYOUT:
             alike.append(trial)
         elif apart <= REACH:
-            near.setdefault(strange, []).append((apart, trial))
+            their = trial.device
+            key = (0, False, "") if strange == 0 else (strange, their.driver != device.driver, f"{their.name}, {their.platform}")
+            near.setdefault(key, []).append((apart, trial))
     space = workload.space(problem, device)
-    for trial in sorted(exact, key=lambda trial: (trial.cold, trial.rank)):
+    for _, trial in sorted(exact, key=lambda row: (row[1].cold, row[0], row[1].rank)):
         if trial.config in space:
             yield Choice(trial.config, "tuned", f"tuned for this problem on {device.name}", trial), True
     for trial in sorted(alike, key=lambda trial: (trial.cold, trial.rank)):
         if trial.config in space:
             yield Choice(trial.config, "near problem", f"tuned on this device for {_sizes(trial)} in another layout", trial), True
     default = math.inf  # its slowness, by the most like device that knows
-    for strange, rows in sorted(near.items()):
+    for (strange, *_), rows in sorted(near.items(), key=lambda item: item[0]):
         warm = [row for row in rows if not row[1].cold]
         legal = {key: config in space for key, config in {canonical(trial.config): trial.config for _, trial in rows}.items()}
         chosen = [row for row in warm or rows if legal[canonical(row[1].config)]]
@@ -133,7 +136,16 @@ def _strangeness(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
     if theirs.kind != ours.kind:
         return None
     same_back_end = (theirs.backend, theirs.platform) == (ours.backend, ours.platform)
-    if same_back_end and theirs.name == ours.name:
+    same_code = theirs.architecture == ours.architecture
+    if ours.kind == "cpu" and not same_code and _registers(theirs) != _registers(ours):
+        return None
+    same_chip = ours.kind != "cpu" or (same_code and theirs.compute_units == ours.compute_units)  # one name is given to many processors
+    if same_back_end and theirs.name == ours.name and same_chip:
         return 0
-    likeness = (theirs.architecture == ours.architecture, theirs.name == ours.name, theirs.vendor == ours.vendor, same_back_end)
+    likeness = (same_code, theirs.name == ours.name, theirs.vendor == ours.vendor, same_back_end)
     return 1 + sum(weight for alike, weight in zip(likeness, (8, 4, 2, 1), strict=True) if not alike)
+
+
+def _registers(processor: DeviceInfo) -> tuple[bool, bool]:
+    """What a tile for vector registers was made for: ARM's or x86's, and of 512 bits or not."""
+    return processor.architecture.startswith(("aarch64", "arm")), processor.wide_vectors

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
+from functools import cached_property, lru_cache
+from itertools import islice, pairwise
+from operator import itemgetter
 from types import CodeType
 from typing import Any
 
@@ -38,7 +40,7 @@ class Constraint:
         """From a callable, whose argument names say what it reads, or from a Python expression."""
         if isinstance(rule, str):
             try:
-                code = compile(rule, "<constraint>", "eval")
+                code = _compiled(rule)
             except SyntaxError as error:
                 raise SpaceError(f"constraint {rule!r} is not an expression: {error.msg}") from None
             names = tuple(n for n in code.co_names if n not in _BUILTINS)
@@ -72,6 +74,29 @@ class Constraint:
             return False
         except Exception as error:
             raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
+
+    def turns(self, order: Mapping[str, int]) -> frozenset[str]:
+        """The names at which it may settle when they are bound in this order: the last one of each part that is decided as a whole."""
+        parts = [set(self.reads)] if self.code is None else _parts(ast.parse(self.text.strip(), mode="eval").body)
+        return frozenset(max(names, key=order.__getitem__) for part in parts if (names := part & order.keys()))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(expression: str) -> CodeType:  # every problem has a space of its own, of the same expressions
+    return compile(expression, "<constraint>", "eval")
+
+
+def _parts(node: ast.AST) -> list[set[str]]:
+    """The names of each operand of `and`, `or`, `not` and `if` in an expression, and of each comparison in a chain."""
+    if isinstance(node, (ast.BoolOp, ast.IfExp)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return [part for child in ast.iter_child_nodes(node) for part in _parts(child)]
+    if isinstance(node, ast.Compare):
+        return [_names(one) | _names(other) for one, other in pairwise([node.left, *node.comparators])]
+    return [_names(node)]
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
 
 
 _BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
@@ -232,9 +257,23 @@ class ParameterSpace:
         return self._counted[states]
 
     @cached_property
-    def _open(self) -> tuple[Constraint, ...] | None:
-        """The constraints that the facts do not settle; None where the facts violate one."""
-        return self._settle(dict(self.facts), None, self.constraints)
+    def _open(self) -> int | None:
+        """The constraints that the facts do not settle, a bit for each; None where the facts violate one."""
+        values, left = dict(self.facts), 0
+        for place, rule in enumerate(self.constraints):
+            settled = rule.settle(values)
+            if settled is None:
+                left |= 1 << place
+            elif not settled:
+                return None
+        return left
+
+    @cached_property
+    def _bits(self) -> dict[str, tuple[tuple[int, Constraint], ...]]:
+        """The constraints that may settle when a parameter is bound, in the order of the parameters, each with its bit."""
+        order = {name: place for place, name in enumerate(self.parameters)}
+        rules = [(1 << place, rule, rule.turns(order)) for place, rule in enumerate(self.constraints)]
+        return {name: tuple((bit, rule) for bit, rule, turns in rules if name in turns) for name in self.parameters}
 
     def _draw(self, rng: np.random.Generator) -> dict[str, Value]:
         return {name: values[int(rng.integers(len(values)))] for name, values in self.parameters.items()}
@@ -243,18 +282,16 @@ class ParameterSpace:
         values = {**self.facts, **config}
         return all(constraint.check(values) for constraint in self.constraints)
 
-    def _settle(self, values: dict[str, Value], name: str | None, pending: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None:
+    def _settle(self, values: dict[str, Value], name: str, pending: int) -> int | None:
         """What is left of ``pending`` now that ``name`` is bound; None where a constraint is violated."""
-        left = []
-        for constraint in pending:
-            settled = constraint.settle(values) if name is None or name in constraint.reads else None
-            if settled is None:
-                left.append(constraint)
-            elif not settled:
-                return None
-        return tuple(left)
+        for bit, rule in self._bits[name]:
+            if pending & bit and (settled := rule.settle(values)) is not None:
+                if not settled:
+                    return None
+                pending ^= bit
+        return pending
 
-    def _extend(self, values: dict[str, Value], depth: int, pending: tuple[Constraint, ...]) -> Iterator[dict[str, Value]]:
+    def _extend(self, values: dict[str, Value], depth: int, pending: int) -> Iterator[dict[str, Value]]:
         """The legal completions of ``values``, which binds the facts and the parameters before ``depth``."""
         names = list(self.parameters)
         if depth == len(names):
@@ -311,8 +348,8 @@ class _Counting:
     def __init__(self, space: ParameterSpace, states: int) -> None:
         self._space, self._states = space, states
         self._names = list(space.parameters)
-        self._known: dict[tuple[int, tuple[Constraint, ...], tuple[Value, ...]], int] = {}
-        self._read: dict[tuple[int, tuple[Constraint, ...]], tuple[str, ...]] = {}
+        self._known: dict[tuple[int, int, Any], int] = {}
+        self._read: dict[tuple[int, int], Callable[[dict[str, Value]], Any]] = {}
         self.total = 0 if space._open is None else self._completions(dict(space.facts), 0, space._open)
 
     def draw(self, rng: np.random.Generator) -> dict[str, Value]:
@@ -325,23 +362,24 @@ class _Counting:
             values[name], pending, _ = ways[int(rng.choice(len(ways), p=chances / chances.sum()))]
         return {name: values[name] for name in space.parameters}
 
-    def _completions(self, values: dict[str, Value], depth: int, pending: tuple[Constraint, ...]) -> int:
+    def _completions(self, values: dict[str, Value], depth: int, pending: int) -> int:
         if depth == len(self._names):
             return 1
         place = depth, pending
-        if place not in self._read:
+        read = self._read.get(place)
+        if read is None:
             bound = set(self._names[:depth])
-            self._read[place] = tuple({name: None for rule in pending for name in rule.reads if name in bound})
-        key = (*place, tuple(values[name] for name in self._read[place]))
+            rules = (rule for bit, rule in enumerate(self._space.constraints) if pending >> bit & 1)
+            names = {name: None for rule in rules for name in rule.reads if name in bound}
+            read = self._read[place] = itemgetter(*names) if names else _nothing
+        key = (*place, read(values))
         if key not in self._known:
             if len(self._known) >= self._states:
                 raise _TooManyStates
             self._known[key] = sum(count for _, _, count in self._ways(values, depth, pending))
         return self._known[key]
 
-    def _ways(
-        self, values: dict[str, Value], depth: int, pending: tuple[Constraint, ...]
-    ) -> Iterator[tuple[Value, tuple[Constraint, ...], int]]:
+    def _ways(self, values: dict[str, Value], depth: int, pending: int) -> Iterator[tuple[Value, int, int]]:
         """The values of the next parameter, what is open after each, and its completions where there are any."""
         name = self._names[depth]
         for value in self._space.parameters[name]:
@@ -350,3 +388,7 @@ class _Counting:
             if left is not None and (count := self._completions(values, depth + 1, left)):
                 yield value, left, count
         del values[name]
+
+
+def _nothing(values: Mapping[str, Value]) -> tuple[()]:
+    return ()

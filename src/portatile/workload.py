@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, UnknownNameError
+from portatile.form import ImageForm
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
+
+_LARGEST = 2**63  # bytes: no address goes further
 
 Operands = dict[str, NDArray[np.generic]]
 Scalars = dict[str, float]
@@ -19,10 +23,14 @@ Scalars = dict[str, float]
 
 @dataclass(frozen=True)
 class Operand:
-    """An array that a computation reads or writes. ``role``: ``in``, ``out`` (old content never read) or ``inout``."""
+    """An array that a computation reads or writes. ``role``: ``in``, ``out`` (old content never read) or ``inout``.
+
+    ``form`` is there where kernels take it as an image.
+    """
 
     name: str
     role: str = "in"
+    form: ImageForm | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +107,7 @@ class Workload(ABC):
             size = sizes.get(name)
             if size is None:
                 raise ArgumentError(f"{self.name} needs the size {name!r} ({self.sizes[name]})")
-            if isinstance(size, str) or int(size) != size or size < 0:
+            if not isinstance(size, (int, float, np.number)) or not math.isfinite(size) or int(size) != size or size < 0:
                 raise ArgumentError(f"{self.name}: size {name}={size!r} must be a whole number, 0 or more")
         if isinstance(dtype, (type, np.dtype)):  # as NumPy's users write it: np.float32
             dtype = np.dtype(dtype).name
@@ -110,7 +118,11 @@ class Workload(ABC):
             if value not in self.options[name]:
                 raise ArgumentError(f"{self.name}: {name}={value!r} is not one of {self.options[name]}")
         bare = Problem(self.name, {name: int(sizes[name]) for name in self.sizes}, dtype, chosen)
-        packed = {name: packed_layout(shape) for name, shape in self.shapes(bare).items()}
+        shapes = self.shapes(bare)
+        for name, shape in shapes.items():
+            if math.prod(shape) * bare.itemsize >= _LARGEST:
+                raise ArgumentError(f"{self.name}: {name} would be an array of shape {shape}, larger than any memory; choose smaller sizes")
+        packed = {name: packed_layout(shape) for name, shape in shapes.items()}
         for name in layout or {}:
             if name not in packed:
                 raise UnknownNameError(f"{self.name} operand", name, packed)

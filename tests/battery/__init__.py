@@ -5,6 +5,7 @@ The same cases run as OpenCL on every device (is the expectation right?), compil
 
 from battery.case import Case
 from battery.customs import CASES as CUSTOMS
+from battery.habits import CASES as HABITS
 from battery.idioms import CASES as IDIOMS
 from battery.images import CASES as IMAGES
 from battery.math import CASES as MATH
@@ -21,6 +22,7 @@ GROUPS: dict[str, list[Case]] = {
     "math": MATH,
     "idioms of C": IDIOMS,
     "customs of C and GNU": CUSTOMS,
+    "habits of public programs": HABITS,
     "device switches": SWITCHES,
     "half, images, printf": TYPES,
     "images of every shape": IMAGES,

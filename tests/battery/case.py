@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.form import ImageForm, ImageType, Sampler
+from portatile.form import ImageForm, ImageType, Sampler
 
 SEED = 20261120
 Array = NDArray[Any]

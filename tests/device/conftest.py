@@ -1,14 +1,19 @@
-"""The devices that the tests run on: every one found, and a reason where there is no GPU."""
+"""The devices that the tests run on: every one found, and a reason where there is no GPU; and a few kernels loaded there."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from portatile import program
 from portatile.device import devices, findings
-from portatile.device.base import Device
+from portatile.device.base import Device, Module, Queue
+from portatile.records import Binary, Source
 
+_KERNELS = Path(__file__).with_name("kernels.cl").read_text()
 _LEAST_CORES = 4  # of a process that shares the machine with others: enough for tuning to compile variants side by side
 
 
@@ -32,3 +37,27 @@ def device(request: pytest.FixtureRequest) -> Device:
     if request.param not in FOUND:
         pytest.skip("no GPU found: " + ("; ".join(finding.detail for finding in findings() if finding.level != "ok") or "none is visible"))
     return FOUND[request.param]
+
+
+@pytest.fixture(scope="session")
+def binaries() -> dict[str, Binary]:
+    return {}
+
+
+@pytest.fixture
+def binary(device: Device, binaries: dict[str, Binary]) -> Binary:
+    if device.info.id not in binaries:
+        binaries[device.info.id] = program.build(Source("kernels.cl", _KERNELS), device.target, None)
+    return binaries[device.info.id]
+
+
+@pytest.fixture
+def module(device: Device, binary: Binary) -> Iterator[Module]:
+    with device.load(binary) as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def queue(device: Device) -> Iterator[Queue]:
+    with device.queue() as made:
+        yield made

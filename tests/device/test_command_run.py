@@ -111,6 +111,7 @@ def test_check_compares_with_another_device(device: Device, kernels: Path, capsy
         (["saxpy", "--global", "64", "64"], 2, "takes 3 arguments, not 1"),
         (["saxpy", "--global", "none", "64", "64", "1"], 2, "--global"),
         (["saxpy", "--global", "64", "--local", "7", "64", "64", "1"], 2, "multiple"),
+        (["saxpy", "--global", "99990", "--local", "99990", "9", "9", "1"], 2, "--local: "),
         (["saxpy", "--global", "64", "64", "64", "many"], 2, "argument a (float)"),
         (["saxpy", "--global", "64", "64", "64", "1", "-o", "z=z.npy"], 2, "z"),
         (["saxpy", "--global", "64", "64", "64", "1", "-o", "y=y.txt"], 2, "NAME=FILE.npy"),

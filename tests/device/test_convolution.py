@@ -17,7 +17,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
-from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d
+from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d, passes3d
 from portatile.wavelets import MAGICFILTER
 from portatile.workloads import convolution, operands
 from portatile.workloads.convolution import BIGDFT, Convolution
@@ -303,3 +303,27 @@ def test_nothing_to_do(device: Device) -> None:
 def test_mistakes_are_told(call: Callable[[NDArray[Any]], object], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         call(np.ones((5, 4), np.float32))
+
+
+@pytest.mark.parametrize("boundaries", [("periodic",) * 3, ("grow", "zero", "shrink"), ("shrink", "grow", "periodic")])
+@pytest.mark.parametrize("bank", ["single", "analysis"])
+def test_three_passes_are_one_plan(device: Device, boundaries: tuple[Boundary, ...], bank: str) -> None:
+    """A Buffer's passes, and those of a part of one: to the bit what one pass after the other gives."""
+    rng = np.random.default_rng(new_seed(f"{boundaries} {bank}"))
+    shape = (18, 20, 22)
+    psi, filters = rng.random((2, *shape)), rng.random((1 if bank == "single" else 2, 6))
+    there = Buffer.from_numpy(psi, device)
+    for place in (0, 1):
+        want: Any = psi[place]
+        for kind in boundaries:
+            options = {"lower": -2, "boundary": kind, "transposed": True, "device": device.info.id}
+            want = convolve1d(want, filters[0], **options) if bank == "single" else filter_bank1d(want, filters, bank=bank, **options)
+        out = Buffer.empty(want.shape, want.dtype, device)
+        for _ in range(2):
+            assert passes3d(there[place], filters, -2, bank, boundaries, None, out) is out
+            assert np.array_equal(out.numpy(), want)
+        assert passes3d(there[place], filters, -2, bank, boundaries, None).shape == want.shape
+    with pytest.raises(ArgumentError, match="out is a Buffer of shape"):
+        passes3d(there[0], filters, -2, bank, boundaries, None, Buffer.empty((3, 3, 3), np.float64, device))
+    with pytest.raises(ArgumentError, match="is not one of periodic"):
+        passes3d(there[0], filters, -2, bank, ("periodic", "periodic", "none"), None)

@@ -26,7 +26,8 @@ from portatile.workloads.coulomb.reference import coordinates, potential
 WORKLOAD = workloads.get("coulomb")
 GOLDEN = Path(__file__).parents[1] / "data" / "parboil" / "cp_small_ref.txt"
 SMALL: Config = {
-    "WGX": 8, "WGY": 4, "SPLIT": 1, "PX": 2, "PY": 1, "VL": 1, "CHUNK": 64, "UNROLL": 2, "RSQRT": "rsqrt", "POLY": 0, "DEGREE": 3,
+    "WGX": 8, "WGY": 4, "SPLIT": 1, "PX": 2, "PY": 1, "VL": 1, "CHUNK": 64, "UNROLL": 2,
+    "RSQRT": "rsqrt", "POLY": 0, "DEGREE": 3, "RESIDENT": 0,
 }  # fmt: skip
 CONFIGS: dict[str, Config] = {
     "rsqrt": SMALL,
@@ -34,7 +35,7 @@ CONFIGS: dict[str, Config] = {
     "approx": {**SMALL, "RSQRT": "approx", "PY": 2},
     "half by polynomials": {**SMALL, "RSQRT": "approx", "POLY": 1},
     "sliced": {**SMALL, "SPLIT": 2, "UNROLL": 1},
-    "wide": {**SMALL, "WGX": 1, "WGY": 1, "VL": 16, "POLY": 2, "PY": 2, "CHUNK": 0},
+    "wide": {**SMALL, "WGX": 1, "WGY": 1, "VL": 16, "POLY": 4, "PY": 2, "CHUNK": 0},
     "vectors of the library": {**SMALL, "WGX": 1, "WGY": 2, "VL": 4},
 }
 

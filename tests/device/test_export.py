@@ -197,7 +197,8 @@ def test_tuned_then_exported_then_imported(opencl: Device, tmp_path: Path, capsy
     computed(folder, folders.tuned([winner]), rng, tmp_path)
     assert main(["import", str(folder), "--store", str(tmp_path / "other.sqlite")]) == 0
     with ResultStore(tmp_path / "other.sqlite") as store:
-        assert winner in store.trials() and len(store.trials()) == len(written)
+        assert winner in store.trials()
+        assert len(store.trials()) == len(written)
     assert main(["export", str(folder), "--workload", "gemm", "--device", opencl.info.id, "--problem", "m=9 n=8 k=7 trans_b=t"]) == 0
     assert "m=9 n=8 k=7" in capsys.readouterr().out
     assert json.loads((folder / "kernels.json").read_text())["problems"][0]["options"] == {"trans_a": "N", "trans_b": "T"}

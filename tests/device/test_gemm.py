@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from checking import check, new_seed
 
-from portatile import workloads
+from portatile import cache, execute, program, workloads
 from portatile.device.base import Device
 from portatile.records import Config, Problem, Value
 from portatile.workload import Inputs
@@ -31,6 +31,10 @@ POINTS: dict[str, Point] = {
     "register tile, B in place": replace(presets.register(2, 3, 2, 1), PACK_B=False, MAD="mad"),
     "register tile, 512 bits": presets.register(16, 4, 1, 2),
     "register tile, split k": replace(presets.register(4, 2, 2), SPLIT_K=4),
+    "register tile, one row": replace(presets.register(4, 1, 4), PACK_B=False, KB=64),
+    "dots": replace(presets.register(4, 3, 1), TC=2, KEEP=True, PACK_B=False),
+    "dots, one column": replace(presets.register(4, 5, 1, 1), TC=1, KEEP=True),
+    "dots, split k": replace(presets.register(8, 2, 1, 2), TC=4, KEEP=True, PACK_B=False, SPLIT_K=3),
     "pipeline": _PIPELINE,
     "pipeline, packed": replace(_PIPELINE, PACK_A=True, PACK_B=True, DOUBLE=1),
     "pipeline, one stage": replace(_PIPELINE, STAGES=1, DOUBLE=0, PAD=4, RASTER=0),
@@ -59,7 +63,7 @@ def fitting(point: Point, case: Problem) -> Config | None:
     """The point for the problem's type, with narrower vectors where a form wants 16 bytes; None where it does not apply."""
     if case.dtype == "float64" and (point.FORM == "gpu" or (point.TXC and not point.SM)):
         point = replace(point, VL=2, TR=2 if point.FORM == "gpu" else point.TR, TC=2 if point.FORM == "gpu" else point.TC)
-    if point.FORM == "cpu" and not point.PACK_B and (case.options["trans_b"] == "T" or case.sizes["n"] < point.TC):
+    if point.FORM == "cpu" and not point.KEEP and not point.PACK_B and (case.options["trans_b"] == "T" or case.sizes["n"] < point.TC):
         return None
     return point.config()
 
@@ -72,8 +76,10 @@ def test_every_form_is_right(device: Device, name: str) -> None:
     checked = 0
     for dtype in dtypes:
         options = TRANSPOSITIONS[int(rng.integers(4))]
-        if "in place" in name:
+        if "in place" in name or "one row" in name:
             options = {**options, "trans_b": "N"}
+        if "dots" in name:
+            options = {"trans_a": "N", "trans_b": "N" if POINTS[name].PACK_B else "T"}
         if "turned" in name or "kept" in name:
             options = {"trans_a": "N", "trans_b": "T"}
         cases = WORKLOAD.awkward(WORKLOAD.problem({"m": 1, "n": 1, "k": 1}, dtype, options))
@@ -85,11 +91,11 @@ def test_every_form_is_right(device: Device, name: str) -> None:
                 verdict = check(device, WORKLOAD, cases[place], config, rng)
                 assert verdict.ok, f"{options} {cases[place].sizes}: {verdict.message}"
                 checked += 1
-    assert checked or "in place" in name or not device.info.images
+    assert checked or "in place" in name or "one row" in name or not device.info.images
 
 
 @pytest.mark.parametrize("options", TRANSPOSITIONS, ids=lambda o: f"{o['trans_a']}{o['trans_b']}")
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (127, 129, 131), (100, 17, 409)])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (127, 129, 131), (100, 17, 409), (70, 1, 301), (5, 290, 67)])
 def test_the_default_is_right(device: Device, sizes: tuple[int, int, int], options: dict[str, Value]) -> None:
     rng = np.random.default_rng(new_seed(str(sizes)))
     case = problem(sizes, "float32", options, pad=int(rng.integers(3)), offset=int(rng.integers(3)))
@@ -115,6 +121,28 @@ def test_factors_decide_what_is_read(device: Device, name: str, alpha: float, be
     rng = np.random.default_rng(new_seed(name))
     verdict = check(device, WORKLOAD, case, POINTS[name].config(), rng, alter)
     assert verdict.ok, verdict.message
+
+
+def test_factors_change_from_run_to_run(device: Device) -> None:
+    """One executable, two kernels that take alpha: the same factors again, others, one of them the same object, and a zero."""
+    case, config = problem((33, 18, 20)), replace(_PIPELINE, PACK_A=True).config()
+    rng = np.random.default_rng(new_seed("factors"))
+    inputs = WORKLOAD.inputs(case, rng)
+    plan = WORKLOAD.plan(case, config, device.info)
+    a, b, c = (operands.view(inputs.operands[x], case.layout[x], WORKLOAD.shapes(case)[x]).astype(np.float64) for x in "abc")
+    queue, memory = device.default_queue(), {name: device.allocate(array.nbytes) for name, array in inputs.operands.items()}
+    with execute.Executable(device, plan, lambda source: program.build(source, device.target, cache.default())) as executable:
+        minus = -2.0
+        for alpha, beta in ((minus, 1.5), (minus, 1.5), (float("-2"), 0.0), (0.0, minus), (-0.0, minus), (np.float64(0.5), 1), (3, 1.5)):
+            for name, array in inputs.operands.items():
+                queue.upload(memory[name], array)
+            executable.run(queue, memory, {"alpha": alpha, "beta": beta})
+            got = np.empty_like(inputs.operands["c"])
+            queue.download(got, memory["c"])
+            seen = operands.view(got, case.layout["c"], (33, 18))
+            np.testing.assert_allclose(seen, alpha * (a @ b) + beta * c, rtol=1e-4, atol=1e-4)
+    for held in memory.values():
+        held.release()
 
 
 @pytest.mark.parametrize("beta", [0.0, 1.0, -0.5])
@@ -179,7 +207,18 @@ def test_matrix_units_are_right(device: Device) -> None:
     if device.info.architecture.rstrip("af") not in ("sm_90", "sm_100"):
         pytest.skip(f"{device.info.id} has no float64 matrix instruction of 16 x 8 x 8")
     rng = np.random.default_rng(new_seed("mma"))
-    for point, options in itertools.product((presets.matrix((2, 2), (2, 2), 16, 3), presets.matrix((1, 2), (2, 1), 16, 3)), TRANSPOSITIONS):
+    points = [
+        presets.matrix(warps, blocks, kb, 3, double, lanes)
+        for lanes in (8, 4)
+        for warps, blocks, kb, double in (
+            ((2, 2), (2, 2), 16, 1),
+            ((1, 2), (2, 1), 16, 2),
+            ((1, 1), (1, 3), 32, 1),
+            ((1, 1), (3, 1), 16, 0),
+        )
+    ]
+    first = int(rng.integers(4))
+    for point, options in zip(points, itertools.islice(itertools.cycle(TRANSPOSITIONS), first, None), strict=False):
         for sizes in ((128, 192, 64), (67, 131, 37)):
             case = problem(sizes, "float64", options)
             verdict = check(device, WORKLOAD, case, replace(point, PACK_A=sizes[0] == 67).config(), rng)

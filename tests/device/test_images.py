@@ -9,8 +9,8 @@ import pytest
 
 from portatile import program
 from portatile.device.base import Device, Queue
-from portatile.device.form import ImageForm, Sampler
 from portatile.errors import ArgumentError, LaunchError
+from portatile.form import ImageForm, Sampler
 from portatile.records import Source
 
 SEED = 20

@@ -14,13 +14,15 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.formats.parboil import read_image, read_mri
+from portatile.measure import runs
+from portatile.measure.runs import Length, Way
 from portatile.records import Config
 from portatile.routines.mri import mri_fhd, mri_q
 
 WORKLOAD = workloads.get("mri")
 DATA = Path(__file__).parents[1] / "data" / "parboil"
 NAMES = ("kx", "ky", "kz", "phi_r", "phi_i", "x", "y", "z")
-SMALL: Config = {"WGS": 8, "SPLIT": 1, "PV": 2, "VL": 1, "CHUNK": 64, "UNROLL": 2, "TRIG": "accurate", "POLY": 0}
+SMALL: Config = {"WGS": 8, "SPLIT": 1, "PV": 2, "VL": 1, "CHUNK": 64, "UNROLL": 2, "TRIG": "accurate", "POLY": 0, "RESIDENT": 0}
 CONFIGS: dict[str, Config] = {
     "accurate": SMALL,
     "native": {**SMALL, "TRIG": "native"},
@@ -108,6 +110,17 @@ def test_whole_turns_do_not_count(device: Device) -> None:
     q_r, q_i = mri_q(one[:1], one[:1], zero[:1], one[:1], zero[:1], fraction, np.float32(2**20) * one, zero, device=device.info.id)
     assert np.allclose(q_r, np.cos(2 * np.pi * fraction), atol=2e-6)
     assert np.allclose(q_i, np.sin(2 * np.pi * fraction), atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["accurate", "half by polynomials", "wide"])
+def test_relaxed_mathematics_keeps_whole_turns_apart(device: Device, name: str) -> None:
+    """A compiler that may reorder sums must not undo the rounding that takes whole turns off."""
+    problem = WORKLOAD.problem({"samples": 65, "voxels": 131})
+    config = CONFIGS[name] if device.info.kind == "cpu" or name == "wide" else {**CONFIGS[name], "WGS": 32}
+    if WORKLOAD.space(problem, device.info).violated(config) is not None:
+        pytest.skip(f"{device.info.id} cannot run {name}")
+    length = Length(samples=1, seconds=0.0, burst=0.0)
+    assert runs.timed(device, problem, config, Way(length, ("-cl-fast-relaxed-math",), new_seed(name), strict=False)).error <= 1
 
 
 def test_mistakes_are_told(device: Device) -> None:

@@ -82,7 +82,7 @@ def test_losses_and_pennycooks_measure(device: Device) -> None:
 def test_a_tuned_winner(device: Device) -> None:
     found = portability.winner(device, small(), portability.Request((small(),), Budget(evaluations=2)))
     assert found.config in GEMM.space(small(), device.info)
-    assert found.found.startswith("tuned: 2 configurations")
+    assert found.found.startswith("tuned: 2 tried")
     assert portability.winner(device, small(), portability.Request((small(),))).found.startswith("tuned for this problem")
 
 

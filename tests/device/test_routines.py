@@ -193,8 +193,9 @@ MISTAKES = {
     "shapes": (lambda: portatile.matmul(np.ones((2, 3), F), np.ones((4, 5), F)), "inner dimensions"),
     "out shape": (lambda: portatile.matmul(SQUARE, SQUARE, out=np.empty((3, 4), F)), "must have shape"),
     "dtypes differ": (lambda: portatile.matmul(SQUARE, SQUARE.astype("float64")), "convert one"),
-    "dtype": (lambda: portatile.matmul(SQUARE.astype("int32"), SQUARE.astype("int32")), "float32, float64"),
-    "complex": (lambda: portatile.matmul(SQUARE.astype("complex64"), SQUARE.astype("complex64")), "float32, float64"),
+    "dtype": (lambda: portatile.matmul(SQUARE.astype("int32"), SQUARE.astype("int32")), r"int32; .* a\.astype\('float64'\)"),
+    "complex": (lambda: portatile.matmul(SQUARE.astype("complex64"), SQUARE.astype("complex64")), "float32, float64: take real"),
+    "stack": (lambda: portatile.matmul(SQUARE.astype("float16")[None], SQUARE), r"float16; .* a\.astype\('float32'\)"),
     "byte order": (lambda: portatile.matmul(SQUARE.astype(">f4"), SQUARE), "byte order"),
     "object": (lambda: portatile.matmul(SQUARE.astype(object), SQUARE), "objects"),
     "list": (lambda: portatile.matmul([[1.0]], SQUARE), "NumPy array"),  # type: ignore[arg-type]

@@ -185,7 +185,7 @@ def compared(device: Device, case: Case, limit: int, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("poly", [1, 3])
 def test_neighbours_that_are_computed_differently(device: Device, poly: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some voxels of a work-item take polynomials, the others the library's functions: slabs begin where groups do."""
-    config: Config = {"WGS": 32, "SPLIT": 1, "PV": 8, "VL": 1, "CHUNK": 64, "UNROLL": 1, "TRIG": "accurate", "POLY": poly}
+    config: Config = {"WGS": 32, "SPLIT": 1, "PV": 8, "VL": 1, "CHUNK": 64, "UNROLL": 1, "TRIG": "accurate", "POLY": poly, "RESIDENT": 0}
     mri = workloads.get("mri")
     monkeypatch.setattr(type(mri), "default", lambda *given: config)
     compared(device, magnetic_resonance, 60_000, monkeypatch)
@@ -197,7 +197,17 @@ def test_the_configuration_is_that_of_the_whole(device: Device, monkeypatch: pyt
 
     def by_size(self: object, problem: Problem, info: DeviceInfo) -> Config:
         split = 2 if problem.sizes["voxels"] < 5000 else 1
-        return {"WGS": 32 if gpu else 8, "SPLIT": split, "PV": 2, "VL": 1, "CHUNK": 64, "UNROLL": 1, "TRIG": "accurate", "POLY": 0}
+        return {
+            "WGS": 32 if gpu else 8,
+            "SPLIT": split,
+            "PV": 2,
+            "VL": 1,
+            "CHUNK": 64,
+            "UNROLL": 1,
+            "TRIG": "accurate",
+            "POLY": 0,
+            "RESIDENT": 0,
+        }
 
     monkeypatch.setattr(type(mri), "default", by_size)
     compared(device, strided_voxels, 60_000, monkeypatch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from checking import check, new_seed
@@ -9,7 +11,7 @@ from checking import check, new_seed
 from portatile import verify, workloads
 from portatile.device.base import Device
 
-RANDOM_CONFIGURATIONS = 2
+RANDOM_CONFIGURATIONS = int(os.environ.get("PORTATILE_DRAWS", "2"))  # more where a machine has the time
 
 
 @pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes])
@@ -24,7 +26,7 @@ def test_configurations_are_right(device: Device, name: str, dtype: str) -> None
     for turn in range(1 + RANDOM_CONFIGURATIONS):
         options = {option: values[int(rng.integers(len(values))) if turn else 0] for option, values in workload.options.items()}
         problems = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))
-        drawn = workload.space(problems[-1], device.info).sample(rng)
+        drawn = workload.space(problems[int(rng.integers(len(problems)))], device.info).sample(rng)
         for problem in problems:
             config = drawn if turn else workload.default(problem, device.info)
             broken = workload.space(problem, device.info).violated(config)

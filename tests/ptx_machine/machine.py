@@ -259,5 +259,9 @@ def _parameters(text: str) -> list[tuple[str, int, int]]:
 
 
 def _initial(values: str | None, item: int, size: int) -> bytes:
-    data = b"".join((int(v, 0) & ((1 << 8 * item) - 1)).to_bytes(item, "little") for v in (values or "").replace(" ", "").split(",") if v)
-    return data.ljust(size, b"\0")
+    numbers = (
+        int(v[2:], 16) if v[:2].lower() in ("0f", "0d") else int(v, 0)  # floating-point constants are given by their bits
+        for v in (values or "").replace(" ", "").split(",")
+        if v
+    )
+    return b"".join((n & ((1 << 8 * item) - 1)).to_bytes(item, "little") for n in numbers).ljust(size, b"\0")

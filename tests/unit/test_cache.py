@@ -126,3 +126,14 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
     workers = [subprocess.Popen([sys.executable, "-c", HAMMER, str(tmp_path)]) for _ in range(3)]
     assert [worker.wait(timeout=120) for worker in workers] == [0, 0, 0]
     assert not list(tmp_path.glob("??/.new-*"))
+
+
+def test_entries_are_counted_only_where_the_folder_may_be_full(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, entries = [], cache._entries
+    monkeypatch.setattr(cache, "_entries", lambda: counted.append(1) or entries())
+    for number in range(200):
+        cache.put(digest(str(number)), bytes(1000))
+    assert len(counted) < 10
+    for number in range(300):
+        cache.put(digest(str(number)), bytes(10_000))
+        assert number % 50 or sum(size for _, size, _ in entries()) <= cache.limit

@@ -79,16 +79,21 @@ def test_an_interrupt_is_130(raising: Callable[[BaseException], int], capsys: py
 
 
 @pytest.mark.parametrize(
-    "error", [FileNotFoundError(2, "No such file or directory", "/nowhere/x"), MemoryError("Unable to allocate 9 TiB")]
+    ("error", "said"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "/nowhere/x"), "/nowhere/x"),
+        (MemoryError("Unable to allocate 9 TiB"), "Unable to allocate 9 TiB"),
+        (UnicodeEncodeError("utf-8", "\udcc3.cl", 0, 1, "surrogates not allowed"), "UTF-8"),
+    ],
 )
 def test_what_the_system_refuses_is_one_line(
-    error: BaseException, raising: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
+    error: BaseException, said: str, raising: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert raising(error) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("portatile: ")
     assert shown.count("\n") == 1
-    assert str(error.filename if isinstance(error, OSError) else error) in shown
+    assert said in shown
 
 
 def test_a_setting_that_cannot_be_read_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +181,13 @@ def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path, cap
     assert main([command, "--store", str(tmp_path / "none.sqlite")]) == 2
     assert "there is no result store" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("args", [["-k", "99999999999999999999"], ["-k", "3", "--seed", "-1"]])
+def test_numbers_that_nothing_can_be_are_mistakes(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "gemm", "-m", "3", "-n", "3", *args]) == 2
+    shown = capsys.readouterr().err
+    assert "larger than any memory" in shown or "--seed" in shown
 
 
 def test_a_missing_size_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

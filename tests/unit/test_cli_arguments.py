@@ -9,8 +9,8 @@ import pytest
 
 from portatile.cli._arguments import operands, signature
 from portatile.cli.run import _difference
-from portatile.device.form import Sampler
 from portatile.errors import ArgumentError
+from portatile.form import Sampler
 from portatile.records import Entry, Parameter
 
 

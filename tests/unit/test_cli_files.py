@@ -1,11 +1,13 @@
-"""What commands do before and while they work: files that cannot be written are told first, progress off a terminal is in lines."""
+"""How commands write: files that cannot be written are told first, progress off a terminal is in lines, tables fit the terminal."""
 
 from __future__ import annotations
 
+import io
 from itertools import count
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from portatile.cli import _console, _files, main
 from portatile.errors import UsageError
@@ -56,3 +58,13 @@ def test_progress_off_a_terminal(step: float, lines: int, monkeypatch: pytest.Mo
     assert told.err.count("counting") == lines
     if lines == 10:
         assert "  50.0 s  counting: 10 of 10" in told.err
+
+
+@pytest.mark.parametrize("width", [20, 40, 200])
+def test_a_table_shows_every_cell_on_a_terminal_of_any_width(width: int) -> None:
+    shown = io.StringIO()
+    cells = [["opencl:0:0 *", "a chip of a long name", "[red]"], ["cuda:0", "another chip", ""]]
+    Console(file=shown, width=width, soft_wrap=True).print(_console.table("Chips", ("id", "name", "mark"), cells, left=2))
+    text = shown.getvalue()
+    assert all(cell in text for row in cells for cell in row)
+    assert text.count("id ") == (1 if width == 200 else 2)

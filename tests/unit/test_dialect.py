@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from portatile import dialect
+from portatile import dialect, program
 from portatile.device import cuda_compiler
 from portatile.errors import CompileError
 from portatile.records import Entry, Parameter, Source
@@ -107,6 +108,62 @@ def test_compiler_messages_name_the_users_lines() -> None:
 
 
 @needs_nvrtc
+def test_errors_inside_the_prelude_are_told_of_the_users_lines() -> None:
+    """A built-in function's own template fails; the message names the call, in OpenCL C's words, once, and nothing of the prelude."""
+    lines = ["float4 wide(float3 v)", "{", "  return convert_float4(v);", "}", "", "__kernel void k(__global float *o)", "{"]
+    lines += ["  o[0] = wide((float3)(1)).x;", "  o[1] = as_double(o[2]);", "  o[3] = max((int2)(1), (float4)(2)).x;", "}"]
+    source = Source("user.cl", "\n".join(lines))
+    with pytest.raises(CompileError) as caught:
+        program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None)
+    log = caught.value.log
+    assert sorted(re.findall(r"^user\.cl\((\d+)\): error", log, re.MULTILINE)) == ["10", "3", "9"]
+    assert "(int2, float4)" in log
+    assert "portatile/" not in log
+    assert "ocl" not in log
+
+
+def test_messages_without_a_cause_are_kept() -> None:
+    log = 'portatile/cuda_math.h(7): error: of our own\n  x\n  ^\n\n1 error detected in the compilation of "user.cl".'
+    assert "of our own" in dialect.readable(log)
+    assert dialect.readable("no diagnostics at all") == "no diagnostics at all"
+
+
+@needs_nvrtc
+def test_what_older_compilers_take_with_a_warning() -> None:
+    """Pointers of another type in assignments to parameters and in functions of halves: errors in newer Clangs, warnings in PoCL 3's."""
+    text = """__kernel void k(__global float *a, __global const ushort *h, __global ushort *w, uint n) {
+        a = (__global char *)a + n;
+        a[0] = vload_half(0, h) + vload_half4(0, h).w;
+        vstore_half(a[1], 0, w);
+        vstore_half2_rtz((float2)(1), 0, w);
+    }"""
+    assert ptx(text).count("st.global") >= 3
+
+
+@needs_nvrtc
+def test_single_precision_constants() -> None:
+    """-cl-single-precision-constant takes double arithmetic out of a text that has no suffixes."""
+    source = Source("k.cl", "__kernel void k(__global float *a) { a[0] = 1.5 * a[1] + .5e-3 + 1e3 + 0x1p-2 + 1u; }")
+    target = cuda_compiler.CudaTarget("sm_90", "ptx")
+    assert b".f64" in program.build(source, target, None).data
+    assert b".f64" not in program.build(replace(source, options=("-cl-single-precision-constant",)), target, None).data
+
+
+def test_files_in_other_encodings(tmp_path: Path) -> None:
+    path = tmp_path / "k.cl"
+    for raw in (b"\xef\xbb\xbf// caf\xe9\r\nint i;", b"// caf\xe9\rint i;", "\ufeff// caf\u00e9\nint i;".encode()):
+        path.write_bytes(raw)
+        assert dialect.read_text(path) == "// caf\u00e9\nint i;"
+
+
+def test_headers_of_pyopencl() -> None:
+    """They are found without -I, as pyopencl itself finds them."""
+    text = dialect.gather("#include <pyopencl-complex.h>\ncfloat_t z;", "k.cl")
+    assert "PYOPENCL_COMPLEX_ALIGNMENT" in text
+    assert dialect.translate(text).text
+
+
+@needs_nvrtc
 def test_strange_file_name() -> None:
     """Quotes and backslashes in the name of the file survive #line."""
     translation = dialect.translate("__kernel void k(__global int *o) { nothing; }", file='a "b"\\c.cl')
@@ -132,7 +189,7 @@ def test_switches_are_the_same_in_both_preludes() -> None:
 def test_prelude_macros_do_not_reach_the_user() -> None:
     """The macros that the prelude needs for itself end before the user's text."""
     text = dialect.translate("int VECTOR, INLINE, CALL;").text
-    prelude = text[: text.index("#line 1")]
+    prelude = text[: text.index('#line 1 "kernel.cl"')]
     defined = re.findall(r"^#define (\w+)", prelude, re.MULTILINE)
     assert defined
     assert set(defined) == set(re.findall(r"^#undef (\w+)", prelude, re.MULTILINE)) | set()

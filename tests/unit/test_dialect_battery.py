@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from portatile.device import cuda_compiler
-from portatile.device.form import Sampler
+from portatile.form import Sampler
 from portatile.program import lower
 from portatile.records import Source
 

@@ -202,6 +202,14 @@ def test_the_default_wins_where_it_is_known_to_be_good_and_the_problem_is_far() 
     assert select.choose(TILES, far, GPU, [found, poor]).reason == "near problem"
 
 
+def test_what_was_better_than_the_default_is_believed_some_doublings_away() -> None:
+    """Twice as large in two sizes: a configuration that beat the default by a quarter is taken."""
+    here, away = problem(512, 512, 512), problem(1024, 1024, 512)
+    default, other = (replace(trial(here, config(depth=depth)), samples=(took,)) for depth, took in ((8, 1.25), (16, 1.0)))
+    assert select.choose(TILES, away, GPU, [default, other]).config["DEPTH"] == 16
+    assert select.choose(TILES, away, GPU, [replace(default, samples=(1.0,)), replace(other, samples=(1.25,))]).config["DEPTH"] == 8
+
+
 @dataclass(frozen=True)
 class Finished:
     config: Config

@@ -96,6 +96,9 @@ def test_contenders_are_near_and_few() -> None:
     assert [one.config["TILE"] for one in field] == [0, 1, 2, 3, 4, 20]
     slow, scattered = replace(trial(22), samples=(1.6,) * 7), replace(trial(23), samples=(1.05, 1.5, 1.7, 1.9, 1.8, 1.7, 1.6))
     assert contenders([trials[0], slow, scattered], default) == [trials[0], scattered]
+    assert contenders([trials[0], slow], slow) == [trials[0], slow]  # the default may be thrice as slow
+    late = replace(trial(25), samples=(3.2,) * 7)
+    assert contenders([trials[0], late], late) == [trials[0]]
     champion = replace(trial(24), samples=(1.8,) * 16, standing=Standing(1.8, (1.7, 1.9), 1, False, "last year"))
     assert contenders([trials[0], champion, replace(champion, standing=replace(champion.standing, seconds=1.9))], default) == [
         trials[0],

@@ -90,6 +90,11 @@ def test_the_default_is_legal_for_every_size(info: DeviceInfo, dtype: str) -> No
             (8192, 64, 8192),
             (512, 128, 512),
             (5, 9, 0),
+            (6, 0, 5),
+            (2048, 1, 2048),
+            (1, 2048, 2048),
+            (64, 2048, 2048),
+            (2048, 33, 2048),
             (2500, 1300, 900),
             (3000, 3000, 3000),
             *(tuple(map(int, rng.integers(1, 6000, 3))) for _ in range(20)),
@@ -97,6 +102,25 @@ def test_the_default_is_legal_for_every_size(info: DeviceInfo, dtype: str) -> No
             case = problem(*sizes, dtype, options)
             config = WORKLOAD.default(case, info)
             assert WORKLOAD.space(case, info).violated(config) is None, f"{options} {sizes} {config}"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_processors_compute_no_more_than_c(dtype: str) -> None:
+    """Tiles shrink with C, products along k take what has k fast, and one panel of B fits the second cache."""
+    wide = replace(CPU, architecture="x86_64-rocketlake")
+    lanes = 16 if dtype == "float32" else 8
+    for info in (CPU, wide):
+        for size in (1, 2, 3, 5, 16, 31):
+            narrow, low = (Point.of(WORKLOAD.default(problem(*sizes, dtype), info)) for sizes in ((900, size, 900), (size, 900, 900)))
+            assert narrow.columns < size + lanes
+            assert low.rows <= max(size, 2)
+            assert low.PACK_B is False
+        assert WORKLOAD.default(problem(900, 1, 900, dtype), info)["KEEP"] is True
+        assert WORKLOAD.default(problem(9, 900, 900, dtype, {"trans_b": "T"}), info)["KEEP"] is True
+        assert WORKLOAD.default(problem(900, 900, 900, dtype, {"trans_b": "T"}), info)["KEEP"] is False
+        assert 0 < int(WORKLOAD.default(problem(500, 500, 60000, dtype), info)["KB"]) <= 2048
+    with pytest.raises(ArgumentError, match="KEEP in the cpu form"):
+        WORKLOAD.plan(problem(9, 900, 900, dtype), replace(presets.register(4, 4, 1), TC=2, KEEP=True, PACK_B=False).config(), wide)
 
 
 def test_defaults_follow_the_device() -> None:
@@ -171,6 +195,14 @@ def test_matrix_instructions_take_operands_as_they_lie() -> None:
         assert {part.split("(")[0] for part in launch.source.text.split("COPY_ASYNC_")[1:]} == {"16", "COMMIT", "WAIT"}
         (plain,) = launches(WORKLOAD.plan(problem(255, 255, 255, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), GPU))
         assert "COPY_ASYNC_16" not in plain.source.text
+
+
+def test_matrix_tiles_suit_the_transposition() -> None:
+    """B takes the place of the instruction's A but where A has k slow and B has it fast."""
+    for trans_a, trans_b, lanes in (("N", "N", 8), ("N", "T", 8), ("T", "N", 8), ("T", "T", 4)):
+        for n in (300, 900, 1024, 3000, 8192):
+            case = problem(n, n, n, "float64", {"trans_a": trans_a, "trans_b": trans_b})
+            assert WORKLOAD.default(case, GPU)["LANES"] == lanes
 
 
 def test_a_tail_fills_the_last_wave() -> None:
@@ -297,7 +329,9 @@ def test_unknown_workloads_are_named() -> None:
         (replace(presets.pipeline(4, (8, 8), (2, 2), 32, 2, 4), KG=2, PACK_A=True, PACK_B=True), "float32"),
         (replace(presets.pipeline(4, (16, 8), (2, 2), 32, 2, 8, double=1), KEEP=True), "float32"),
         (presets.matrix((2, 4), (2, 2), 16, 4), "float64"),
-        (presets.matrix((2, 4), (4, 2), 16, 4), "float64"),
+        (presets.matrix((4, 2), (2, 4), 16, 4), "float64"),
+        (presets.matrix((4, 2), (2, 2), 32, 3, 2), "float64"),
+        (presets.matrix((2, 4), (4, 2), 16, 4, lanes=4), "float64"),
         (presets.MAGMA, "float64"),
     ],
 )
@@ -316,12 +350,20 @@ def test_fast_forms_fit_the_registers(point: Point, dtype: str) -> None:
 
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize(
-    ("trans_a", "trans_b", "sizes"),
-    [("N", "N", (34, 30, 38)), ("N", "T", (35, 29, 37)), ("T", "N", (35, 29, 37)), ("T", "T", (32, 32, 32))],
+    ("trans_a", "trans_b", "sizes", "lanes"),
+    [
+        ("N", "N", (34, 30, 38), 8),
+        ("N", "T", (35, 29, 37), 8),
+        ("T", "N", (35, 29, 37), 8),
+        ("T", "T", (32, 32, 32), 8),
+        ("N", "N", (35, 29, 37), 4),
+        ("T", "T", (34, 30, 38), 4),
+    ],
 )
-def test_matrix_forms_are_right_without_a_gpu(trans_a: str, trans_b: str, sizes: tuple[int, int, int]) -> None:
+def test_matrix_forms_are_right_without_a_gpu(trans_a: str, trans_b: str, sizes: tuple[int, int, int], lanes: int) -> None:
     """float64 by matrix instructions in an interpreter of PTX: aligned and odd storage, broken tiles and a broken last step."""
-    rng = np.random.default_rng(new_seed(f"{trans_a}{trans_b}"))
-    point = presets.matrix((1, 2), (2, 1), 16, 3)
+    rng = np.random.default_rng(new_seed(f"{trans_a}{trans_b}{lanes}"))
+    warps, blocks = ((1, 2), (2, 1)) if rng.integers(2) else ((2, 1), (1, 2))
+    point = presets.matrix(warps, blocks, 16, 3, int(rng.integers(3)), lanes)
     verdict = check(PtxDevice(), WORKLOAD, problem(*sizes, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), rng)
     assert verdict.ok, verdict.message

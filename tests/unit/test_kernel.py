@@ -111,7 +111,7 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"source": ADD.replace("kernel void", "__global__ void")}, ArgumentError, "add.cl:1: __global__ is CUDA C"),
         ({"source": ADD.replace("int n)", "int n")}, CompileError, "add.cl:1"),
         ({"source": ADD.replace("global const float *a", "const float *a")}, CompileError, "add.cl:1: the pointer 'a'"),
-        ({"source": "\n" + ADD.replace("int n", "image2d_t n")}, ArgumentError, "n of add is an image"),
+        ({"source": "\n" + ADD.replace("int n", "image2d_t n")}, ArgumentError, "n is an image2d_t: pass a NumPy array"),
         ({"source": ADD.replace("int n", "float4 n")}, ArgumentError, "n of add is a float4 by value"),
         ({"parameters": {"n": [1], "block": [32], "work": [1]}}, ArgumentError, "'n' is an argument of add"),
         ({"parameters": {"bl ock": [1]}}, ArgumentError, "'bl ock' cannot be #defined"),

@@ -17,7 +17,7 @@ DRAWING = Path(__file__).parents[2] / "docs" / "architecture.md"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("settings", "records"),
-    ("space", "trials"),
+    ("form", "space", "trials"),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
     ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
     ("execute", "select", "ceilings"),

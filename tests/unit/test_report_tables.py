@@ -13,6 +13,7 @@ import pytest
 import reporting
 from portatile import ceilings, workloads
 from portatile.ceilings import Measured
+from portatile.records import canonical
 from portatile.reports import page, scales, spell, tables
 from portatile.reports.effects import effects, explained
 from portatile.reports.groups import Group, gather
@@ -74,6 +75,15 @@ def test_the_winner_and_its_default(groups: list[Group], trials: list[reporting.
     assert groups[2].summary()["gflops"] is None  # nobody knows the operations of a kernel that is not installed
     assert groups[2].summary()["speedup"] == pytest.approx(1.0)
     assert groups[1].summary()["seconds_per_run"] is None
+
+
+def test_a_search_that_began_with_another_default(groups: list[Group]) -> None:
+    group = groups[0]
+    rest = [trial for trial in group.trials if canonical(trial.config) != canonical(group.trials[0].config)]
+    other = replace(group, trials=tuple(rest))
+    assert other.default is not None
+    assert other.default.config == rest[0].config
+    assert replace(group, trials=(rest[0],)).default is None
 
 
 def test_the_share_of_measured_ceilings(trials: list[reporting.Trial]) -> None:

@@ -119,6 +119,27 @@ def drive(
     return begun
 
 
+def test_most_of_many_wishes_are_near_the_fastest() -> None:
+    """In a space too wide to be listed there is always somewhere unknown; with many slots, not all of them go there."""
+    space = ParameterSpace({f"p{i}": (1, 2, 4, 8) for i in range(12)}, ["p0 * p1 <= 32"])
+    search = strategies.get("auto")(space, np.random.default_rng(3), ())
+
+    def time(config: Config) -> float:
+        return 1e-3 * math.prod(1.1 ** abs(math.log2(float(value) / 2)) for value in config.values())
+
+    known: dict[str, tuple[float, Config]] = {}
+    wishes = next(search)
+    while len(known) < 60:
+        finished = [Outcome(config, time(config)) for config in wishes[:8]]
+        known |= {canonical(outcome.config): (outcome.median, outcome.config) for outcome in finished}
+        wishes = search.send(finished)
+    fastest = [config for _, config in sorted(known.values(), key=lambda row: row[0])[:4]]
+    apart = [min(sum(wish[name] != best[name] for name in space.parameters) for best in fastest) for wish in wishes]
+    print(apart)
+    assert sum(steps <= 2 for steps in apart) >= 3 * len(apart) // 4
+    assert max(apart) > 2
+
+
 @pytest.mark.parametrize("name", LEARNING)
 def test_only_legal_wishes_from_many_slots(name: str) -> None:
     begun = drive(name, kernel_like(), kernel_time, 60, slots=4)

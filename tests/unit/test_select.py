@@ -101,6 +101,33 @@ def test_nearest_device_by_architecture_then_vendor() -> None:
     assert pick(64, trial(64, 2, same_vendor), trial(64, 8, replace(HERE, kind="cpu"))) == ("near device", 2)
 
 
+def test_processors_take_nothing_made_for_other_registers() -> None:
+    """Virtual processors of many kinds have one name: the architecture tells them apart, and results for it come before others."""
+    wide = replace(HERE, kind="cpu", name="pthread-Xeon", architecture="x86_64-rocketlake")
+    older, newer = replace(wide, architecture="x86_64-haswell"), replace(wide, architecture="x86_64-znver4")
+    arm = replace(wide, name="pthread-Neoverse", architecture="aarch64-neoverse-v1")
+
+    def picked(device: DeviceInfo, *trials: Trial) -> tuple[str, object]:
+        choice = choose(SCALE, SCALE.problem({"n": 64}), device, trials)
+        return choice.reason, choice.config["W"]
+
+    assert picked(wide, trial(64, 8, wide)) == ("tuned", 8)
+    assert picked(older, trial(64, 8, wide)) == ("default", 1)
+    assert picked(arm, trial(64, 8, older)) == ("default", 1)
+    assert picked(newer, trial(64, 8, wide)) == ("near device", 8)
+    assert picked(newer, trial(64, 8, wide), trial(64, 4, newer)) == ("tuned", 4)
+    more = replace(wide, compute_units=64)
+    assert picked(more, trial(64, 8, wide)) == ("tuned", 8)
+    assert picked(more, trial(64, 8, wide, 0.1), trial(64, 4, more, 2.0)) == ("tuned", 4), "times of fewer cores say nothing here"
+
+
+def test_devices_as_strange_as_each_other_are_not_mixed() -> None:
+    """Times of two drivers on two machines say nothing of each other: the one with our driver is asked first."""
+    ours = replace(HERE, name="Chip B", architecture="a2", driver="1")
+    other = replace(HERE, name="Chip A2", architecture="a2", driver="2")
+    assert pick(64, trial(64, 2, other, seconds=1.0), trial(64, 4, ours, seconds=3.0)) == ("near device", 4)
+
+
 def test_illegal_here_is_passed_over() -> None:
     assert pick(63, trial(64, 4)) == ("default", 1)
     assert pick(62, trial(64, 4), trial(128, 2)) == ("near problem", 2)

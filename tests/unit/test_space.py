@@ -1,6 +1,7 @@
 """ParameterSpace: constraints bind early, samples are legal and uniform, errors name what is wrong."""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -144,6 +145,24 @@ def test_a_space_too_large_to_list_is_drawn_from(monkeypatch: pytest.MonkeyPatch
     assert all(config in space for config in first)
     forms = [config["form"] for config in first]
     assert forms.count("c") > 25  # 99.7 % of what is legal, but each form is as likely at the first step and c has most dead ends
+
+
+def test_rules_that_settle_early_settle_rightly() -> None:
+    """Parts joined by and, or, not, if and chains, over parameters in any order: listing and counting agree with trying everything."""
+    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    names = [f"p{i}" for i in range(6)]
+    parameters = dict.fromkeys(names, (0, 1, 2))
+    forms = ("not ({0} > {1} and {2} == 1) or {3} < 2", "{0} <= {1} <= {2} or {3} == 0", "{1} > 0 if {0} == 1 else {2} != {3}")
+    for _ in range(8):
+        rules = [form.format(*rng.permutation(names)[:4]) for form in forms]
+        rules += ["p0 + p5 < limit or p2 == 0"]
+        space = ParameterSpace(parameters, rules, {"limit": 3})
+        everything = (dict(zip(names, values, strict=True)) for values in product((0, 1, 2), repeat=6))
+        legal = [c for c in everything if all(eval(rule, {"limit": 3}, c) for rule in rules)]
+        assert list(space) == legal
+        assert space.count() == len(legal)
 
 
 def test_legal_configurations_are_counted_and_drawn_uniformly_without_listing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,8 +223,9 @@ def test_mistakes_are_told(name: str) -> None:
         workload.problem({size: value for size, value in sizes.items() if size != first})
     with pytest.raises(UnknownNameError, match="nonsense"):
         workload.problem({**sizes, "nonsense": 1})
-    with pytest.raises(ArgumentError, match="whole number"):
-        workload.problem({**sizes, first: -1})
+    for size in (-1, 2.5, float("nan"), [3]):
+        with pytest.raises(ArgumentError, match="whole number"):
+            workload.problem({**sizes, first: size})  # type: ignore[dict-item]
     with pytest.raises(ArgumentError, match="int8"):
         workload.problem(sizes, "int8")
     with pytest.raises(UnknownNameError, match="nonsense"):

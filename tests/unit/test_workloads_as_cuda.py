@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from portatile import workloads
+from portatile import program, workloads
 from portatile.device import cuda_compiler
+from portatile.records import Launch, Value
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
@@ -49,3 +51,38 @@ def test_configurations_are_right(name: str, dtype: str, chosen: str) -> None:
         except (TooLongError, UnsupportedInstructionError) as error:
             pytest.skip(f"{type(error).__name__}: {error} with {dict(config)}")
         assert verdict.ok, f"{problem.sizes} {dict(problem.options)} {dict(config)}: {verdict.message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "dtype", "options"),
+    [
+        ("coulomb", {"atoms": 40000, "nx": 512, "ny": 512, "nz": 1}, "float32", {}),
+        ("coulomb", {"atoms": 600, "nx": 512, "ny": 512, "nz": 1}, "float32", {}),
+        ("mri", {"samples": 2048, "voxels": 128**3}, "float32", {"kind": "q"}),
+        ("mri", {"samples": 2048, "voxels": 128**3}, "float32", {"kind": "fhd"}),
+        ("convolution", {"n": 512, "ndat": 4096}, "float32", {}),
+        ("convolution", {"n": 243, "ndat": 4095}, "float32", {}),
+        ("convolution", {"n": 256, "ndat": 4096}, "float64", {"boundary": "grow"}),
+    ],
+)
+def test_defaults_spill_nothing(name: str, sizes: dict[str, int], dtype: str, options: dict[str, Value]) -> None:
+    """The code for sm_90 keeps everything in registers, of which a work-group has enough."""
+    workload, info = workloads.get(name), PtxDevice(limit=1).info
+    problem = workload.problem(sizes, dtype, options)
+    config = workload.default(problem, info)
+    for step in workload.plan(problem, config, info).steps:
+        assert isinstance(step, Launch)
+        resources = program.build(step.source, cuda_compiler.CudaTarget("sm_90"), None).resources[step.kernel]
+        assert (resources.spill_stores, resources.spill_loads) == (0, 0), dict(config)
+        assert resources.registers * prod(step.local_size) <= 65536
+
+
+@pytest.mark.parametrize(
+    ("n", "ndat", "dtype", "vector"), [(512, 4096, "float32", 4), (510, 4096, "float32", 2), (243, 4096, "float64", 1)]
+)
+def test_vectors_of_convolutions_are_aligned(n: int, ndat: int, dtype: str, vector: int) -> None:
+    """The default's vectors are no wider than every row's alignment, but where outputs are stored one by one."""
+    workload, info = workloads.get("convolution"), PtxDevice(limit=1).info
+    assert workload.default(workload.problem({"n": n, "ndat": ndat}, dtype), info)["VECTOR"] == vector
+    apart = workload.default(workload.problem({"n": n, "ndat": ndat}, dtype, {"bank": "analysis"}), info)
+    assert apart["VECTOR"] == (4 if dtype == "float32" else 2)

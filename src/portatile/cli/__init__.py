@@ -131,6 +131,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _fail(UsageError(f"{where}{error.strerror or error}; choose another place or mend this one"), 2, error)
+    except UnicodeEncodeError as error:
+        return _fail(UsageError(f"{error.object!r} is no UTF-8; give names in UTF-8, or set PYTHONUTF8=1"), 2, error)
     except MemoryError as error:
         return _fail(UsageError(f"this takes more memory than there is ({error}); choose smaller sizes"), 2, error)
     return answer if isinstance(answer, int) else 0

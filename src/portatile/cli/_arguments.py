@@ -11,8 +11,8 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.form import Addressing, ImageForm, ImageType, Sampler
 from portatile.errors import ArgumentError, LaunchError
+from portatile.form import Addressing, ImageForm, ImageType, Sampler
 from portatile.records import Entry, Parameter
 
 Array = NDArray[Any]

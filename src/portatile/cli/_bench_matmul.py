@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.cli import _console, _files
+from portatile.cli import _console, _files, _options
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
 from portatile.measure import runs
@@ -99,9 +99,9 @@ class _Wish:
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
 @click.option("--repeat", type=click.IntRange(min=0), default=3, show_default=True, help="Runs of the kernel after the first.")
 @click.option("--cold", is_flag=True, help="Compile even if a cache, ours or the driver's, holds the kernel.")
-@click.option("--seed", default=0, show_default=True, help="Of A and B, uniform in [-0.5, 0.5).")
+@_options.seed("A and B, uniform in [-0.5, 0.5)")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write C here: .txt, .npy, or .npz with A and B beside it.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+@_options.document()
 def matmul(
     algorithm: str,
     rung: int | None,

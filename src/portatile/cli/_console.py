@@ -6,28 +6,54 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 T = TypeVar("T")
 _LINE_SECONDS = 1.0
-_PIPE_WIDTH = 200  # a file has no edge at which to wrap
+_NO_EDGE = 10_000
 
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _NO_EDGE)
 err = Console(stderr=True, highlight=False)
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """A table whose first ``left`` columns are text and the others figures."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-    for place, column in enumerate(columns):
-        made.add_column(column, justify="left" if place < left else "right", no_wrap=True)
-    for row in rows:
-        made.add_row(*row)
-    return made
+@dataclass(frozen=True)
+class Listing:
+    """A table whose first ``left`` columns are text, the others figures; where the terminal is too narrow for it, a line for each cell."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        made = Table(title=self.title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+        for place, column in enumerate(self.columns):
+            made.add_column(column, justify="left" if place < self.left else "right", no_wrap=True)
+        for row in self.rows:
+            made.add_row(*map(Text, row))
+        if console.measure(made, options=options.update(max_width=_NO_EDGE)).maximum <= options.max_width:
+            yield made
+            return
+        if self.title:
+            yield Text(self.title, "bold")
+        wide = max(map(len, self.columns))
+        for number, row in enumerate(self.rows):
+            if number:
+                yield Text("")
+            for column, cell in zip(self.columns, row, strict=False):
+                if cell:
+                    yield Text.assemble((f"{column:{wide}}  ", "dim"), cell)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Listing:
+    """Rows to print, the first ``left`` columns as text, the others as figures."""
+    return Listing(title, columns, tuple(rows), left)
 
 
 def track(items: Sequence[T], what: str) -> Iterator[T]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from portatile.dialect import gather, translate
+from portatile.dialect import gather, read_text, translate
 from portatile.errors import ArgumentError, CompileError, UnknownNameError
 from portatile.records import Entry, Source
 
@@ -61,9 +61,7 @@ def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags:
             raise ArgumentError(f"-D {define!r} defines no name; write -D NAME, -D NAME=VALUE or -D 'NAME(x)=VALUE'")
         pairs[name] = value if equals else "1"
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ArgumentError(f"{path} is not text in UTF-8") from None
+        text = read_text(path)
     except OSError as error:
         raise ArgumentError(f"{path} cannot be read: {error.strerror}") from None
     gathered = gather(text, path, folders, pairs)

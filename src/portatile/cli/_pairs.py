@@ -9,7 +9,7 @@ import click
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.cli import _console, _heat, _tidy
+from portatile.cli import _console, _heat, _options, _tidy
 from portatile.cli._workloads import per_workload
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
 from portatile.records import Problem, Value
@@ -23,8 +23,8 @@ from portatile.studies.pairs import Row
 @click.option("--across", required=True, metavar="NAME[=VALUES]", help="The parameter of the columns, in the same way.")
 @click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUES", help="Values that another parameter may take; repeat.")
 @click.option("--tries", type=click.IntRange(min=1), default=4, show_default=True, help="Configurations for each pair.")
-@click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
-@click.option("--seed", default=0, show_default=True, help="Of what is tried.")
+@_options.device()
+@_options.seed("what is tried")
 @_tidy.OPTIONS[0]
 @_tidy.OPTIONS[1]
 @_tidy.OPTIONS[2]

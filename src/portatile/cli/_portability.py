@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from portatile import device as devices
-from portatile.cli import _console, _heat, _tidy
+from portatile.cli import _console, _heat, _options, _tidy
 from portatile.cli._workloads import per_workload
 from portatile.device.base import Device
 from portatile.errors import UsageError
@@ -22,7 +22,7 @@ from portatile.trials import Budget
 @click.option("--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; repeat. Default: all of them.")
 @click.option("--tune", "budget", metavar="BUDGET", help="Tune on each device first: 30s, 200. Without: the best that is known.")
 @click.option("--strategy", default="auto", show_default=True, help="How to tune.")
-@click.option("--seed", default=0, show_default=True, help="Of operands and search.")
+@_options.seed("operands and search")
 @_tidy.OPTIONS[0]
 @_tidy.OPTIONS[1]
 @_tidy.OPTIONS[2]

@@ -12,7 +12,7 @@ import click
 from rich.status import Status
 
 from portatile import workloads
-from portatile.cli import _console
+from portatile.cli import _console, _words
 from portatile.cli._workloads import WorkloadGroup, option_value
 from portatile.errors import UsageError
 from portatile.records import DeviceInfo, Problem, to_json
@@ -105,7 +105,7 @@ class _Watch:
         what = "searching" if step.phase == "search" else "winners on"
         best = "nothing valid yet" if progress.best is None else f"best {_console.seconds(progress.best.median)}"
         warm = f", {progress.warm} warm starts" if progress.warm else ""
-        line = f"{what} {step.number}/{step.total}  {_spell(progress.problem)}: {best}, {progress.evaluations} tried{warm}"
+        line = f"{what} {step.number}/{step.total}  {_words.shape(progress.problem)}: {best}, {progress.evaluations} tried{warm}"
         if self._live is not None:
             self._live.update(line)
         elif step != self._printed[0] or time.monotonic() - self._printed[1] >= _PLAIN_SECONDS:
@@ -117,13 +117,21 @@ def _print(found: shapes.Result, workload: Workload) -> None:
     rows = []
     for result in found.results:
         faster = f"{result.default.comparable / result.best.comparable:.2f} x" if result.default.status == "ok" else ""
-        rows.append([_spell(result.problem), _console.seconds(result.best.median), _speed(result, workload), faster, _found(result)])
+        rows.append(
+            [
+                _words.shape(result.problem),
+                _console.seconds(result.best.median),
+                _words.speed(result.best, workload),
+                faster,
+                _found(result),
+            ]
+        )
     if rows:
         device = found.results[0].device
         _console.out.print(f"{workload.name} on {device.name} ({device.platform}, {device.id})\n", markup=False)
         _console.out.print(_console.table("", ("shape", "time", "speed", "speed-up", "winner found"), rows))
     for problem in found.unreached:
-        _console.out.print(f"not reached: {_spell(problem)}", markup=False)
+        _console.out.print(f"not reached: {_words.shape(problem)}", markup=False)
     _console.out.print(f"\nwinners measured on the other shapes: {found.crossed} of {found.wanted}; {found.seconds:.1f} s", markup=False)
     print_regrets(found.regrets)
 
@@ -141,7 +149,7 @@ def print_regrets(found: Mapping[str, Sequence[Regret]]) -> None:
     _console.out.print(_console.table("", ("rule", "mean", "worst", "shapes", "not measured"), rows))
     worst = sorted((r for r in found["dispatcher"] if r.value is not None), key=lambda regret: -(regret.value or 0.0))[:3]
     for regret in worst:
-        _console.out.print(f"  {_spell(regret.problem)}: {regret.value:.1%}", markup=False)
+        _console.out.print(f"  {_words.shape(regret.problem)}: {regret.value:.1%}", markup=False)
 
 
 def show_regrets(store: ResultStore, workload: str | None, device: str | None, as_json: bool) -> None:
@@ -202,18 +210,5 @@ def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]
     return document
 
 
-def _spell(problem: Problem) -> str:
-    sizes = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-    options = " ".join(f"{name}={value}" for name, value in problem.options.items())
-    return f"{sizes} {problem.dtype} {options}".rstrip()
-
-
 def _found(result: tuner.Result) -> str:
     return f"at {result.found_at} of {len(result.trials)} ({result.found_by})"
-
-
-def _speed(result: tuner.Result, workload: Workload) -> str:
-    flops = workload.flops(result.problem)
-    if flops > 0:
-        return _console.rate(flops / result.best.median / 1e9, "Gflop/s")
-    return _console.rate(workload.traffic(result.problem) / result.best.median / 1e9, "GB/s")

@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from portatile.cli import _files
-from portatile.errors import UsageError
+from portatile.cli import _files, _options
+from portatile.errors import UsageError, reason
 from portatile.studies import tidy
 
 OPTIONS = (
     click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the table here: .csv or .json."),
-    click.option("--json", "as_json", is_flag=True, help="Print the rows as one JSON list."),
+    _options.document("Print the rows as one JSON list."),
     click.option("--csv", "as_csv", is_flag=True, help="Print the rows as comma-separated values."),
 )
 
@@ -47,7 +47,7 @@ class Target:
                 text = draw() if suffix == ".svg" and draw else tidy.as_json(rows) + "\n" if suffix == ".json" else tidy.to_csv(kind, rows)
                 self.output.write_text(text, encoding="utf-8")
             except OSError as error:
-                raise UsageError(f"the table cannot be written: {error}") from error
+                raise UsageError(f"{self.output} cannot be written: {reason(error)}") from error
         if self.as_json:
             click.echo(tidy.as_json(rows))
         elif self.as_csv:

@@ -12,7 +12,7 @@ import click
 from portatile import ceilings
 from portatile import device as devices
 from portatile.ceilings import DIRECTIONS, Measured
-from portatile.cli import Suggesting, _console
+from portatile.cli import Suggesting, _console, _options
 from portatile.cli._bench_matmul import matmul
 from portatile.device.base import Device
 from portatile.errors import StoreError
@@ -38,7 +38,7 @@ def command() -> None:
 
 
 @command.command("bandwidth")
-@click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
+@_options.device()
 @click.option("--mode", type=click.Choice(["quick", "range", "shmoo"]), default="quick", show_default=True, help="Which sizes to copy.")
 @click.option("--memory", type=click.Choice(["pinned", "pageable"]), default="pinned", show_default=True, help="Of the host.")
 @click.option("--start", type=int, help="Bytes of the first copy of --mode range.")
@@ -51,7 +51,7 @@ def command() -> None:
 @click.option("--size", type=click.IntRange(min=64), help="Bytes of one array of the kernels; default 256 MiB, on CPUs 64 MiB.")
 @click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
 @click.option("--fresh", is_flag=True, help="Forget earlier figures; else the faster of old and new is kept.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+@_options.document()
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
 def bandwidth(
     device: str | None,
@@ -89,13 +89,13 @@ def bandwidth(
 
 
 @command.command("peak")
-@click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
-@click.option("--rounds", type=click.IntRange(min=8), default=2048, show_default=True, help="Steps of a chain; more where readings waver.")
+@_options.device()
+@click.option("--rounds", type=click.IntRange(min=8), help="Steps of a chain; more where readings waver. Default: 2048, 8192 on a GPU.")
 @click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
 @click.option("--fresh", is_flag=True, help="Forget earlier figures; else the faster of old and new is kept.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+@_options.document()
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
-def peak(device: str | None, rounds: int, budget: str | None, fresh: bool, as_json: bool, as_csv: bool) -> None:
+def peak(device: str | None, rounds: int | None, budget: str | None, fresh: bool, as_json: bool, as_csv: bool) -> None:
     """Rates of multiply-adds, native functions and local memory.
 
     Every kernel is checked before it is timed, and timed again with twice the rounds, which must take twice as long.

@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from portatile import cache, device, execute, program, store, workloads
-from portatile.cli import Suggesting, _console
+from portatile.cli import Suggesting, _console, _options, _words
 from portatile.cli._workloads import flat_plan
 from portatile.device.base import Device
 from portatile.errors import CompileError, UsageError
-from portatile.records import Config, Problem
+from portatile.records import Config, Problem, to_json
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,13 @@ def command() -> None:
 
 
 @command.command()
-def info() -> None:
+@_options.document("Print one JSON document.")
+def info(as_json: bool) -> None:
     """Where the cache is, how many kernels it holds, and how much it may hold."""
     found = cache.default().info()
+    if as_json:
+        click.echo(to_json({"folder": str(found.path), "entries": found.entries, "bytes": found.nbytes, "limit": found.limit}))
+        return
     _console.out.print(f"folder   {found.path}", markup=False)
     _console.out.print(f"entries  {found.entries}")
     _console.out.print(f"size     {_console.nbytes(found.nbytes)} of at most {_console.nbytes(found.limit)}")
@@ -61,13 +65,13 @@ def warm(file: Path | None, selector: str | None) -> int:
         workload = workloads.get(item.problem.workload)
         reason = workload.space(item.problem, chip.info).violated(item.config)
         if reason is not None:
-            failures.append(f"{_label(item.problem)}: {reason}")
+            failures.append(f"{_words.titled(item.problem)}: {reason}")
             continue
         for source in execute.sources(flat_plan(item.problem, item.config, chip.info)):
             try:
                 binary = program.build(source, chip.target, kept)
             except CompileError as error:
-                failures.append(f"{_label(item.problem)}: {str(error).splitlines()[0]}")
+                failures.append(f"{_words.titled(item.problem)}: {str(error).splitlines()[0]}")
                 continue
             compiled, known = compiled + ("compile" in binary.seconds), known + ("compile" not in binary.seconds)
     if not items:
@@ -99,7 +103,3 @@ def _winners(chip: Device) -> list[Item]:
         mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip.info)]
     ours = set(workloads.names())  # a user's own kernel compiles where it is defined
     return [Item(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]
-
-
-def _label(problem: Problem) -> str:
-    return " ".join([problem.workload, *(f"{name}={value}" for name, value in problem.sizes.items()), problem.dtype])

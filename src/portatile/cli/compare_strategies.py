@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from portatile.cli import _console, _files
+from portatile.cli import _console, _files, _options
 from portatile.errors import UsageError
 from portatile.records import to_json
 from portatile.studies import picture
@@ -23,9 +23,9 @@ _USUAL = "auto,genetic,annealing,local,random"
 @click.option("--strategies", "names", default=_USUAL, show_default=True, help="Which, separated by commas.")
 @click.option("--repeats", default=10, show_default=True, type=click.IntRange(min=1), help="Runs of each strategy, each with its own seed.")
 @click.option("--budget", help="200 (evaluations) or 60s (simulated). Default: until chance is 95 % of the way from median to optimum.")
-@click.option("--seed", default=0, show_default=True, help="Of the first run.")
+@_options.seed("the first run")
 @click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write the curves there as an SVG picture.")
-@click.option("--json", "as_json", is_flag=True, help="Print figures and curves as one JSON list instead of the tables.")
+@_options.document("Print figures and curves as one JSON list instead of the tables.")
 def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | None, seed: int, path: Path | None, as_json: bool) -> None:
     """Compare strategies on FILES of recorded trials.
 

@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from portatile import device, program
-from portatile.cli import _console
+from portatile.cli import _console, _options
 from portatile.cli._kernels import KernelFile, kernel_file, without_kernels
 from portatile.device.base import Target
 from portatile.errors import UsageError
@@ -28,7 +28,7 @@ _COLUMNS = ("kernel", "parameters", "work-group", "registers", "spill stores", "
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it. Default of --emit: by the ending."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print kernels, parameters and resources as JSON.")
+@_options.document("Print kernels, parameters and resources as JSON.")
 def command(
     file: KernelFile, backend: str, arch: str | None, selector: str | None, emit: Emit | None, output: Path | None, as_json: bool
 ) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 import click
 
 from portatile import device
-from portatile.cli import _console
+from portatile.cli import _console, _options
 from portatile.errors import DeviceNotFoundError
 from portatile.records import DeviceInfo, to_json
 
@@ -15,7 +15,7 @@ _COLUMNS = ("id", "name", "vendor", "driver", "units", "local memory", "work-gro
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print every field as JSON.")
+@_options.document("Print every field as JSON.")
 def command(as_json: bool) -> int:
     """List every device of every back end; the one marked with * is the default."""
     infos = [chip.info for chip in device.devices()]

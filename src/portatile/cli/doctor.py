@@ -6,7 +6,7 @@ import click
 from rich.markup import escape
 
 from portatile import doctor
-from portatile.cli import _console
+from portatile.cli import _console, _options
 from portatile.doctor import Examination
 from portatile.records import to_json
 
@@ -14,7 +14,7 @@ _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@_options.document("Print the report as JSON.")
 @click.option(
     "--seconds", default=doctor.TEST_SECONDS, show_default=True, type=click.FloatRange(min=1), help="How long each test may take."
 )

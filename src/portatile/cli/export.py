@@ -10,10 +10,10 @@ import click
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.cli import _console
+from portatile.cli import _console, _options
 from portatile.errors import UnknownNameError, UsageError
 from portatile.formats import t4
-from portatile.records import DeviceInfo, Problem, Value
+from portatile.records import DeviceInfo, Problem, Value, spelled
 from portatile.shipping import folder as folders
 from portatile.store import Query, ResultStore, device_key, shipped
 from portatile.trials import Trial
@@ -22,13 +22,10 @@ from portatile.trials import Trial
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--format", "kind", type=click.Choice(["kernels", "t4"]), default="kernels", show_default=True, help="What to write.")
-@click.option("--workload", help="Only this workload.")
-@click.option("--device", help="Only this device, by its id here, or those whose name or platform contains this, in any case.")
+@_options.selection("Only this device, by its id here, or those whose name or platform contains this, in any case.")
 @click.option("--problem", "wanted", multiple=True, metavar="SIZES", help="Only this problem of --workload, tuned or not; repeat.")
 @click.option("--dtype", default=None, help="Only this element type.")
-@click.option(
-    "--store", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another file than the user's result store."
-)
+@_options.store(exists=True)
 def command(
     folder: Path, kind: str, workload: str | None, device: str | None, wanted: tuple[str, ...], dtype: str | None, path: Path | None
 ) -> int:
@@ -70,7 +67,7 @@ def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], dev
     with _console.bar("compiling", len(items)) as advance:
         shipped = folders.write(folder, items, advance)
     for item in shipped.items:
-        sizes = " ".join(f"{name}={value}" for name, value in item.problem.sizes.items())
+        sizes = spelled(item.problem.sizes)
         _console.out.print(f"{item.problem.workload} {sizes} {item.problem.dtype} for {item.info.name}: {item.why}", markup=False)
     written = [_console.counted(len(shipped.items), "problem"), _console.counted(shipped.programs, "text")]
     written.append(_console.counted(shipped.binaries, "binary", "binaries"))

@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 
 from portatile import device
-from portatile.cli import _console
+from portatile.cli import _console, _options
 from portatile.shipping import intake
 from portatile.store import ResultStore
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--store", "path", type=click.Path(dir_okay=False, path_type=Path), help="Another file than the user's result store.")
+@_options.store()
 def command(files: tuple[Path, ...], path: Path | None) -> None:
     """Put the trials of FILES into the result store, each only once.
 

@@ -7,36 +7,35 @@ from pathlib import Path
 
 import click
 
-from portatile.cli import _console
+from portatile.cli import _console, _options
 from portatile.records import to_json
 from portatile.reports import write
 
 
 @click.command()
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help=f"The file.  [default: {write.DEFAULT_PATH}]")
-@click.option("--workload", help="Only this workload.")
-@click.option("--device", help="Only devices whose id, name or platform contains this, in any case.")
-@click.option("--store", type=click.Path(dir_okay=False, path_type=Path), help="Another file than the user's result store.")
+@_options.selection()
+@_options.store()
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as a JSON list; writes the page only with -o.")
-def command(output: Path | None, workload: str | None, device: str | None, store: Path | None, show: bool, as_json: bool) -> None:
+@_options.document("Print the summary as a JSON list; writes the page only with -o.")
+def command(output: Path | None, workload: str | None, device: str | None, path: Path | None, show: bool, as_json: bool) -> None:
     """Write a report of what tuning has found.
 
     The page is one file that needs no network. With nothing to report it says so, and the exit code is 0.
     """
     with _console.err.status("reading the store"):
-        groups = write.select(write.Selection(store, workload, device))
+        groups = write.select(write.Selection(path, workload, device))
     why = write.nothing(workload, device)
     if as_json:
         click.echo(to_json([group.summary() for group in groups]).decode())
     if as_json and output is None and not show:
         return
-    path = output or Path(write.DEFAULT_PATH)
+    page = output or Path(write.DEFAULT_PATH)
     with _console.err.status("writing the page"):
-        write.write(groups, path, why)
+        write.write(groups, page, why)
     if not groups:
         _console.err.print(f"{why} portatile tune gemm -m 1024 -n 1024 -k 1024", markup=False, soft_wrap=True)
     if not as_json:
-        _console.out.print(str(path), markup=False)
+        _console.out.print(str(page), markup=False)
     if show:
-        webbrowser.open(path.resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())

@@ -9,20 +9,19 @@ import click
 import msgspec
 
 from portatile import workloads
-from portatile.cli import _console, _shapes
+from portatile.cli import _console, _options, _shapes, _words
 from portatile.errors import UnknownNameError, UsageError
-from portatile.records import Problem, canonical
+from portatile.records import canonical, spelled
 from portatile.store import Query, ResultStore
 from portatile.trials import Trial
 
 
 @click.command()
-@click.option("--workload", help="Only this workload.")
-@click.option("--device", help="Only devices whose id, name or platform contains this, in any case.")
+@_options.selection()
 @click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
-@click.option("--store", "path", type=click.Path(dir_okay=False, path_type=Path), help="Another file than the user's result store.")
+@_options.store()
 @click.option("--regret", is_flag=True, help="How well shapes are served that were not tuned: each tuned one held out in turn.")
-@click.option("--json", "as_json", is_flag=True, help="Print the trials themselves, a JSON list that other stores can take in.")
+@_options.document("Print the trials themselves, a JSON list that other stores can take in.")
 def command(workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, as_json: bool) -> None:
     """Show what the result store holds: the best of each problem on each device, or every trial with --json."""
     if path is not None and not path.is_file():
@@ -67,11 +66,13 @@ def _lines(trials: list[Trial]) -> list[str]:
     device = fastest.device
     counts = Counter(trial.status for trial in (newest.values() or trials))
     tried = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    lines = [f"{_spell(fastest.problem)}  on {device.name} ({device.platform}, driver {device.driver})"]
+    lines = [f"{_words.titled(fastest.problem)}  on {device.name} ({device.platform}, driver {device.driver})"]
     if fastest.status != "ok":
         return [*lines, f"  nothing valid: {tried}"]
-    config = " ".join(f"{name}={value}" for name, value in fastest.config.items())
-    lines += [f"  {_console.seconds(fastest.median)}  {_speed(fastest)}  best of {tried}", f"  {config}"]
+    lines += [
+        f"  {_console.seconds(fastest.median)}  {_words.speed(fastest, _words.known(fastest.problem))}  best of {tried}",
+        f"  {spelled(fastest.config)}",
+    ]
     return [*lines, *_assurance(fastest)]
 
 
@@ -83,21 +84,6 @@ def _assurance(trial: Trial) -> list[str]:
         said.append(f"raced: the median lies in [{low}, {high}]")
     if trial.certificate is not None and trial.certificate.checks:
         worst = max(check.error for check in trial.certificate.checks)
-        said.append(f"checked on {len(trial.certificate.checks)} shapes, largest error {worst:.2g} of the bound, {trial.certificate.time}")
+        shapes = _console.counted(len(trial.certificate.checks), "shape")
+        said.append(f"checked on {shapes}, largest error {worst:.2g} of the bound, {trial.certificate.time}")
     return ["  " + "; ".join(said)] if said else []
-
-
-def _spell(problem: Problem) -> str:
-    sizes = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-    options = " ".join(str(value) for value in problem.options.values())
-    return f"{problem.workload} {sizes} {problem.dtype} {options}".rstrip()
-
-
-def _speed(trial: Trial) -> str:
-    """Gflop/s, or GB/s of the least traffic without flops; of a workload that this installation does not have, nothing."""
-    if trial.problem.workload not in workloads.names():
-        return ""
-    workload = workloads.get(trial.problem.workload)
-    flops = workload.flops(trial.problem)
-    rate, unit = (flops, "Gflop/s") if flops > 0 else (workload.traffic(trial.problem), "GB/s")
-    return f"{rate / trial.median * 1e-9:.4g} {unit}"

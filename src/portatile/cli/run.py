@@ -14,11 +14,11 @@ import click
 import numpy as np
 
 from portatile import cache, device, program
-from portatile.cli import _console, _files
+from portatile.cli import _console, _files, _options
 from portatile.cli._arguments import SYNTAX, Array, Operand, operands, signature
 from portatile.cli._kernels import KernelFile, entry_called, kernel_file
 from portatile.device.base import Argument, Device, Image, Memory
-from portatile.errors import ArgumentError, LaunchError, PortatileError, UnknownNameError, UsageError
+from portatile.errors import ArgumentError, LaunchError, PortatileError, UnknownNameError, UsageError, reason
 from portatile.records import Entry, Size3, to_json
 
 _WIDEST = 256  # work-items of a work-group that is not given
@@ -63,15 +63,19 @@ Prints the time and every buffer that the kernel changed. Exit code 1: it fails 
 @click.argument("words", metavar="ARGUMENT...", nargs=-1)
 @click.option("--global", "global_text", required=True, metavar="N[,N[,N]]", help="Work-items in each dimension.")
 @click.option("--local", "local_text", metavar="N[,N[,N]]", help="Work-items of a work-group. Default: required, else chosen.")
-@click.option("--device", "selector", help="Device, as `portatile devices` names it; default: the best one.")
+@_options.device("selector")
 @click.option("--check", metavar="DEVICE", help="Run it there too and compare every output.")
 @click.option(
-    "--tolerance", type=float, default=1e-5, show_default=True, help="Of --check, relative to the largest value; integers are equal."
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    default=1e-5,
+    show_default=True,
+    help="Of --check, relative to the largest value; integers are equal.",
 )
 @click.option("--repeat", type=click.IntRange(0), default=10, show_default=True, help="Timed runs after the first; they see what it left.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random arguments.")
+@_options.seed("the random arguments")
 @click.option("-o", "--output", "saves", multiple=True, metavar="NAME=FILE.npy", help="Save a parameter's array after the run; repeat.")
-@click.option("--json", "as_json", is_flag=True, help="Print time, outputs and comparison as JSON.")
+@_options.document("Print time, outputs and comparison as JSON.")
 def command(
     file: KernelFile,
     kernel: str,
@@ -101,7 +105,7 @@ def command(
         try:
             np.save(path, outcome.arrays[name])
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error}") from error
+            raise UsageError(f"{path} cannot be written: {reason(error)}") from error
     other = _run(task, device.get(check)) if check is not None else None
     rows = [_report(operand, outcome, other, tolerance) for operand in task.operands if operand.array is not None]
     agrees = all(row.get("agrees", True) for row in rows)
@@ -186,6 +190,8 @@ def _launch_once(task: _Task, chip: Device, launch: Any) -> None:
     except LaunchError as error:
         if any(n % m for n, m in zip(task.global_size, task.local_size, strict=True)):
             raise UsageError(f"--global {task.global_size} is no multiple of --local {task.local_size}") from error
+        if math.prod(task.local_size) > chip.info.max_work_group_size:
+            raise UsageError(f"--local: {error}") from error
         raise
     except PortatileError as error:
         raise type(error)(f"{signature(task.entry)} on {chip.info.id}: {error}") from error

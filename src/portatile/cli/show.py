@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import click
 
 from portatile import cache, device, execute, program, workloads
-from portatile.cli import _chips, _console
+from portatile.cli import _chips, _console, _options
 from portatile.cli._workloads import flat_plan, per_workload
 from portatile.device.base import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
-from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Source, Value
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Source, Value, spelled
 from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.store import known_results
@@ -41,7 +41,7 @@ class _Subject:
 @click.option("--stage", type=click.Choice(_STAGES), default="template", show_default=True, help="What to print.")
 @click.option("--backend", type=click.Choice(["opencl", "cuda"]), help="Default: that of the device; cuda with --arch.")
 @click.option("--arch", help="CUDA architecture, for example sm_90; the chip need not be here.")
-@click.option("--device", "selector", help="Device, as `portatile devices` names it; default: the best one.")
+@_options.device("selector")
 def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str | None, arch: str | None, selector: str | None) -> None:
     """Print a configuration's kernels.
 
@@ -58,8 +58,9 @@ def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str |
     """
     info = _info(backend, arch, selector)
     subject = _subject(problem, pairs, info)
-    spelled = " ".join(f"{name}={value}" for name, value in subject.config.items())
-    _console.err.print(f"{problem.workload} for {info.name} ({info.backend}), {subject.why}\n{spelled}", markup=False, soft_wrap=True)
+    _console.err.print(
+        f"{problem.workload} for {info.name} ({info.backend}), {subject.why}\n{spelled(subject.config)}", markup=False, soft_wrap=True
+    )
     if stage == "resources":
         _resources(subject, _target(info, "cubin"))
         return

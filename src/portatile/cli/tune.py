@@ -14,7 +14,7 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID,
 from rich.text import Text
 
 from portatile import workloads
-from portatile.cli import _console, _finalists, _replay, _shapes, _t1
+from portatile.cli import _console, _finalists, _options, _replay, _shapes, _t1, _words
 from portatile.cli._workloads import per_workload
 from portatile.kernel import Kernel
 from portatile.records import Config, Problem, to_json
@@ -28,16 +28,16 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 
 
 @per_workload("tune")
-@click.option("--device", help="Device, as `portatile devices` names it; default: the best one.")
+@_options.device()
 @click.option("--budget", default="60s", show_default=True, help="30s, 5m, 200 (trials), or both: 60s,200.")
 @click.option("--strategy", default="auto", show_default=True, help="How to search; a wrong name lists them.")
-@click.option("--seed", default=0, show_default=True, help="Of the operands and of the strategy's choices.")
+@_options.seed("the operands and of the strategy's choices")
 @click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
 @click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file; needs no device.")
 @click.option("--cold", is_flag=True, help="Time every run with operands that no cache holds.")
 @click.option("--no-model", is_flag=True, help="Compile and run also what can only fail or be slow.")
 @click.option("--objective", default="time", show_default=True, help="time, or energy where the device tells its power.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
+@_options.document()
 def command(
     problem: Problem,
     device: str | None,
@@ -77,7 +77,7 @@ def _replayed(request: replay.Request, as_json: bool) -> None:
     """Search recorded trials, and print what a live search would."""
     with _Watch("reading the recording") as watch:
         result = replay.run(request, watch)
-    workload = _known(result.problem)
+    workload = _words.known(result.problem)
     if as_json:
         click.echo(document(result, workload))
     else:
@@ -172,7 +172,7 @@ class _Watch:
 
 
 def _standing(progress: tuner.Progress) -> str:
-    workload = _known(progress.problem)
+    workload = _words.known(progress.problem)
     parts = [f"{progress.evaluations} tried ({progress.rate:.1f}/s)"]
     if progress.warm:
         parts.append(f"{progress.warm} warm starts")
@@ -184,20 +184,13 @@ def _standing(progress: tuner.Progress) -> str:
         parts.append(f"{progress.racing} finalists race")
     best = "nothing valid yet"
     if progress.best is not None:
-        best = f"best {_speed(progress.best, workload) or _console.seconds(progress.best.median)}"
+        best = f"best {_words.speed(progress.best, workload) or _console.seconds(progress.best.median)}"
     return f"{best}  {', '.join(parts)}"
-
-
-def _known(problem: Problem) -> Workload | None:
-    """The problem's workload; None for a recorded kernel of another tuner."""
-    return workloads.get(problem.workload) if problem.workload in workloads.names() else None
 
 
 def _print(result: tuner.Result, workload: Workload | None) -> None:
     problem, print_ = result.problem, _printer()
-    sizes = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-    options = " ".join(f"{name}={value}" for name, value in problem.options.items())
-    print_(f"{problem.workload} {sizes} {problem.dtype} {options}".rstrip())
+    print_(_words.titled(problem))
     print_(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")
     both = [("winner", result.best), ("default", result.default)]
     summary = [[name, *_figures(trial, workload, result.default)] for name, trial in both if trial.status != "skipped"]
@@ -258,19 +251,7 @@ def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[st
     quarter = len(ordered) // 4
     spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
     faster = f"{default.comparable / trial.comparable:.2f} x" if default.status == "ok" else ""
-    return [_console.seconds(trial.median), f"{spread:.1%}", _speed(trial, workload), faster]
-
-
-def _speed(trial: Trial, workload: Workload | None) -> str:
-    """Gflop/s; GB/s of the least traffic for a workload without floating-point operations; nothing for a kernel of another tuner."""
-    if workload is None:
-        return ""
-    if isinstance(workload, Kernel):
-        return workload.speed(trial)
-    flops = workload.flops(trial.problem)
-    if flops > 0:
-        return _console.rate(flops / trial.median / 1e9, "Gflop/s")
-    return _console.rate(workload.traffic(trial.problem) / trial.median / 1e9, "GB/s")
+    return [_console.seconds(trial.median), f"{spread:.1%}", _words.speed(trial, workload), faster]
 
 
 def _gflops(trial: Trial, flops: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import threading
 from collections.abc import Mapping
@@ -25,6 +26,16 @@ COLD_COMPILER: Mapping[str, str] = {
 
 _lock = threading.RLock()
 _surveys: dict[str, Survey] = {}
+
+
+def _abandon() -> None:
+    for survey in _surveys.values():
+        for device in survey.devices:
+            device.abandon()
+
+
+if hasattr(os, "register_at_fork"):  # a driver's threads do not come along: the first command of the child would wait for ever
+    os.register_at_fork(after_in_child=_abandon)
 
 
 def backends() -> dict[str, ModuleType]:

@@ -15,8 +15,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.form import ImageForm, Sampler
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, UsageError
+from portatile.form import ImageForm, Sampler
 from portatile.records import Backend, Binary, DeviceInfo, Entry, Resources, Size3, Source
 
 
@@ -209,11 +209,14 @@ class Queue(ABC):
 class Device(ABC):
     """One chip through one back end. Making the object costs nothing; the context is created at first use.
 
-    After ``release`` the next use creates a context anew.
+    After ``release`` the next use creates a context anew; ``generation`` counts them, and what belongs to an earlier one is gone.
+    After ``abandon`` every use raises UsageError.
     """
 
     info: DeviceInfo
     target: Target
+    generation = 0
+    abandoned = False
 
     @abstractmethod
     def load(self, binary: Binary) -> Module:
@@ -261,6 +264,22 @@ class Device(ABC):
     @abstractmethod
     def release(self) -> None:
         """Release the context and everything in it; a second call does nothing."""
+
+    def abandon(self) -> None:
+        """Touch the driver no more, not even to release what there is: this process is a fork of the one whose driver it was."""
+        self.generation += 1
+        self.abandoned = True
+
+    def check_own(self) -> None:
+        """Raise UsageError in a process that was forked from the one that opened the device."""
+        if self.abandoned:
+            raise UsageError(
+                f"{self.info.id} belongs to the process that this one was forked from, and no driver survives a fork: start "
+                "processes with multiprocessing.get_context('spawn'), or fork before portatile first looks for devices"
+            )
+
+    def __repr__(self) -> str:
+        return f"<{self.info.id}: {self.info.name}>"
 
     def __enter__(self) -> Device:
         return self

@@ -51,12 +51,14 @@ class Buffer:
     def empty(cls, shape: tuple[int, ...], dtype: DTypeLike, device: Device | str | None = None) -> Buffer:
         """An uninitialised C-contiguous array on ``device`` (an object, or what ``portatile.device.get`` takes)."""
         kind = np.dtype(dtype)
+        if min(shape, default=0) < 0:
+            raise ArgumentError(f"shape {shape} has a negative size")
         return cls(_device(device).allocate(int(np.prod(shape, dtype=np.int64)) * kind.itemsize), shape, kind)
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
         """A copy of ``array`` on ``device``; returns when the array may change again."""
-        source = np.ascontiguousarray(array).reshape(array.shape)
+        source = np.ascontiguousarray(array).reshape(np.shape(array))
         if source.dtype.hasobject:
             raise ArgumentError("an array of Python objects has no place on a device")
         chip = queue.device if queue is not None and device is None else _device(device)

@@ -15,10 +15,10 @@ from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module
 from portatile.device.cuda_compiler import CudaTarget
 from portatile.device.cuda_driver import Current, call, driver, failure, import_error, running
 from portatile.device.cuda_kernel import CudaKernel
-from portatile.device.cuda_memory import CudaImage, CudaMemory, texture
+from portatile.device.cuda_memory import CudaImage, CudaMemory, CudaPinned, texture
 from portatile.device.cuda_queue import CudaQueue
-from portatile.device.form import ImageForm
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
+from portatile.form import ImageForm
 from portatile.records import Backend, Binary, DeviceInfo, Resources
 
 BACKEND: Backend = "cuda"
@@ -169,7 +169,6 @@ class CudaDevice(Device):
         self._handle = call(driver.cuDeviceGet, index)
         self.info = _describe(index, self._handle, driver_text)
         self.target = CudaTarget(self.info.architecture)
-        self.generation = 0  # counts releases: what belongs to an earlier context is gone with it
         self._lock = threading.RLock()
         self._context: tuple[Any, int] | None = None
         self._pool: Any = None
@@ -186,6 +185,7 @@ class CudaDevice(Device):
     def context(self) -> tuple[Any, int]:
         """The primary context and its number, retained at first use."""
         if self._context is None:
+            self.check_own()
             with self._lock:
                 if self._context is None:
                     context = call(driver.cuDevicePrimaryCtxRetain, self._handle)
@@ -268,7 +268,7 @@ class CudaDevice(Device):
         return None
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
-        return np.asarray(_Pinned(self, max(nbytes, 1)))[:nbytes]
+        return np.asarray(CudaPinned(self, max(nbytes, 1)))[:nbytes]
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
         return CudaQueue(self, profiling, out_of_order)
@@ -356,6 +356,10 @@ class CudaDevice(Device):
             self.generation += 1
             driver.cuDevicePrimaryCtxRelease(self._handle)
 
+    def abandon(self) -> None:
+        super().abandon()
+        self._context = self._default = None
+
     def _open(self, context: Any) -> None:
         """The pool, its stream and its fence, where the driver has pools."""
         pools = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
@@ -377,22 +381,3 @@ class CudaDevice(Device):
         """Make the pool's stream wait for what ``stream`` holds now."""
         driver.cuEventRecord(self._fence_event, stream)
         driver.cuStreamWaitEvent(self._stream, self._fence_event, 0)
-
-
-class _Pinned:
-    """Page-locked host memory, freed when the last array on it is gone."""
-
-    def __init__(self, device: CudaDevice, nbytes: int) -> None:
-        self._device, self._generation = device, device.generation
-        self._pointer: int | None = None
-        with device.current():
-            error, *found = driver.cuMemHostAlloc(nbytes, 0)
-        if int(error):
-            raise failure(error, f"{device.info.id} cannot allocate {nbytes} bytes of pinned memory")
-        self._pointer = int(found[0])
-        self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (self._pointer, False), "version": 3}
-
-    def __del__(self) -> None:
-        if running and getattr(self, "_pointer", None) is not None and self._generation == self._device.generation:
-            with self._device.current():
-                driver.cuMemFreeHost(self._pointer)

@@ -1,4 +1,4 @@
-"""Device memory, images and events of the CUDA driver."""
+"""Device memory, images, pinned memory and events of the CUDA driver."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from portatile.device.base import Event, Image, Memory
 from portatile.device.cuda_driver import call, driver, failure, running
-from portatile.device.form import ImageForm
 from portatile.errors import ArgumentError
+from portatile.form import ImageForm
 
 if TYPE_CHECKING:
     from portatile.device.cuda import CudaDevice
@@ -90,6 +90,25 @@ def texture(pointer: int, form: ImageForm, pitch: int) -> tuple[Any, Any]:
     sampling.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
     sampling.flags = 0 if dtype.kind == "f" or form.normalized else 1  # CU_TRSF_READ_AS_INTEGER
     return resource, sampling
+
+
+class CudaPinned:
+    """Page-locked host memory, freed when the last array on it is gone."""
+
+    def __init__(self, device: CudaDevice, nbytes: int) -> None:
+        self._device, self._generation = device, device.generation
+        self._pointer: int | None = None
+        with device.current():
+            error, *found = driver.cuMemHostAlloc(nbytes, 0)
+        if int(error):
+            raise failure(error, f"{device.info.id} cannot allocate {nbytes} bytes of pinned memory")
+        self._pointer = int(found[0])
+        self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (self._pointer, False), "version": 3}
+
+    def __del__(self) -> None:
+        if running and getattr(self, "_pointer", None) is not None and self._generation == self._device.generation:
+            with self._device.current():
+                driver.cuMemFreeHost(self._pointer)
 
 
 class CudaEvent(Event):

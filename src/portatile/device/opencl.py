@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from portatile import settings
 from portatile.device import icd, ptxas
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
-from portatile.device.form import ImageForm, Sampler
 from portatile.device.opencl_image import description, pixel, sampling
 from portatile.device.opencl_info import describe
 from portatile.device.opencl_queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
+from portatile.form import ImageForm, Sampler
 from portatile.records import ArgKind, Backend, Binary, Entry, Parameter, Resources, Source
 
 BACKEND: Backend = "opencl"
@@ -213,6 +213,7 @@ class ClDevice(Device):
         self._lock = threading.RLock()
         self._context: Any = None
         self._default: ClQueue | None = None
+        self._abandoned: tuple[object, ...] = ()
         self._programs: OrderedDict[bytes, Any] = OrderedDict()
         self._samplers: dict[Sampler, Any] = {}
         self._share_alignment: int | None = None
@@ -221,6 +222,7 @@ class ClDevice(Device):
     def context(self) -> Any:
         """The ``pyopencl.Context``, created at first use."""
         if self._context is None:
+            self.check_own()
             with self._lock:
                 if self._context is None:
                     try:
@@ -321,11 +323,19 @@ class ClDevice(Device):
 
     def release(self) -> None:
         with self._lock:
+            if self._context is None:
+                return
             if self._default is not None:
                 self._default.release()
             self._default = self._context = self._share_alignment = None
             self._programs.clear()
             self._samplers.clear()
+            self.generation += 1
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._abandoned = self._context, self._default  # kept, because to drop them would ask the driver
+        self._context = self._default = None
 
     def _checksum(self, payload: bytes) -> bytes:
         state = hashlib.blake2b(digest_size=_DIGEST_BYTES)

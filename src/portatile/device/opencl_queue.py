@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
-from portatile.device.form import ImageForm, Sampler, check_form
+from portatile.device.opencl_launch import bare
 from portatile.errors import ArgumentError, DeviceError, LaunchError, PortatileError
+from portatile.form import ImageForm, Sampler, check_form
 from portatile.records import Entry, Resources, Size3
 
 if TYPE_CHECKING:
@@ -241,6 +242,7 @@ class ClQueue(Queue):
             raise failure(error, f"{device.info.id} has no such queue") from None
         self._events = profiling or out_of_order
         self._enqueue = cl.enqueue_nd_range_kernel
+        self._bare = bare(cl) if device.nvidia and not self._events else None
         # pyopencl's copy events wait for the copy when they are dropped: kept here until they are done
         self._pending: deque[Any] = deque()
 
@@ -253,6 +255,12 @@ class ClQueue(Queue):
                 if (global_size, local_size) not in kernel.legal:
                     kernel.check(global_size, local_size)
                 kernel.set_args(args)
+                if (
+                    self._bare is not None
+                    and not wait
+                    and self._bare(self.cl_queue.int_ptr, kernel.handle.int_ptr, global_size, local_size)
+                ):
+                    return None
                 waiting = [_raw(e) for e in wait] if wait else None
                 event = self._enqueue(self.cl_queue, kernel.handle, global_size, local_size, None, waiting)
         except cl.Error as error:

@@ -55,41 +55,52 @@ template <portatile_rounding R> INLINE half half_from(float v) {
   return h;
 }
 
-#define HALF_1(f) INLINE half f(half a) { return half(f(float(a))); }
-#define HALF_2(f) INLINE half f(half a, half b) { return half(f(float(a), float(b))); }
-HALF_1(acos) HALF_1(asin) HALF_1(atan) HALF_1(cbrt) HALF_1(ceil) HALF_1(cos) HALF_1(cosh) HALF_1(cospi) HALF_1(exp) HALF_1(exp2) HALF_1(exp10)
-HALF_1(expm1) HALF_1(fabs) HALF_1(floor) HALF_1(log) HALF_1(log2) HALF_1(log10) HALF_1(log1p) HALF_1(rint) HALF_1(round) HALF_1(rsqrt) HALF_1(sin)
-HALF_1(sinh) HALF_1(sinpi) HALF_1(sqrt) HALF_1(tan) HALF_1(tanh) HALF_1(trunc) HALF_1(degrees) HALF_1(radians) HALF_1(sign) HALF_1(length)
-HALF_2(atan2) HALF_2(copysign) HALF_2(fdim) HALF_2(fmax) HALF_2(fmin) HALF_2(fmod) HALF_2(hypot) HALF_2(max) HALF_2(min) HALF_2(pow) HALF_2(powr)
-HALF_2(step) HALF_2(dot)
+}  // namespace ocl
+
+// In the namespace of the type, so that the functions of vectors, which were written before these, find them too.
+namespace oclt {
+#define HALF_1(f) INLINE half f(half a) { return half(::ocl::f(float(a))); }
+#define HALF_2(f) INLINE half f(half a, half b) { return half(::ocl::f(float(a), float(b))); }
+#define HALF_3(f) INLINE half f(half a, half b, half c) { return half(::ocl::f(float(a), float(b), float(c))); }
+#define HALF_INT(f) INLINE half f(half a, int n) { return half(::ocl::f(float(a), n)); }
+HALF_1(acos) HALF_1(acosh) HALF_1(acospi) HALF_1(asin) HALF_1(asinh) HALF_1(asinpi) HALF_1(atan) HALF_1(atanh) HALF_1(atanpi) HALF_1(cbrt)
+HALF_1(ceil) HALF_1(cos) HALF_1(cosh) HALF_1(cospi) HALF_1(erf) HALF_1(erfc) HALF_1(exp) HALF_1(exp2) HALF_1(exp10) HALF_1(expm1) HALF_1(fabs)
+HALF_1(floor) HALF_1(lgamma) HALF_1(log) HALF_1(log2) HALF_1(log10) HALF_1(log1p) HALF_1(logb) HALF_1(rint) HALF_1(round) HALF_1(rsqrt)
+HALF_1(sin) HALF_1(sinh) HALF_1(sinpi) HALF_1(sqrt) HALF_1(tan) HALF_1(tanh) HALF_1(tanpi) HALF_1(tgamma) HALF_1(trunc) HALF_1(degrees)
+HALF_1(radians) HALF_1(sign) HALF_1(length) HALF_1(normalize)
+HALF_2(atan2) HALF_2(atan2pi) HALF_2(copysign) HALF_2(fdim) HALF_2(fmax) HALF_2(fmin) HALF_2(fmod) HALF_2(hypot) HALF_2(max) HALF_2(maxmag)
+HALF_2(min) HALF_2(minmag) HALF_2(pow) HALF_2(powr) HALF_2(remainder) HALF_2(step) HALF_2(dot) HALF_2(distance)
+HALF_3(mix) HALF_3(smoothstep)
+HALF_INT(ldexp) HALF_INT(pown) HALF_INT(rootn)
 INLINE half fma(half a, half b, half c) {
   half r;
   asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(r.bits) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
   return r;
 }
 INLINE half mad(half a, half b, half c) { return fma(a, b, c); }
-INLINE half mix(half a, half b, half c) { return half(mix(float(a), float(b), float(c))); }
 INLINE int isfinite(half a) { return (a.bits & 0x7c00) != 0x7c00; }
 INLINE int isinf(half a) { return (a.bits & 0x7fff) == 0x7c00; }
 INLINE int isnormal(half a) { int e = a.bits & 0x7c00; return e != 0 && e != 0x7c00; }
 INLINE int signbit(half a) { return a.bits >> 15; }
+}  // namespace oclt
 
-#define PLAIN_HALF(p) ((const half *)(p))
-INLINE float vload_half(size_t i, const volatile half *p) { return float(PLAIN_HALF(p)[i]); }
+namespace ocl {
+// C takes pointers to shorts, say, for pointers to halves.
+template <class P> INLINE float vload_half(size_t i, P *p) { return float(((const half *)p)[i]); }
 #define STORE_HALF(mode, R) \
-  INLINE void vstore_half##mode(float v, size_t i, half *p) { p[i] = half_from<R>(v); } \
-  INLINE void vstore_half##mode(double v, size_t i, half *p) { p[i] = half_from<R>(float(v)); } \
+  template <class P> INLINE void vstore_half##mode(float v, size_t i, P *p) { ((half *)p)[i] = half_from<R>(v); } \
+  template <class P> INLINE void vstore_half##mode(double v, size_t i, P *p) { ((half *)p)[i] = half_from<R>(float(v)); } \
   STORE_HALVES(2, 2, mode, R) STORE_HALVES(3, 4, mode, R) STORE_HALVES(4, 4, mode, R) STORE_HALVES(8, 8, mode, R) STORE_HALVES(16, 16, mode, R)
 #define STORE_HALVES(N, stride, mode, R) \
-  template <class T> INLINE void vstore_half##N##mode(vec<T, N> v, size_t i, half *p) { \
-    for (int k = 0; k < N; k++) p[i * N + k] = half_from<R>(float(v[k])); } \
-  template <class T> INLINE void vstorea_half##N##mode(vec<T, N> v, size_t i, half *p) { \
-    for (int k = 0; k < N; k++) p[i * stride + k] = half_from<R>(float(v[k])); }
+  template <class T, class P> INLINE void vstore_half##N##mode(vec<T, N> v, size_t i, P *p) { \
+    for (int k = 0; k < N; k++) ((half *)p)[i * N + k] = half_from<R>(float(v[k])); } \
+  template <class T, class P> INLINE void vstorea_half##N##mode(vec<T, N> v, size_t i, P *p) { \
+    for (int k = 0; k < N; k++) ((half *)p)[i * stride + k] = half_from<R>(float(v[k])); }
 #define LOAD_HALVES(N, stride) \
-  INLINE vec<float, N> vload_half##N(size_t i, const half *p) { \
-    vec<float, N> v; for (int k = 0; k < N; k++) v[k] = float(p[i * N + k]); return v; } \
-  INLINE vec<float, N> vloada_half##N(size_t i, const half *p) { \
-    vec<float, N> v; for (int k = 0; k < N; k++) v[k] = float(p[i * stride + k]); return v; }
+  template <class P> INLINE vec<float, N> vload_half##N(size_t i, P *p) { \
+    vec<float, N> v; for (int k = 0; k < N; k++) v[k] = float(((const half *)p)[i * N + k]); return v; } \
+  template <class P> INLINE vec<float, N> vloada_half##N(size_t i, P *p) { \
+    vec<float, N> v; for (int k = 0; k < N; k++) v[k] = float(((const half *)p)[i * stride + k]); return v; }
 LOAD_HALVES(2, 2) LOAD_HALVES(3, 4) LOAD_HALVES(4, 4) LOAD_HALVES(8, 8) LOAD_HALVES(16, 16)
 STORE_HALF(, round_default) STORE_HALF(_rte, round_rte) STORE_HALF(_rtz, round_rtz) STORE_HALF(_rtp, round_rtp) STORE_HALF(_rtn, round_rtn)
 }  // namespace ocl

@@ -20,8 +20,8 @@ template <portatile_image M> INLINE int portatile_extent(const M &image, int d) 
   return d == 0 ? image.width : image.height;
 }
 
-INLINE vec<int, 4> portatile_coordinates(int at) { return vec<int, 4>(at, 0, 0, 0); }
-INLINE vec<float, 4> portatile_coordinates(float at) { return vec<float, 4>(at, 0.0f, 0.0f, 0.0f); }
+template <integer I> INLINE vec<int, 4> portatile_coordinates(I at) { return vec<int, 4>(int(at), 0, 0, 0); }
+template <floating F> INLINE vec<float, 4> portatile_coordinates(F at) { return vec<float, 4>(float(at), 0.0f, 0.0f, 0.0f); }
 template <class C> INLINE vec<C, 4> portatile_coordinates(vec<C, 2> at) { return vec<C, 4>(at.x, at.y, C(0), C(0)); }
 template <class C> INLINE vec<C, 4> portatile_coordinates(vec<C, 4> at) { return at; }
 
@@ -166,6 +166,10 @@ template <class T, class M> INLINE vec<T, 4> portatile_sample(const M &image, sa
   template <portatile_image M, class C> INLINE vec<T, 4> name(const M &image, C at) { \
     return portatile_fetch(image, portatile_coordinates(at), T()); }
 READ(read_imagef, float) READ(read_imagei, int) READ(read_imageui, uint)
+// Of cl_khr_fp16; ``half`` is known only to texts that name it.
+template <class H = half, class... A> INLINE auto read_imageh(A... a) {
+  return lanes<4>::each([](float e) { return H(e); }, read_imagef(a...));
+}
 
 template <class T, class M> INLINE void portatile_put(const M &image, vec<int, 4> at, vec<T, 4> v) {
   char *p = portatile_pixel(image, at);
@@ -176,6 +180,9 @@ template <class T, class M> INLINE void portatile_put(const M &image, vec<int, 4
 #define WRITE(name, T) template <portatile_image M, class C> INLINE void name(const M &image, C at, vec<T, 4> v) { \
   portatile_put(image, portatile_coordinates(at), v); }
 WRITE(write_imagef, float) WRITE(write_imagei, int) WRITE(write_imageui, uint)
+template <portatile_image M, class C, class H> INLINE void write_imageh(const M &image, C at, vec<H, 4> v) {
+  write_imagef(image, at, lanes<4>::each([](H e) { return float(e); }, v));
+}
 
 template <portatile_image M> INLINE int get_image_width(const M &image) { return image.width; }
 template <portatile_image M> INLINE int get_image_height(const M &image) { return image.height; }

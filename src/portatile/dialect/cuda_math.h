@@ -103,9 +103,11 @@ NATIVE_2(divide, __fdividef(a, b)) NATIVE_2(powr, __powf(a, b))
 NATIVE_ONLY(sin, __sinf(a)) NATIVE_ONLY(cos, __cosf(a)) NATIVE_ONLY(tan, __tanf(a))
 
 // Relational functions: 1 for scalars, -1 in vectors (whose operators already give -1).
-#define RELATION_2(f, test) template <floating T> INLINE int f(T a, same_t<T> b) { return test; } \
+#define RELATION_2(f, test) \
+  INLINE int f(float a, float b) { return test; } INLINE int f(double a, double b) { return test; } \
   template <class T, int N> INLINE vec<int_of<T>, N> f(vec<T, N> a, same_t<vec<T, N>> b) { \
-    typedef int_of<T> I; return lanes<N>::each([](T e, T g) { return I(-f(e, g)); }, a, b); }
+    typedef int_of<T> I; return lanes<N>::each([](T e, T g) { return I(-f(e, g)); }, a, b); } \
+  template <scalar S, class T, int N> INLINE auto f(S a, vec<T, N> b) { return f(vec<T, N>(a), b); }
 #define RELATION_1(f, test) template <floating T> INLINE int f(T a) { return test; } \
   template <class T, int N> INLINE vec<int_of<T>, N> f(vec<T, N> a) { \
     typedef int_of<T> I; return lanes<N>::each([](T e) { return I(-f(e)); }, a); }
@@ -138,6 +140,7 @@ template <scalar T, integer C> INLINE T select(T a, same_t<T> b, C c) { return c
 template <class T, int N, class C> INLINE vec<T, N> select(vec<T, N> a, same_t<vec<T, N>> b, vec<C, N> c) {
   return lanes<N>::each([](T e, T g, C h) { return h < 0 || (C(-1) > C(0) && h >> (sizeof(C) * 8 - 1)) ? g : e; }, a, b, c);
 }
+template <scalar S, class T, int N, class C> INLINE vec<T, N> select(S a, vec<T, N> b, vec<C, N> c) { return select(vec<T, N>(a), b, c); }
 
 // Integer functions.
 template <integer T> INLINE T mul_hi(T a, same_t<T> b) {
@@ -231,11 +234,8 @@ FLOAT_1(radians, a * 0.017453292519943295769f, a * 0.017453292519943295769)
 FLOAT_1(sign, a != a ? 0.0f : a > 0 ? 1.0f : a < 0 ? -1.0f : a, a != a ? 0.0 : a > 0 ? 1.0 : a < 0 ? -1.0 : a)
 FLOAT_3(mix, a + (b - a) * c, a + (b - a) * c)
 FLOAT_2(step, b < a ? 0.0f : 1.0f, b < a ? 0.0 : 1.0)
-template <floating T> INLINE T smoothstep(T low, same_t<T> high, same_t<T> a) {
-  T t = clamp((a - low) / (high - low), T(0), T(1));
-  return t * t * (T(3) - T(2) * t);
-}
-EACH_3(smoothstep)
+template <class T> INLINE T portatile_smooth(T t) { return t * t * (T(3) - T(2) * t); }
+FLOAT_3(smoothstep, portatile_smooth(clamp((c - a) / (b - a), 0.0f, 1.0f)), portatile_smooth(clamp((c - a) / (b - a), 0.0, 1.0)))
 
 // Geometric functions.
 INLINE float dot(float a, float b) { return a * b; }
@@ -245,6 +245,8 @@ template <class T, int N> INLINE T dot(vec<T, N> a, vec<T, N> b) {
   for (int i = 1; i < N; i++) sum += a[i] * b[i];
   return sum;
 }
+template <scalar S, class T, int N> INLINE T dot(S a, vec<T, N> b) { return dot(vec<T, N>(a), b); }
+template <class T, int N, scalar S> INLINE T dot(vec<T, N> a, S b) { return dot(a, vec<T, N>(b)); }
 template <class T> INLINE vec<T, 3> cross(vec<T, 3> a, vec<T, 3> b) {
   return vec<T, 3>(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
 }
@@ -262,7 +264,11 @@ template <class T, int N> INLINE T length(vec<T, N> a) {
   vec<T, N> b = a * unit;
   return sqrt(dot(b, b)) / unit;
 }
-template <class V> INLINE auto distance(V a, same_t<V> b) { return length(a - b); }
+#define DISTANCE(name, length) INLINE float name(float a, float b) { return ::fabsf(a - b); } \
+  template <class T, int N> INLINE T name(vec<T, N> a, same_t<vec<T, N>> b) { return length(a - b); } \
+  template <scalar S, class T, int N> INLINE T name(S a, vec<T, N> b) { return length(vec<T, N>(a) - b); }
+DISTANCE(distance, length)
+INLINE double distance(double a, double b) { return ::fabs(a - b); }
 INLINE float normalize(float a) { return sign(a); }
 INLINE double normalize(double a) { return sign(a); }
 template <class T, int N> INLINE vec<T, N> normalize(vec<T, N> a) {
@@ -271,7 +277,7 @@ template <class T, int N> INLINE vec<T, N> normalize(vec<T, N> a) {
 }
 INLINE float fast_length(float a) { return ::fabsf(a); }
 template <class T, int N> INLINE T fast_length(vec<T, N> a) { return portatile_sqrt(dot(a, a)); }
-template <class V> INLINE auto fast_distance(V a, same_t<V> b) { return fast_length(a - b); }
+DISTANCE(fast_distance, fast_length)
 INLINE float fast_normalize(float a) { return sign(a); }
 template <class T, int N> INLINE vec<T, N> fast_normalize(vec<T, N> a) {
   T d = dot(a, a);

@@ -81,11 +81,13 @@ template <class V> using element = typename shape<V>::type;
 template <class T, int N> struct vector_of { typedef vec<T, N> type; };
 template <class T> struct vector_of<T, 1> { typedef T type; };
 template <class V> concept vector = shape<V>::width > 1;
+template <class V> concept portatile_components = requires { V::components; };  // what swizzles apply to
 
 // What a swizzle designates, where it is written to: v.swzw<2, 0>() = w is v.zx = w.
 template <class T, int... I> struct swizzle {
   T *p;
-  typedef vec<T, sizeof...(I)> V;
+  enum { components = sizeof...(I) };
+  typedef vec<T, components> V;
   constexpr operator V() const { return V(p[I]...); }
   constexpr V operator=(V v) const { int k = 0; ((p[I] = v[k++]), ...); return v; }
   constexpr V operator+=(V v) const { return *this = V(*this) + v; }
@@ -132,6 +134,7 @@ template <integer T> struct wrapping<T> : unsigned_of<sizeof(T)> {};
 #define VECTOR(N, storage) \
 template <class T> struct __align__(sizeof(T) * storage) vec<T, N> { \
   MEMBERS##N \
+  enum { components = N }; \
   typedef int_of<T> I; \
   typedef typename wrapping<T>::type W; \
   vec() = default; \
@@ -220,6 +223,15 @@ template <class C, class A, class B> INLINE constexpr auto portatile_choose(C c,
     typedef typename oclt::vector_of<oclt::element<decltype(true ? oclt::element<decltype(a())>() : oclt::element<decltype(b())>())>, oclt::shape<C>::width>::type V;
     return oclt::lanes<oclt::shape<C>::width>::each([](auto e, auto f, auto g) { return e < 0 ? f : g; }, c, V(a()), V(b()));
   }
+}
+// Where one value is written 0, it is a null pointer beside a pointer.
+struct portatile_null {};
+template <class T> concept portatile_pointer = requires(T p) { *p; };
+template <class C, class A> INLINE constexpr auto portatile_choose(C c, A a, portatile_null) {
+  if constexpr (portatile_pointer<decltype(a())>) return c ? a() : nullptr; else return portatile_choose(c, a, [] { return 0; });
+}
+template <class C, class B> INLINE constexpr auto portatile_choose(C c, portatile_null, B b) {
+  if constexpr (portatile_pointer<decltype(b())>) return c ? nullptr : b(); else return portatile_choose(c, [] { return 0; }, b);
 }
 #define ALIASES(T) typedef vec<T, 2> T##2; typedef vec<T, 3> T##3; typedef vec<T, 4> T##4; typedef vec<T, 8> T##8; typedef vec<T, 16> T##16;
 ALIASES(char) ALIASES(uchar) ALIASES(short) ALIASES(ushort) ALIASES(int) ALIASES(uint) ALIASES(long) ALIASES(ulong)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from portatile.dialect.attributes import Attributes
 from portatile.dialect.expressions import Names
 from portatile.dialect.names import ACCESS, CONSTANT, CPP_ONLY, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, NARROW, SPACES, words
 from portatile.dialect.preprocess import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
-from portatile.records import ArgKind, Entry, Parameter, Size3
+from portatile.records import ArgKind, Entry, Parameter
 
 # A kernel with the name of a library function cannot be exported under it.
 _TAKEN = words(
@@ -32,16 +32,6 @@ _NO_TYPE = (
     | ACCESS
     | {"const", "__const", "volatile", "__volatile", "restrict", "__restrict", "__restrict__", "__attribute__", "*", "[", "("}
 )
-_CONSTANT_EXPRESSION = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
-
-
-@dataclass
-class Attributes:
-    """The attributes of a function that mean something here."""
-
-    work_group: Size3 | None = None
-    min_groups: int | None = None
-    noinline: bool = False
 
 
 @dataclass
@@ -62,6 +52,7 @@ class Declarations:
     def __init__(self, tokens: Tokens, names: Names, places: Places) -> None:
         self._tokens, self._names, self._places = tokens, names, places
         self._pointers: set[str] = set()
+        self._constants: dict[str, int] = {}
         self.entries: list[Entry] = []
         bodies = (i for i, token in enumerate(tokens) if token.text == "{" and tokens.text_at(i - 1) == ")")
         self._defined = Counter(tokens.text_at(tokens.partner[i - 1] - 1) for i in bodies)
@@ -115,7 +106,7 @@ class Declarations:
         closing = tokens.partner[function.opening]
         for i in [*range(function.start, function.name), *range(closing + 1, function.end)]:
             if tokens[i].text == "__attribute__":
-                self.attribute(function.attributes, i)
+                function.attributes.read(tokens, i, self._places)
                 tokens.erase(i, tokens.partner[i + 1])
             elif tokens[i].text in KERNEL:
                 function.kernel = True
@@ -126,33 +117,6 @@ class Declarations:
                 tokens[i].out = "const"
         first = tokens[function.start]
         first.out = ("__noinline__ " if function.attributes.noinline else "__forceinline__ ") + first.out
-
-    def attribute(self, found: Attributes, i: int) -> None:
-        tokens = self._tokens
-        for j in range(i + 1, tokens.partner[i + 1]):
-            word = tokens[j].text.strip("_")
-            if word == "noinline":
-                found.noinline = True
-            elif word in ("reqd_work_group_size", "min_groups"):
-                parts = tokens.split(j + 2, tokens.partner[j + 1])
-                numbers = [self._number(part) for part in parts]
-                if word == "min_groups" and len(numbers) == 1:
-                    found.min_groups = numbers[0]
-                elif word == "reqd_work_group_size" and len(numbers) == 3 and min(numbers) > 0:
-                    found.work_group = (numbers[0], numbers[1], numbers[2])
-                else:
-                    raise self._error(j, f"{tokens[j].text} takes {'three positive numbers' if word != 'min_groups' else 'one number'}")
-
-    def _number(self, part: range) -> int:
-        """A constant expression of integers."""
-        text = " ".join(self._tokens[i].text.rstrip("uUlL") if self._tokens[i].kind == "number" else self._tokens[i].text for i in part)
-        try:
-            tree = ast.parse(text.replace("/", "//"), mode="eval")
-            if all(isinstance(node, _CONSTANT_EXPRESSION) for node in ast.walk(tree)):
-                return int(eval(compile(tree, "attribute", "eval"), {"__builtins__": {}}))
-        except (SyntaxError, ValueError, TypeError, ArithmeticError):
-            pass
-        raise self._error(part.start, f"{text!r} is not a constant number")
 
     def _parameter(self, part: range) -> None:
         """Drop the address space; a ``__constant`` pointer is read-only, and restrict, or its loads are not cached."""
@@ -165,6 +129,8 @@ class Declarations:
                 tokens[i].out = "const" if tokens[i].text in CONSTANT and not has_const else ""
         if constant and star is not None and not any(tokens[i].out == "__restrict__" for i in range(star, part.stop)):
             tokens[star].out = "* __restrict__ "
+        if star is not None and star < part.stop - 1 and tokens[part.stop - 1].kind == "name":
+            self._pointers.add(tokens[part.stop - 1].text)
         bracket = next((i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text in ("[", "(")), None)
         if bracket is not None and tokens[bracket].text == "[":  # the first extent means nothing: int a[n], a[static 4], a[const]
             tokens.erase(bracket + 1, tokens.partner[bracket] - 1)
@@ -385,3 +351,19 @@ class Declarations:
             narrow = not NARROW.isdisjoint(self._resolved([tokens[i].text for i in range(start, head)]))
             qualifier = "__shared__ __attribute__((aligned(16))) " if array and narrow and not settled else "__shared__ "
         tokens[start].out = qualifier + tokens[start].out
+        if spaces & CONSTANT and not pointer and not typedef:
+            self._constant(start, end)
+
+    def _constant(self, start: int, end: int) -> None:
+        """A constant whose value is made of others': in C++ those must be known when it is compiled."""
+        tokens = self._tokens
+        for part in tokens.split(start, end):
+            equals = next((i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text == "="), None)
+            if equals is None:
+                continue
+            for i in range(equals, part.stop):
+                other = self._constants.get(tokens[i].text)
+                if other is not None and tokens.text_at(i - 1) not in (".", "->") and " constexpr " not in tokens[other].out:
+                    tokens[other].out = tokens[other].out.replace("__constant__ ", "__constant__ constexpr ", 1)
+            name = next((i for i in tokens.at_depth(part.start, equals) if tokens[i].text == "["), equals) - 1
+            self._constants[tokens[name].text] = start

@@ -6,27 +6,23 @@ import ast
 import re
 from dataclasses import dataclass
 
-from portatile.dialect.names import CPP_ONLY, SCALARS, SPACES, SPELT, VECTORS
-from portatile.dialect.tokens import ASSIGNMENTS, Tokens
+from portatile.dialect.choices import choice
+from portatile.dialect.names import CPP_ONLY, NOT_A_CALL, SCALARS, SPACES, SPELT, VECTORS
+from portatile.dialect.swizzles import ambiguous, swizzle
+from portatile.dialect.tokens import Tokens
 
 _WIDTH = r"(?:2|3|4|8|16)?"
 _TYPE = rf"(?:{'|'.join(SCALARS)}){_WIDTH}"
 _CONVERT = re.compile(rf"convert_({_TYPE})(_sat)?(?:_(rt[ezpn]))?")
 _AS = re.compile(rf"as_({_TYPE}|size_t)")
-_LETTERS = re.compile(r"[xyzw]{2,16}")
-_DIGITS = re.compile(r"[sS][0-9a-fA-F]{2,16}")
-_SINGLE = re.compile(r"[xyzw]|[sS][0-9a-fA-F]")
-_HALVES = frozenset({"lo", "hi", "even", "odd"})
 _VECTOR_FORMAT = re.compile(r"%([-+ #0-9.]*)v(2|3|4|8|16)(hl|hh|h|l)?([a-zA-Z])")
 _LENGTH = {"hl": "", None: ""}
 _HALF_LITERAL = re.compile(r"((?:\d|\.\d)[\w.+-]*?)[hH]")
+_DOUBLE = re.compile(r"(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|0[xX][\da-fA-F.]+[pP][+-]?\d+")
 _POINTER_WORDS = frozenset({"const", "volatile", "restrict", "__restrict", "__restrict__"})
 _QUALIFIERS = SPACES | {"const", "volatile", "struct", "union"}
-_BEFORE_CONDITION = ASSIGNMENTS | {",", ";", "(", "[", "{", "}", "?", ":", "return", "case"}
 _MOST_LABELS = 4096
 _STATEMENTS = frozenset({"if", "for", "while", "do", "switch", "return", "goto"})
-# Names before an opening bracket that is not a call.
-_NOT_A_CALL = frozenset({"return", "sizeof", "else", "do", "case"})
 
 
 @dataclass(frozen=True)
@@ -107,8 +103,8 @@ def _aggregate(tokens: Tokens, i: int, aggregates: set[str], members: set[str]) 
                 members.add(tokens[j].text)
 
 
-def rewrite(tokens: Tokens, names: Names) -> None:
-    """Change every expression in place."""
+def rewrite(tokens: Tokens, names: Names) -> list[str]:
+    """Change every expression in place; comes back with the names for which the text needs an ``accessor``."""
     for i, token in enumerate(tokens):
         if token.kind == "number":
             if (match := _HALF_LITERAL.fullmatch(token.text)) and not token.text.lower().startswith("0x"):
@@ -123,12 +119,20 @@ def rewrite(tokens: Tokens, names: Names) -> None:
         elif token.text == "(":
             _literal(tokens, i, names)
         elif token.text in (".", "->"):
-            _swizzle(tokens, i, names)
+            swizzle(tokens, i, names.members)
         elif token.text == "..." and tokens.text_at(i - 2) == "case":
             _case_range(tokens, i)
-    for i, token in enumerate(tokens):  # its brackets go around what the others have made
-        if token.text == "?":
-            _choice(tokens, i, names)
+    for i in reversed(range(len(tokens))):  # their brackets go around what the others, and choices inside, have made
+        if tokens[i].text == "?":
+            choice(tokens, i, names.vectors, names.vector_variables)
+    return ambiguous(tokens)
+
+
+def shorten_constants(tokens: Tokens) -> None:
+    """Constants without a suffix become single precision."""
+    for token in tokens:
+        if token.kind == "number" and _DOUBLE.fullmatch(token.text):
+            token.out += "f"
 
 
 def _word(tokens: Tokens, i: int, names: Names) -> None:
@@ -142,6 +146,10 @@ def _word(tokens: Tokens, i: int, names: Names) -> None:
         _type_operator(tokens, i, names)
     elif token.text == "enum":
         _enumeration(tokens, i)
+    elif token.text == "__builtin_astype" and tokens.text_at(i + 1) == "(":
+        *_, kind = tokens.split(i + 2, tokens.partner[i + 1])
+        token.out = f"as_<{tokens.emitted(kind)}>"
+        tokens.erase(kind.start - 1, kind.stop - 1)
     elif token.text == "opencl_unroll_hint":
         _unroll_hint(tokens, i)
     elif token.text == "printf" and tokens.text_at(i + 1) == "(" and tokens[i + 2].kind == "string":
@@ -216,41 +224,6 @@ def _case_range(tokens: Tokens, i: int) -> None:
     tokens[i].out = "".join(f": case {value}" for value in range(low + 1, min(high, low + _MOST_LABELS) + 1))
 
 
-def _choice(tokens: Tokens, i: int, names: Names) -> None:
-    """``c ? a : b`` chooses per component where ``c`` is a vector; C++ knows no such operator.
-
-    Types are not known here: whatever may be a vector becomes a call that finds out.
-    """
-    first = i
-    while first > 0 and tokens[first - 1].text not in _BEFORE_CONDITION and tokens[first - 1].kind != "directive":
-        first = tokens.partner[first - 1] if tokens[first - 1].text in (")", "]", "}") else first - 1
-    if not any(_maybe_vector(tokens, j, names) for j in range(first, i)):
-        return
-    colon, depth = i, 1
-    while depth:
-        colon = tokens.partner.get(colon, colon) + 1 if tokens[colon].text in ("(", "[", "{") else colon + 1
-        depth += {"?": 1, ":": -1}.get(tokens[colon].text, 0)
-    last = colon
-    while tokens[last + 1].text not in (",", ";", ")", "]", "}", ":"):
-        last = tokens.partner[last + 1] if tokens[last + 1].text in ("(", "[", "{") else last + 1
-    tokens[first].out = f"portatile_choose({tokens[first].out}"
-    tokens[i].out = ", [&] { return "
-    tokens[colon].out = "; }, [&] { return "
-    tokens[last].out += "; })"
-
-
-def _maybe_vector(tokens: Tokens, j: int, names: Names) -> bool:
-    """Whether the name at ``j`` stands for a whole vector."""
-    if tokens[j].text in names.vectors:
-        return True
-    if tokens[j].text not in names.vector_variables or tokens.text_at(j - 1) in (".", "->"):
-        return False
-    after = j + 1
-    while tokens.text_at(after) in ("[", "("):
-        after = tokens.partner[after] + 1
-    return not (tokens.text_at(after) in (".", "->") and _SINGLE.fullmatch(tokens.text_at(after + 1)))
-
-
 def _statement_expression(tokens: Tokens, i: int) -> None:
     """GNU C's ``({ statements; value; })`` is a block, or a function that is called where its value is used."""
     end = tokens.partner[i]
@@ -280,7 +253,7 @@ def _literal(tokens: Tokens, i: int, names: Names) -> None:
     if len(inside) != 1 or tokens[inside[0]].kind != "name":
         return
     name, before = tokens[inside[0]].text, tokens[i - 1] if i else None
-    called = before is not None and ((before.kind == "name" and before.text not in _NOT_A_CALL) or before.text == "__attribute__")
+    called = before is not None and ((before.kind == "name" and before.text not in NOT_A_CALL) or before.text == "__attribute__")
     if name in names.vectors and not called:
         tokens.erase(i, end)
         tokens[inside[0]].out = name
@@ -291,53 +264,3 @@ def _literal(tokens: Tokens, i: int, names: Names) -> None:
     elif name in names.aggregates and after == "{" and not called:
         tokens.erase(i, end)
         tokens[inside[0]].out = f" {name}"
-
-
-def _indices(name: str) -> list[int] | None:
-    """The component numbers of a swizzle, or None for another name."""
-    if _LETTERS.fullmatch(name) and len(name) in (2, 3, 4, 8, 16):
-        return ["xyzw".index(c) for c in name]
-    if _DIGITS.fullmatch(name) and len(name) - 1 in (2, 3, 4, 8, 16):
-        return [int(c, 16) for c in name[1:]]
-    return None
-
-
-def _swizzle(tokens: Tokens, i: int, names: Names) -> None:
-    """``v.xy`` becomes a call that gives a value, or a reference where it is assigned to."""
-    name = tokens.text_at(i + 1)
-    if tokens[i + 1].out != name or name in names.members:
-        return  # done as part of a longer chain, or a member of a structure
-    if re.fullmatch(r"S[0-9a-fA-F]", name):
-        tokens[i + 1].out = f"s{name[1:]}"
-        return
-    if _indices(name) is None and name not in _HALVES:
-        return
-    chain = [i + 1]
-    while tokens.text_at(chain[-1] + 1) == "." and (
-        _indices(follower := tokens.text_at(chain[-1] + 2)) is not None or follower in _HALVES or _SINGLE.fullmatch(follower)
-    ):
-        chain.append(chain[-1] + 2)
-    after = tokens.text_at(chain[-1] + 1)
-    written = after in ASSIGNMENTS or after in ("++", "--") or _prefixed(tokens, i)
-    for j in chain:
-        part = tokens[j].text
-        indices = _indices(part)
-        if indices is None and written and _SINGLE.fullmatch(part):
-            indices = ["xyzw".index(part)] if part in "xyzw" else [int(part[1], 16)]
-        if part in _HALVES:
-            tokens[j].out = f"{part}_w()" if written else f"{part}()"
-        elif indices is not None:
-            tokens[j].out = f"{'swzw' if written else 'swz'}<{', '.join(map(str, indices))}>()"
-
-
-def _prefixed(tokens: Tokens, i: int) -> bool:
-    """Whether the operand that ends before the dot at ``i`` stands behind ``++`` or ``--``."""
-    j = i - 1
-    while j >= 0:
-        if tokens[j].text in (")", "]"):
-            j = tokens.partner[j] - 1
-        elif tokens[j].kind == "name" or tokens[j].text in (".", "->"):
-            j -= 1
-        else:
-            return tokens[j].text in ("++", "--") and tokens.text_at(j - 1) not in (")", "]") and tokens[j - 1].kind != "name"
-    return False

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
 from os.path import normpath
 from pathlib import Path
 from types import MappingProxyType
 
 from portatile.dialect.preprocess import comments_and_strings, preprocess, quoted
+from portatile.errors import ArgumentError
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(include|if|ifdef|ifndef|else|elif|endif)\b((?:\\\n|[^\n])*)", re.MULTILINE)
 _ANY = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
@@ -19,14 +23,30 @@ _NAMED = re.compile(r"""\s*(?:"([^"\n]+)"|<([^>\n]+)>)""")
 def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defines: Mapping[str, str] = MappingProxyType({})) -> str:
     """``text`` with the content of every header that it includes, between ``#line`` directives that keep the lines of each file.
 
-    Headers are looked for beside the file that includes them, then in ``folders``; what is not found stays, and is an error only where
-    the preprocessor reaches it. A name may be a macro of the text or of ``defines``.
+    Headers are looked for beside the file that includes them, then in ``folders``, then among those that come with pyopencl
+    (``pyopencl-complex.h``), which its users need not point to; what is not found stays, and is an error only where the preprocessor
+    reaches it. A name may be a macro of the text or of ``defines``.
 
     Examples:
         >>> gather("int i;", "kernel.cl")
         'int i;'
     """
     return "".join(_Gathering(tuple(map(Path, folders)), defines).expand(text, Path(file), (), "")) if "include" in text else text
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8, with or without a mark at its beginning; another encoding, which only comments can be in, byte for byte.
+
+    Raises OSError, and ArgumentError for a file that is no text.
+    """
+    raw = path.read_bytes().removeprefix(BOM_UTF8)
+    if b"\0" in raw:
+        raise ArgumentError(f"{path} is not text")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = raw.decode("latin-1")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 class _Gathering:
@@ -67,7 +87,7 @@ class _Gathering:
 
     def _guarded(self, header: Path, outer: tuple[Path, ...], before: str) -> Iterator[str]:
         """The text of a header; ``#pragma once`` becomes a guard."""
-        text = header.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")
+        text = read_text(header)
         once = _ONCE.search(text) is not None
         if once:
             name = f"portatile_once_{self._guards.setdefault(header.resolve(), len(self._guards))}"
@@ -82,7 +102,7 @@ class _Gathering:
         if match is None:
             return None
         name = match[1] or match[2]
-        places = (file.parent, *self._folders) if match[1] else (*self._folders, file.parent)
+        places = (file.parent, *self._folders, *_pyopencl()) if match[1] else (*self._folders, file.parent, *_pyopencl())
         return next((path for folder in places if (path := Path(normpath(folder / name))).is_file()), None)
 
     def _expanded(self, written: str, before: str, file: str) -> str:
@@ -95,3 +115,10 @@ class _Gathering:
         probe = f"{directives}\nportatile_header {written}\n" + "#endif\n" * depth
         found = re.search(r"^portatile_header (.*)$", preprocess(probe, file, self._defines, "opencl"), re.MULTILINE)
         return found[1] if found else ""
+
+
+@cache
+def _pyopencl() -> tuple[Path, ...]:
+    """The folder of the headers inside the pyopencl package, which is not imported for it."""
+    found = find_spec("pyopencl")
+    return (Path(found.origin).parent / "cl",) if found is not None and found.origin else ()

@@ -22,6 +22,9 @@ SPACES = LOCAL | CONSTANT | GLOBAL
 ACCESS = frozenset({"__read_only", "read_only", "__write_only", "write_only", "__read_write", "read_write"})
 KERNEL = frozenset({"__kernel", "kernel"})
 
+# Names before an opening bracket that is not a call.
+NOT_A_CALL = frozenset({"return", "sizeof", "else", "do", "case"})
+
 # Words that are spelt differently; an empty text drops them.
 SPELT = {
     "restrict": "__restrict__",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -14,11 +14,13 @@ from portatile.dialect import declarations, expressions
 from portatile.dialect.initialisers import Initialisers
 from portatile.dialect.names import SPACES
 from portatile.dialect.preprocess import Places, preprocess, quoted
+from portatile.dialect.swizzles import accessor
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError
 from portatile.records import Entry, digest
 
 _HERE = Path(__file__).parent
+PRELUDE = "portatile/"
 _HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_math.h")
 # Headers that only texts with such a name in them pay for.
 _ON_DEMAND = {
@@ -47,7 +49,7 @@ class Translation:
 @cache
 def _prelude(headers: tuple[str, ...]) -> str:
     """The prelude's headers; their own macros end with them."""
-    text = "\n".join((_HERE / name).read_text() for name in headers)
+    text = "\n".join(f'#line 1 "{PRELUDE}{name}"\n{(_HERE / name).read_text()}' for name in headers)
     macros = sorted(set(re.findall(r"^#define (\w+)", text, re.MULTILINE)))
     return text + "".join(f"#undef {name}\n" for name in macros)
 
@@ -75,10 +77,13 @@ VERSION = _version()
 PRELUDE_OPENCL = (_HERE / "opencl.h").read_text()
 
 
-def translate(text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({})) -> Translation:
+def translate(
+    text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({}), options: Sequence[str] = ()
+) -> Translation:
     """Translate OpenCL C to CUDA C++.
 
-    The options that NVRTC needs come from ``nvrtc_options``. A ``__local`` argument of a kernel becomes a 32-bit unsigned byte offset into
+    The options that NVRTC needs come from ``nvrtc_options``; of OpenCL's ``options`` only ``-cl-single-precision-constant`` changes the
+    translation. A ``__local`` argument of a kernel becomes a 32-bit unsigned byte offset into
     dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for what is not
     supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """
@@ -90,11 +95,14 @@ def translate(text: str, *, file: str = "kernel.cl", defines: Mapping[str, str] 
         raise CompileError(f"{places.at(error.line)}: {error}") from None
     _refuse(tokens, places)
     names = expressions.declared(tokens)
-    expressions.rewrite(tokens, names)
+    if "-cl-single-precision-constant" in options:
+        expressions.shorten_constants(tokens)
+    ambiguous = expressions.rewrite(tokens, names)
     Initialisers(tokens, names).rewrite()
     walk = declarations.Declarations(tokens, names, places)
     walk.rewrite()
-    opening = f"namespace ocl {{ namespace prog {{ namespace {{\n#line 1 {quoted(file)}\n"
+    accessors = "".join(map(accessor, ambiguous))
+    opening = f"namespace ocl {{ namespace prog {{ namespace {{ {accessors}\n#line 1 {quoted(file)}\n"
     words = {token.text for token in tokens if token.kind == "name"}
     headers = (*_HEADERS, *(name for name, wanted in _ON_DEMAND.items() if any(map(wanted.fullmatch, words))))
     return Translation(f"{_prelude(headers)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries))

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from portatile.dialect import expressions
-from portatile.dialect.declarations import Attributes, Declarations
+from portatile.dialect.attributes import Attributes
+from portatile.dialect.declarations import Declarations
 from portatile.dialect.names import CONSTANT, KERNEL
 from portatile.dialect.preprocess import Places, preprocess
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError, UnknownNameError
 from portatile.records import Parameter, Size3
 
+_WRITTEN = frozenset({"write_only", "__write_only", "read_write", "__read_write"})
+
 
 @dataclass(frozen=True)
 class Signature:
-    """The head of the kernel ``name``. ``read_only`` names the pointers to const and to constant memory."""
+    """The head of the kernel ``name``. ``read_only`` names the pointers to const and to constant memory and the images that are read."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -43,7 +46,7 @@ def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[
     heads = {tokens[head.opening - 1].text: head for head in _heads(tokens)}
     if kernel not in heads:
         raise UnknownNameError(f"kernel of {file}", kernel, heads)
-    return _read(tokens, heads[kernel], Declarations(tokens, expressions.declared(tokens), places))
+    return _read(tokens, heads[kernel], places)
 
 
 @dataclass(frozen=True)
@@ -70,12 +73,13 @@ def _heads(tokens: Tokens) -> Iterator[_Head]:
             start, kernel, opening = tokens.partner.get(i, i) + 1, False, None
 
 
-def _read(tokens: Tokens, head: _Head, walk: Declarations) -> Signature:
+def _read(tokens: Tokens, head: _Head, places: Places) -> Signature:
+    walk = Declarations(tokens, expressions.declared(tokens), places)
     closing = tokens.partner[head.opening]
     attributes = Attributes()
     for i in (*range(head.start, head.opening), *range(closing, head.end)):
         if tokens[i].text == "__attribute__":
-            walk.attribute(attributes, i)
+            attributes.read(tokens, i, places)
     parameters, read_only = [], set()
     for part in tokens.split(head.opening + 1, closing):
         words = [tokens[i].text for i in part]
@@ -84,6 +88,7 @@ def _read(tokens: Tokens, head: _Head, walk: Declarations) -> Signature:
         parameter = walk.describe(part, walk.declarator(part))
         parameters.append(parameter)
         star = max((place for place, word in enumerate(words) if word == "*"), default=len(words))
-        if parameter.kind == "buffer" and ("const" in words[:star] or CONSTANT & set(words)):
+        constant = parameter.kind == "buffer" and ("const" in words[:star] or CONSTANT & set(words))
+        if constant or (parameter.kind == "image" and not _WRITTEN & set(words)):
             read_only.add(parameter.name)
     return Signature(tokens[head.opening - 1].text, tuple(parameters), frozenset(read_only), attributes.work_group)

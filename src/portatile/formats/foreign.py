@@ -7,7 +7,7 @@ import math
 import zlib
 from pathlib import Path
 
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, reason
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
@@ -18,7 +18,7 @@ def raw(path: Path) -> bytes:
         data = path.read_bytes()
         return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as error:
-        raise ArgumentError(f"{path} cannot be read: {error}") from None
+        raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
 
 
 def device(name: str) -> DeviceInfo:

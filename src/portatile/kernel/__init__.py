@@ -14,7 +14,7 @@ import numpy as np
 from portatile import device as devices
 from portatile import select
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, CompileError, SpaceError, UnknownNameError
+from portatile.errors import ArgumentError, CompileError, LaunchError, SpaceError, UnknownNameError
 from portatile.formats import t1
 from portatile.kernel import text as texts
 from portatile.kernel.arguments import match
@@ -48,7 +48,9 @@ class Kernel(Workload):
 
     ``source``: the text, or the path of a ``.cl`` file. ``name``: the kernel in it. ``arguments``: for each parameter of the kernel, in
     order or by name, a NumPy array (contiguous; float16 to float64, 8 to 64 bit integers, complex for ``float2`` and ``double2``), a
-    number, or for a ``__local`` pointer its count of elements. ``parameters``: names and their values (int, float, bool, str), each
+    number, a Sampler, or for a ``__local`` pointer its count of elements. An image takes an array of pixels: (height, width, channels)
+    for an ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; without the last axis there is one. ``normalized`` names the
+    images whose 8 or 16-bit integers the kernel sees as fractions. ``parameters``: names and their values (int, float, bool, str), each
     a ``#define`` in the text.
 
     ``global_size``: work-items that the problem needs, one number or up to three; fractions and incomplete work-groups are rounded
@@ -62,10 +64,11 @@ class Kernel(Workload):
     ``|result - expected| <= atol + rtol * |expected|``, by default rtol 1e-4 for float32, 1e-10 for float64, 1e-2 for float16, and atol
     a tenth of rtol of the largest value; integers must be equal. Without a reference results are labelled unverified.
 
-    ``roles``: ``in``, ``out`` or ``inout`` by argument; by default pointers to const and ``__constant`` are ``in`` and all others
-    ``inout``, which have the content of the array before every run. ``out`` promises that every element is written and none is
-    read: the check is stricter, the timing simpler. ``constants``: further definitions, the same in all configurations. ``default``: the
-    configuration to compare with, else the first that is legal. ``options``: for the compiler (``-cl-...``, ``-I`` folders).
+    ``roles``: ``in``, ``out`` or ``inout`` by argument; by default pointers to const and ``__constant`` and images that are read are
+    ``in`` and all others ``inout``, which have the content of the array before every run. ``out`` promises that every element is written
+    and none is read: the check is stricter, the timing simpler. ``constants``: further definitions, the same in all configurations.
+    ``default``: the configuration to compare with, else the first that is legal. ``options``: for the compiler (``-cl-...``, ``-I``
+    folders).
 
     Raises ArgumentError, UnknownNameError or SpaceError for what does not fit, CompileError where the text cannot be read.
 
@@ -100,12 +103,13 @@ class Kernel(Workload):
         default: Config | None = None,
         flops: Given | None = None,
         options: Sequence[str] = (),
+        normalized: Sequence[str] = (),
     ) -> None:
         self.entry, self.name = name, f"{PREFIX}{name}"
         self._parameters = texts.values(parameters)
         self._constants = texts.constants(constants or {}, self._parameters)
         self._text = texts.Text.of(source, name, options, self._constants, texts.corners(self._parameters, default))
-        self.arguments = match(self._text.head, arguments, roles or {})
+        self.arguments = match(self._text.head, arguments, roles or {}, normalized)
         self._checks = Checks(reference, rtol, atol)
         if not self.arguments.outputs:
             raise ArgumentError(f"{name} writes none of its arguments: every pointer is const")
@@ -118,7 +122,7 @@ class Kernel(Workload):
         self._runners: dict[tuple[Device, str], Runner] = {}
         self._chosen: dict[tuple[object, ...], Runner] = {}
         self._settle()
-        self.operands = tuple(Operand(array.name, array.role) for array in self.arguments.arrays)
+        self.operands = tuple(Operand(array.name, array.role, array.form) for array in self.arguments.arrays)
         self.sizes = dict.fromkeys(self.arguments.integers(self.arguments.scalars), "scalar argument")
         self.dtypes = (self.arguments.outputs[0].dtype,)
 
@@ -173,9 +177,9 @@ class Kernel(Workload):
     def __call__(self, *arguments: Any, device: str | None = None, **named: Any) -> Any:
         """Launch with the best configuration known for these arguments: tuned, tuned for something near, or the default.
 
-        Arguments in the kernel's order or by name, without those for local memory. Arrays have the dtypes they were defined with;
-        their sizes are the kernel's business: nothing checks here that it stays inside. Outputs are written in place: ``inout`` starts
-        from what the array holds, of ``out`` every element is overwritten. Returns the written array, several as a tuple.
+        Arguments in the kernel's order or by name, without samplers and those for local memory. Arrays have the dtypes they were defined
+        with; their sizes are the kernel's business: nothing checks here that it stays inside. Outputs are written in place: ``inout``
+        starts from what the array holds, of ``out`` every element is overwritten. Returns the written array, several as a tuple.
 
         NumPy arrays: returns when the result is there. Arrays on a device (Buffers, CuPy, PyTorch), all on the same: the kernel
         is queued there, on the caller's stream, and runs asynchronously. Raises ArgumentError for what does not fit.
@@ -246,6 +250,8 @@ class Kernel(Workload):
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The user's parameters under the user's constraints, and the device's limits on the work-group."""
+        if not device.images and any(array.form is not None for array in self.arguments.arrays):
+            raise LaunchError(f"{self.entry} takes images, and {device.name} has none")
         return ParameterSpace(self._parameters, self._constraints, self._facts(problem.sizes, device.facts() | texts.limits(device)))
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
@@ -348,7 +354,7 @@ class Kernel(Workload):
         parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
         roles = ((array.name, array.role, array.value.dtype.name) for array in self.arguments.arrays)
         names = canonical([sorted(self._parameters), self._constants, list(roles)])
-        version = digest(*parts, self._checks.identity(), names)
+        version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled)
         options: dict[str, Value] = {"arrays": _spell_arrays(shapes), "version": version[:16]}
         options["checked"] = "reference" if self.verified else "unverified"
         layout = {name: packed_layout((math.prod(shape),)) for name, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""What a user passes to a kernel, held against what the kernel's text declares: arrays, scalars, local memory."""
+"""What a user passes to a kernel, held against what the kernel's text declares: arrays, images, scalars, samplers, local memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.dialect.signature import Signature
-from portatile.errors import ArgumentError, UnknownNameError
+from portatile.errors import ArgumentError, LaunchError, UnknownNameError
+from portatile.form import ImageForm, ImageType, Sampler
 from portatile.kernel.expression import Expression
 from portatile.records import Arg, Parameter, Value
 
@@ -28,12 +29,13 @@ _VECTOR = re.compile(rf"({'|'.join(TYPES)})(2|3|4|8|16)?")
 
 @dataclass(frozen=True)
 class Array:
-    """A buffer argument with the array that it was defined with."""
+    """A buffer or image argument with the array that it was defined with; ``form`` is an image's."""
 
     name: str
     declared: str
     role: ArrayRole
     value: NDArray[Any]
+    form: ImageForm | None = None
 
     @property
     def dtype(self) -> str:
@@ -56,6 +58,14 @@ class Scalar:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """A sampler, which is part of the kernel's definition."""
+
+    name: str
+    sampler: Sampler
+
+
+@dataclass(frozen=True)
 class Local:
     """Local memory that the host sizes: ``elements`` of ``itemsize`` bytes."""
 
@@ -68,16 +78,16 @@ class Local:
 class Arguments:
     """All arguments, in the order of the kernel's head."""
 
-    all: tuple[Array | Scalar | Local, ...]
+    all: tuple[Array | Scalar | Sampling | Local, ...]
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """The buffers."""
+        """The buffers and images."""
         return tuple(argument for argument in self.all if isinstance(argument, Array))
 
     @property
     def outputs(self) -> tuple[Array, ...]:
-        """The buffers that the kernel writes."""
+        """The buffers and images that the kernel writes."""
         return tuple(array for array in self.arrays if array.role != "in")
 
     @property
@@ -97,8 +107,14 @@ class Arguments:
 
     @property
     def called(self) -> tuple[str, ...]:
-        """The names of what a caller passes: everything but local memory."""
-        return tuple(argument.name for argument in self.all if not isinstance(argument, Local))
+        """The names of what a caller passes: everything but samplers and local memory."""
+        return tuple(argument.name for argument in self.all if not isinstance(argument, Sampling | Local))
+
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        """What a digest takes in of images and samplers: how they are seen."""
+        images = (f"{array.name} {array.form.type} {array.form.normalized}" for array in self.arrays if array.form is not None)
+        return (*images, *(f"{argument.name} {argument.sampler.bits}" for argument in self.all if isinstance(argument, Sampling)))
 
     def args(self, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> tuple[Arg, ...]:
         """The arguments of a launch. ``values`` is what expressions read; ``scalars`` the numbers, None to pass them when it runs."""
@@ -122,11 +138,12 @@ class Arguments:
         return bound
 
 
-def match(head: Signature, given: Sequence[Any] | Mapping[str, Any], roles: Mapping[str, str]) -> Arguments:
+def match(head: Signature, given: Sequence[Any] | Mapping[str, Any], roles: Mapping[str, str], normalized: Sequence[str] = ()) -> Arguments:
     """The arguments of a kernel from what the user gives, in order or by name.
 
-    A NumPy array for a ``__global`` or ``__constant`` pointer, a number for a scalar, a count of elements (an expression) for a
-    ``__local`` pointer. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; else pointers to const are ``in``, others ``inout``.
+    A NumPy array for a ``__global`` or ``__constant`` pointer and for an image, a number for a scalar, a Sampler for a ``sampler_t``, a
+    count of elements (an expression) for a ``__local`` pointer. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; else pointers to
+    const and images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are seen as fractions.
     Raises ArgumentError that names the argument for everything that does not fit.
     """
     names = [parameter.name for parameter in head.parameters]
@@ -149,14 +166,24 @@ def match(head: Signature, given: Sequence[Any] | Mapping[str, Any], roles: Mapp
             raise UnknownNameError(f"argument of {head.name}", name, names)
         if role not in _ROLES:
             raise ArgumentError(f"the role of {name} is {role!r}; it must be one of {', '.join(_ROLES)}")
-    return Arguments(tuple(_match(head, parameter, value, roles) for parameter, value in zip(head.parameters, values, strict=True)))
+    images = [parameter.name for parameter in head.parameters if parameter.kind == "image"]
+    for name in normalized:
+        if name not in images:
+            raise UnknownNameError(f"image of {head.name}", name, images)
+    return Arguments(
+        tuple(_match(head, parameter, value, roles, normalized) for parameter, value in zip(head.parameters, values, strict=True))
+    )
 
 
-def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str]) -> Array | Scalar | Local:
+def _match(
+    head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: Sequence[str]
+) -> Array | Scalar | Sampling | Local:
     name, declared = parameter.name, parameter.type.removesuffix("*")
     known = _VECTOR.fullmatch(declared)
-    if parameter.kind == "image":
-        raise ArgumentError(f"argument {name} of {head.name} is an image; a kernel of your own takes buffers")
+    if declared == "sampler_t":
+        if not isinstance(value, Sampler):
+            raise ArgumentError(f"argument {name} of {head.name} is a sampler: pass portatile.Sampler(...), not {value!r}")
+        return Sampling(name, value)
     if parameter.kind == "local":
         if known is None:
             raise ArgumentError(f"argument {name} of {head.name}: local memory of {declared} has no known size; declare it char or float")
@@ -168,8 +195,26 @@ def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str
         return Scalar(name, TYPES[declared], scalar(value, name, TYPES[declared]))
     role = roles.get(name, "in" if name in head.read_only else "inout")
     if role != "in" and name in head.read_only:
-        raise ArgumentError(f"the role of {name} is {role!r}, but {head.name} declares it const")
+        how = "read_only" if parameter.kind == "image" else "const"
+        raise ArgumentError(f"the role of {name} is {role!r}, but {head.name} declares it {how}")
+    if parameter.kind == "image":
+        form = image(value, name, declared, name in normalized)
+        return Array(name, declared, cast(ArrayRole, role), value, form)
     return Array(name, declared, cast(ArrayRole, role), array(value, name, declared))
+
+
+def image(value: Any, name: str, declared: str, normalized: bool) -> ImageForm:
+    """What image of the type ``declared`` an array is; without its last axis it has one channel. Raises ArgumentError."""
+    if not isinstance(value, np.ndarray):
+        raise ArgumentError(f"argument {name} is an {declared}: pass a NumPy array of its pixels, not a {type(value).__name__}")
+    if not value.flags.c_contiguous or not value.flags.aligned or not value.dtype.isnative:
+        raise ArgumentError(f"argument {name} is not contiguous in memory; pass numpy.ascontiguousarray({name})")
+    kind = cast(ImageType, declared)
+    shape = (*value.shape, 1) if value.ndim == ImageForm.axes(kind) - 1 else value.shape
+    try:
+        return ImageForm(kind, shape, value.dtype.name, normalized)
+    except LaunchError as error:
+        raise ArgumentError(f"argument {name}: {error}") from None
 
 
 def array(value: Any, name: str, declared: str) -> NDArray[Any]:
@@ -220,9 +265,11 @@ def flat(values: NDArray[Any]) -> NDArray[Any]:
     return values.reshape(-1).view(real(values.dtype))
 
 
-def _arg(argument: Array | Scalar | Local, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> Arg:
+def _arg(argument: Array | Scalar | Sampling | Local, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> Arg:
     if isinstance(argument, Array):
-        return Arg(argument.name, role=argument.role)
+        return Arg(argument.name, "buffer" if argument.form is None else "image", argument.role)
+    if isinstance(argument, Sampling):
+        return Arg(argument.name, "scalar", dtype="sampler_t", value=argument.sampler.bits)
     if isinstance(argument, Scalar):
         number = None if scalars is None else scalars[argument.name]
         return Arg(argument.name, "scalar", dtype=argument.dtype, value=number)

@@ -37,6 +37,7 @@ class Runner:
         self._executables: dict[object, execute.Executable] = {}
         self._of_scalars: dict[tuple[int | float, ...], execute.Executable] = {}
         self._streams: dict[int, Queue] = {}
+        self._generation = device.generation
 
     def run(self, values: Mapping[str, Any]) -> Any:
         """Launch on what the caller passes by name; see ``Kernel.__call__``."""
@@ -48,6 +49,10 @@ class Runner:
         scalars = {name: arguments.scalar(values[name], name, _dtype(self._declared, name)) for name in self._declared.scalars}
         written = [values[array.name] for array in self._declared.outputs]
         with self._lock, ExitStack() as stack:
+            if self._generation != self.device.generation:  # what is loaded went with the device's release
+                for known in (self._modules, self._executables, self._of_scalars, self._streams):
+                    known.clear()
+                self._generation = self.device.generation
             executable = self._executable(scalars)
             if on_device == {True}:
                 memories = {name: array.memory for name, array in arrays.items()}
@@ -64,14 +69,19 @@ class Runner:
         for array in self._declared.arrays:
             host = arrays[array.name]
             aligned = host.__array_interface__["data"][0] % _SHARED_ALIGNMENT == 0
-            shared = self.device.share(host) if aligned else None
-            memory = memories[array.name] = stack.enter_context(self.device.allocate(host.nbytes) if shared is None else shared)
+            shared = self.device.share(host) if aligned and array.form is None else None
+            memory = memories[array.name] = stack.enter_context(self._memory(array, host) if shared is None else shared)
             if shared is None and array.role != "out":
                 queue.upload(memory, host, blocking=False)
         executable.run(queue, memories, scalars)
         for array in self._declared.outputs:
             queue.download(arrays[array.name], memories[array.name])
         queue.finish()
+
+    def _memory(self, declared: Array, host: NDArray[Any]) -> Memory:
+        if declared.form is None:
+            return self.device.allocate(host.nbytes)
+        return self.device.image_of(arguments.image(host, declared.name, declared.declared, declared.form.normalized))
 
     def _executable(self, scalars: Mapping[str, int | float]) -> execute.Executable:
         """The launch for these scalars, loaded; programs are built once, and the plan is not asked for twice."""
@@ -116,10 +126,15 @@ def home(values: Mapping[str, Any], names: tuple[str, ...]) -> Device | None:
 def _accept(declared: Array, value: Any, device: Device) -> Any:
     """A NumPy array or a Buffer that fits the parameter; raises ArgumentError."""
     name = declared.name
+    if declared.form is not None and not isinstance(value, np.ndarray):
+        raise ArgumentError(f"argument {name} is an image; a kernel with images takes NumPy arrays, not a {type(value).__name__}")
     if isinstance(value, np.ndarray):
-        array = arguments.array(value, name, declared.declared)
-        dtype = array.dtype
-        if declared.role != "in" and not array.flags.writeable:
+        if declared.form is None:
+            arguments.array(value, name, declared.declared)
+        else:
+            arguments.image(value, name, declared.declared, declared.form.normalized)
+        dtype = value.dtype
+        if declared.role != "in" and not value.flags.writeable:
             raise ArgumentError(f"argument {name} is read-only, and the kernel writes it")
     elif isinstance(value, Buffer) or is_cuda_array(value):
         buffer = Buffer.wrap(value)

@@ -12,7 +12,7 @@ import numpy as np
 
 from portatile import dialect
 from portatile.dialect.signature import Signature, signature
-from portatile.errors import ArgumentError, CompileError
+from portatile.errors import ArgumentError, CompileError, reason
 from portatile.records import Config, DeviceInfo, Size3, Source, Value
 from portatile.template import spell
 
@@ -38,9 +38,9 @@ class Text:
         """
         path = Path(source) if isinstance(source, Path) or (source.endswith(".cl") and "{" not in source) else None
         try:
-            text = path.read_text(encoding="utf-8") if path is not None else str(source)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ArgumentError(f"the kernel file {path} cannot be read: {error}") from None
+            text = dialect.read_text(path) if path is not None else str(source)
+        except OSError as error:
+            raise ArgumentError(f"the kernel file {path} cannot be read: {reason(error)}") from None
         if found := _CUDA.search(text):
             line = text.count("\n", 0, found.start()) + 1
             where = f"{path.name if path else entry + '.cl'}:{line}"

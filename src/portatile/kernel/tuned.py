@@ -51,7 +51,7 @@ class TunedKernel(Result):
                 f"{self.kernel.describe()} on {device.name} ({device.platform}, {device.id})",
                 f"winner   {self._line(self.best)}",
                 f"default  {self._line(self.default)}",
-                f"{len(self.trials)} configurations in {self.seconds:.1f} s, failed: {failed}",
+                f"{len(self.trials)} configuration{'s' if len(self.trials) != 1 else ''} in {self.seconds:.1f} s, failed: {failed}",
                 checked,
             )
         )

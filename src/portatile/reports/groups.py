@@ -83,9 +83,13 @@ class Group:
 
     @cached_property
     def default(self) -> Trial | None:
-        """The newest trial of the configuration that a search begins with; of an unknown workload that is the first one tried."""
-        config = self.trials[0].config if self.workload is None else self.workload.default(self.problem, self.device)
-        return self.latest.get(canonical(config))
+        """The newest trial of the configuration that a search begins with: the workload's default, else what was tried first.
+
+        The latter is all that is known of an unknown workload, and of a search by a portatile that had another default.
+        """
+        usual = None if self.workload is None else self.latest.get(canonical(self.workload.default(self.problem, self.device)))
+        searched = self.workload is None or len(self.trials) > 1  # a single trial may be a winner that came alone
+        return usual or (self.latest.get(canonical(self.trials[0].config)) if searched else None)
 
     @cached_property
     def certificate(self) -> Certificate | None:

@@ -261,7 +261,8 @@ def _lede(groups: Sequence[Group]) -> str:
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
     devices = len({device_key(group.device) for group in groups})
     problems = len({group.problem.key for group in groups})
-    text = f"{spell.count(problems, 'problem')} on {spell.count(devices, 'device')}, {spell.count(trials, 'trial')}"
+    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else spell.count(devices, "device")
+    text = f"{spell.count(problems, 'problem')} on {where}, {spell.count(trials, 'trial')}"
     return f"{text}, of which {failed} failed." if failed else f"{text}, none of which failed."
 
 

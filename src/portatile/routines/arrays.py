@@ -154,9 +154,24 @@ def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
     return Matrix(stored, transposed, rows, columns, stride, 0, _alignment(array), count, step // size)
 
 
-def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None:
+def check_options(*given: tuple[str, str, str]) -> None:
+    """Raise ArgumentError for an option whose value is not one of the allowed letters: name, value, letters."""
+    for name, value, allowed in given:
+        if value not in tuple(allowed):
+            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
+
+
+def check_dtype(dtype: np.dtype[Any], name: str) -> None:
+    """Raise ArgumentError for elements that are none of ``DTYPES``, with what to do."""
     if dtype not in _TYPES:
-        raise ArgumentError(f"{name} has dtype {dtype.str}; supported are {', '.join(DTYPES)} in native byte order")
+        order = "" if dtype.isnative else " in foreign byte order"
+        wanted = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
+        advice = "take real and imaginary part apart" if dtype.kind == "c" else f"convert it, for example with {name}.astype('{wanted}')"
+        raise ArgumentError(f"{name} has dtype {dtype.newbyteorder('=')}{order}; supported are {', '.join(DTYPES)}: {advice}")
+
+
+def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None:
+    check_dtype(dtype, name)
     if len(shape) != 2:
         raise ArgumentError(f"{name} has shape {shape}; it must be a matrix (two dimensions)")
 

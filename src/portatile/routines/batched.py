@@ -72,8 +72,7 @@ def _stack(array: Any, name: str) -> _Stack:
         raise ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array")
     if found.ndim < 2:
         raise ArgumentError(f"{name} has shape {found.shape}; it must be a matrix or a stack of them")
-    if found.dtype.name not in arrays.DTYPES or not found.dtype.isnative:
-        raise ArgumentError(f"{name} has dtype {found.dtype.str}; supported are {', '.join(arrays.DTYPES)} in native byte order")
+    arrays.check_dtype(found.dtype, name)
     return found
 
 
@@ -89,8 +88,7 @@ def _op(array: _Stack, trans: str, name: str) -> _Stack:
     """Every matrix transposed where asked for."""
     if trans == "N":
         return array
-    if trans not in ("T", "C"):
-        raise ArgumentError(f"{name}={trans!r} is not one of N, T, C")
+    arrays.check_options((name, trans, "NTC"))
     *batch, rows, columns = array.shape
     *steps, down, along = array.strides
     return _view(array, (*batch, columns, rows), (*steps, along, down))

@@ -116,7 +116,7 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    arrays.check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     alpha = arrays.factor(alpha, "alpha")
     stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = source.shape
@@ -139,15 +139,8 @@ def trsm(
     return result
 
 
-def check_options(*given: tuple[str, str, str]) -> None:
-    """Raise ArgumentError for an option whose value is not one of the allowed letters: name, value, letters."""
-    for name, value, allowed in given:
-        if value not in tuple(allowed):
-            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
-
-
 def _op(stored: arrays.Matrix, trans: str, name: str) -> arrays.Matrix:
     if trans == "N":
         return stored
-    check_options((name, trans, "NTC"))
+    arrays.check_options((name, trans, "NTC"))
     return stored.flipped()

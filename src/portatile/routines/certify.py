@@ -14,7 +14,7 @@ from portatile.cache import Cache
 from portatile.device.base import Device, Memory
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.execute import Executable, sources
-from portatile.records import Binary, Plan, Problem, Source, canonical, digest, from_json, to_json
+from portatile.records import Binary, Plan, Problem, Source, canonical, digest, from_json, spelled, to_json
 from portatile.select import Choice
 from portatile.store import device_key
 from portatile.trials import Certificate, Check, Trial
@@ -54,7 +54,7 @@ class Certifier:
         if not proof.failure:
             return choice
         info = self._device.info
-        config = " ".join(f"{name}={value}" for name, value in choice.config.items())
+        config = spelled(choice.config)
         warnings.warn(
             f"the configuration of {workload.name} that was tuned with driver {trial.device.driver} fails with {info.driver} on {info.name}"
             f" ({proof.failure.splitlines()[0]}); the default is used. Tune again with `portatile tune {workload.name}`. It was {config}",

@@ -14,7 +14,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError, UnknownNameError
-from portatile.records import Layout, Problem, Value
+from portatile.records import Layout, Problem, Value, spelled
 from portatile.routines import arrays, runtime
 from portatile.routines.arrays import Matrix
 from portatile.routines.engine import engine
@@ -90,6 +90,9 @@ class Compiled:
             result = self._make(given, read)
         stored[self._output] = self._stored(self._output, result)
         self._check(stored)
+        if not self._home.fits(self.device):  # it was released since
+            self._home = engine(self.device)
+            self._prepared = self._home.prepare(self.problem, self.choice)
         if all(type(matrix.array) is Buffer for matrix in stored.values()):
             runtime.launch(self._home, self._prepared, {name: matrix.array.memory for name, matrix in stored.items()}, scalars, result)
             return result
@@ -97,7 +100,7 @@ class Compiled:
         return result
 
     def __repr__(self) -> str:
-        sizes = " ".join(f"{name}={value}" for name, value in (*self.problem.sizes.items(), *self.problem.options.items()))
+        sizes = spelled({**self.problem.sizes, **self.problem.options})
         return f"<{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.info.id}, {self.choice.reason}>"
 
     def _reads(self, scalars: Mapping[str, float]) -> tuple[bool, ...]:

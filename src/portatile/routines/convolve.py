@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from portatile import device as devices
 from portatile import workloads
 from portatile.device.buffer import Buffer
+from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, limit, runtime
+from portatile.routines import arrays, limit, runtime, volume
 from portatile.routines.arrays import Array
 from portatile.routines.engine import engine
-from portatile.routines.scratch import scratch
+from portatile.routines.scratch import SHARE, scratch
 
 Boundary = Literal["periodic", "zero", "grow", "shrink"]
 Bank = Literal["analysis", "synthesis"]
@@ -122,11 +123,13 @@ def passes3d(
         largest = array.nbytes // array.size * prod(n + filters.shape[1] for n in array.shape)
         moved = not limit.too_large(devices.get(device), (largest, largest))
     if moved:
-        _check_type(current)
+        arrays.check_dtype(current.dtype, "psi")
         current = Buffer.from_numpy(current, devices.get(device))
     if out is not None and not (isinstance(array, Buffer) and isinstance(out, Buffer)):
         raise ArgumentError(f"out is {_described(out)}; only the result of a Buffer can go to one, another Buffer")
-    if isinstance(current, Buffer):
+    if isinstance(current, Buffer) and (done := _at_once(current, filters, lower, bank, boundaries, device, out)) is not None:
+        current = done
+    elif isinstance(current, Buffer):
         with engine(current.device).lock:  # the memory between the passes is everybody's
             for axis, kind in enumerate(boundaries):
                 current = _filter(current, filters, lower, kind, bank, True, device, _Between(axis) if axis < _AXES - 1 else out)
@@ -134,6 +137,43 @@ def passes3d(
         for kind in boundaries:
             current = _filter(current, filters, lower, kind, bank, True, device)
     return cast(Array, current.numpy() if moved and isinstance(current, Buffer) else current)
+
+
+def _at_once(
+    psi: Buffer, filters: NDArray[Any], lower: int, bank: str, boundaries: tuple[str, ...], device: str | None, out: Buffer | None
+) -> Buffer | None:
+    """All passes as one plan; None where a single pass has to say what is wrong, or where memory is too scarce to keep some."""
+    options = workloads.get("convolution").options
+    sound = psi.dtype.name in ("float32", "float64") and psi.strides == packed(psi.shape, psi.dtype.itemsize)
+    sound = sound and filters.shape[1] in options["taps"] and not isinstance(lower, bool) and lower in options["lower"]
+    if not sound or not set(boundaries) <= set(options["boundary"]) or (device is not None and devices.get(device) is not psi.device):
+        return None
+    ends = max(filters.shape[1] - filters.shape[0], 0)
+    change = {"grow": ends, "shrink": -ends}
+    shape = tuple(n + change.get(kind, 0) for n, kind in zip(psi.shape, boundaries, strict=True))
+    if min(*shape, *psi.shape) <= 0:
+        return None
+    if out is None:
+        result = Buffer.empty(shape, psi.dtype, psi.device)
+    else:
+        result = out
+        _check_out(out, shape, psi)
+    passes = volume.Volume(psi.shape, psi.dtype.name, bank, filters.shape[1], int(lower), boundaries, _place(psi), _place(result))
+    if max(volume.between(passes)) > psi.device.info.global_memory // SHARE:
+        return None
+    home = engine(psi.device)
+    weights = scratch(psi.device).constant(np.ascontiguousarray(filters, psi.dtype))
+    with home.lock:
+        executable = volume.prepared(home, passes)
+        operands = {"psi": psi.memory, "filter": weights.memory, "out": result.memory}
+        executable.run(psi.device.default_queue(), operands, {})
+    return result
+
+
+def _place(array: Buffer) -> tuple[int, int]:
+    """Offset, in elements, and alignment of a contiguous array of three dimensions."""
+    stored = arrays.matrix(Buffer(array.memory, (array.shape[0], prod(array.shape[1:])), array.dtype, None, array.offset), "psi")
+    return stored.offset, stored.alignment
 
 
 @dataclass(frozen=True)
@@ -187,13 +227,17 @@ def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buf
         return arrays.new(lines, shape)
     if isinstance(into, _Between):
         return Buffer(scratch(lines.device).block(into.place, prod(shape) * lines.dtype.itemsize), shape, lines.dtype)
-    wanted = (*rest, shape[1])
-    whole = Buffer(into.memory, into.shape, into.dtype, None, into.offset)
-    if into.shape != wanted or into.dtype != lines.dtype or into.device is not lines.device or into.strides != whole.strides:
-        raise ArgumentError(
-            f"out is {_described(into)}; the result is a C-contiguous Buffer of {wanted} {lines.dtype} on {lines.device.info.id}"
-        )
+    _check_out(into, (*rest, shape[1]), lines)
     return Buffer(into.memory, shape, into.dtype, None, into.offset)
+
+
+def _check_out(out: Buffer, wanted: tuple[int, ...], psi: Buffer) -> None:
+    """Raise ArgumentError where a result of the shape ``wanted`` cannot go to ``out``."""
+    contiguous = out.strides == packed(out.shape, out.dtype.itemsize)
+    if out.shape != wanted or out.dtype != psi.dtype or out.device is not psi.device or not contiguous:
+        raise ArgumentError(
+            f"out is {_described(out)}; the result is a C-contiguous Buffer of {wanted} {psi.dtype} on {psi.device.info.id}"
+        )
 
 
 def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
@@ -202,7 +246,7 @@ def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
         if getattr(psi, "ndim", 0) != 2:
             raise ArgumentError(f"psi is {_described(psi)}; pass a NumPy array or Buffer, or a CUDA array of two dimensions")
         return psi, tuple(psi.shape[1:])
-    _check_type(psi)
+    arrays.check_dtype(psi.dtype, "psi")
     if psi.ndim == 0:
         raise ArgumentError("psi has no axis to convolve along")
     rest = psi.shape[1:]
@@ -236,11 +280,6 @@ def _one_filter(taps: ArrayLike) -> NDArray[Any]:
     if row.ndim != 1 or row.dtype.kind not in "fiu":
         raise ArgumentError(f"taps is {_described(row)}; it must be a one-dimensional sequence of real numbers")
     return row[None, :]
-
-
-def _check_type(array: Any) -> None:
-    if array.dtype not in (np.dtype(name) for name in arrays.DTYPES):
-        raise ArgumentError(f"psi has dtype {array.dtype.str}; supported are {', '.join(arrays.DTYPES)} in native byte order")
 
 
 def _described(array: Any) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from portatile import cache, execute, program, select, store, workloads
-from portatile.device.base import Device, Memory, Queue
+from portatile.device.base import Device, Memory, Module, Queue
 from portatile.errors import ArgumentError
 from portatile.records import Binary, Call, Plan, Problem, Source, canonical
 from portatile.routines.certify import Certifier
@@ -34,12 +35,15 @@ class Engine:
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self.generation = device.generation
         self.lock = threading.RLock()
         self._prepared: dict[str, Prepared] = {}
         self._cache = cache.default()
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
         self._called: dict[str, Plan] = {}
+        self._assembled: dict[Hashable, execute.Executable] = {}
+        self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
         self._workspaces = execute.Workspaces(device)
 
     def prepare(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> Prepared:
@@ -54,11 +58,24 @@ class Engine:
                 prepared = self._prepared.get(key)
                 if prepared is None:
                     settled, plan = self._settled(problem, choice, whole)
-                    executable = execute.Executable(self.device, plan, self._build, workspaces=self._workspaces)
                     if len(self._prepared) >= _MAX_PREPARED:
                         self._prepared.clear()
+                        self._called.clear()
+                    executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
                     prepared = self._prepared[key] = Prepared(problem, settled, executable)
         return prepared
+
+    def assembled(self, key: Hashable, make: Callable[[], Plan]) -> execute.Executable:
+        """A flat plan that a routine makes of several problems', loaded at the first call with this key and memoised after it."""
+        found = self._assembled.get(key)
+        if found is None:
+            with self.lock:
+                if len(self._assembled) >= _MAX_PREPARED:
+                    self._assembled.clear()
+                plan = make()
+                found = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
+                self._assembled[key] = found
+        return found
 
     def choose(self, problem: Problem) -> Choice:
         """The configuration for a problem, and why."""
@@ -71,10 +88,15 @@ class Engine:
         except ArgumentError:  # it has no plan
             return self.choose(problem)
 
+    def fits(self, device: Device) -> bool:
+        """Whether it was made for this device since its last release."""
+        return self.device is device and self.generation == device.generation
+
     def forget(self) -> None:
         """Drop what is memoised, so that results tuned since are used."""
         with self.lock:
             self._prepared.clear()
+            self._assembled.clear()
             self._workspaces.release()
             self._called.clear()
             self._certifier.forget()
@@ -122,12 +144,12 @@ _lock = threading.Lock()
 
 
 def engine(device: Device) -> Engine:
-    """The engine of a device, made once."""
+    """The engine of a device, made once; again after the device's release."""
     found = _engines.get(device.info.id)
-    if found is None or found.device is not device:
+    if found is None or not found.fits(device):
         with _lock:
             found = _engines.get(device.info.id)
-            if found is None or found.device is not device:
+            if found is None or not found.fits(device):
                 found = _engines[device.info.id] = Engine(device)
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 from portatile.errors import ArgumentError
 from portatile.routines import arrays, runtime
 from portatile.routines.arrays import Array, Matrix
-from portatile.routines.blas import Diag, Side, Trans, Uplo, check_options
+from portatile.routines.blas import Diag, Side, Trans, Uplo
 
 _OTHER = {"L": "U", "U": "L"}
 _TURNED = {"L": "R", "R": "L"}
@@ -37,7 +37,7 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    arrays.check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
     alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
     stored_a, stored_b = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = stored_b.shape
@@ -80,7 +80,7 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
+    arrays.check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
     alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
     stored_a = arrays.matrix(a, "a") if trans == "N" else arrays.matrix(a, "a").flipped()
     n, k = stored_a.shape
@@ -122,7 +122,7 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    arrays.check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     alpha = arrays.factor(alpha, "alpha")
     stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = source.shape

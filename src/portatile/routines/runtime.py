@@ -21,7 +21,7 @@ from portatile.routines.engine import forget as forget_engines
 _MAX_REMEMBERED = 4096
 _remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
 _chips: dict[str | None, Device] = {}
-_streams: dict[tuple[Device, int], Queue] = {}
+_streams: dict[tuple[Device, int, int], Queue] = {}
 
 
 def run(
@@ -42,7 +42,7 @@ def run(
     """
     chip = _chip(selector, matrices)
     layouts = [size for stored in matrices for size in (stored.stride, stored.offset, stored.alignment, stored.step)]
-    key = (chip, workload, sizes, options, matrices[-1].array.dtype, limit.asked(), *layouts)
+    key = (chip, chip.generation, workload, sizes, options, matrices[-1].array.dtype, limit.asked(), *layouts)
     found = _remembered.get(key)
     if found is None:
         problem = _problem(workload, sizes, options, matrices)
@@ -149,10 +149,10 @@ def _queue(chip: Device, out: Any) -> Queue:
     """The queue that the owner of ``out`` expects its work on."""
     if isinstance(out, (np.ndarray, Buffer)):
         return chip.default_queue()
-    stream = caller_stream(out)
-    queue = _streams.get((chip, stream))
+    key = chip, chip.generation, caller_stream(out)
+    queue = _streams.get(key)
     if queue is None:
-        queue = _streams[chip, stream] = chip.foreign_queue(stream)
+        queue = _streams[key] = chip.foreign_queue(key[-1])
     return queue
 
 

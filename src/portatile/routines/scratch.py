@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Memory
 from portatile.device.buffer import Buffer
 
-_SHARE = 16  # of the device's memory one part of so many may be kept; what is larger is the caller's own
+SHARE = 16  # of the device's memory one part of so many may be kept; what is larger is the caller's own
 _CONSTANTS = 64
 
 
@@ -26,7 +26,7 @@ class Scratch:
 
     def block(self, place: int, nbytes: int) -> Memory:
         """Memory of at least ``nbytes``, the same for each call with this ``place``: its content lasts until the next one."""
-        if nbytes > self._device.info.global_memory // _SHARE:
+        if nbytes > self._device.info.global_memory // SHARE:
             return self._device.allocate(nbytes)
         kept = self._blocks.get(place)
         if kept is None or kept.nbytes < nbytes:
@@ -52,7 +52,7 @@ _kept: dict[tuple[Device, object], Scratch] = {}
 
 def scratch(device: Device) -> Scratch:
     """The device's scratch, made once; again where a fault has ended what was on the device."""
-    key = device, getattr(device, "generation", 0)
+    key = device, device.generation
     found = _kept.get(key)
     if found is None:
         for other in [other for other in _kept if other[0] is device]:

@@ -76,10 +76,11 @@ def run(home: Engine, task: Task) -> None:
             for low, high in ((0, half), (half, size)):
                 run(home, _part(task, cut, low, high))
             return
-    need, info = sum(_bytes(task, name) for name in task.matrices), home.device.info
+    info = home.device.info
+    need = 2 * sum(_bytes(task, name) for name in task.matrices) + 3 * _prepared(home, task).executable.plan.workspace
     sizes = " ".join(f"{name}={size}" for name, size in task.problem.sizes.items())
     raise DeviceError(
-        f"{task.problem.workload} with {sizes} needs {need} bytes on {info.id}, where {limit} may be used "
+        f"{task.problem.workload} with {sizes} takes {need} bytes on {info.id}, two slabs and their workspace, where {limit} may be used "
         f"({info.max_allocation} in one piece), and cannot be cut further"
     )
 

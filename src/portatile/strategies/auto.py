@@ -1,20 +1,22 @@
-"""The default: the Gaussian process, told to care for the fast half, and offered the children of the fastest as candidates."""
+"""The default: the Gaussian process, told to care for the fast half, offered the children of the fastest, and kept near them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Search
 from portatile.strategies._encoding import Code
-from portatile.strategies.gaussian import POOL, Array, Explorer
+from portatile.strategies.gaussian import POOL, TOP, Array, Explorer
 from portatile.strategies.genetic import POPULATION, child
 
 SOFTENING = 0.3  # what a difference between two slow configurations counts, beside one between fast ones
 CHILDREN = 16  # bred for each fit
+STEPS = 2  # parameters in which what is near differs
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
@@ -37,3 +39,12 @@ class _Default(Explorer):
         fastest = sorted(self.known, key=lambda code: self.known[code])[:POPULATION]
         children = [child(fastest, self.terrain, self.rng) for _ in range(CHILDREN)]
         return [*anywhere, *(code for code in children if self.terrain.legal(code))]
+
+    def near(self) -> NDArray[np.bool_]:
+        """What differs from one of the fastest few in at most two parameters.
+
+        With many configurations under way the model would spend most of them far away, where it knows least: a wide space always
+        has such places. What is a little better than the best is mostly two steps from it.
+        """
+        fastest = np.array(sorted(self.known, key=lambda code: self.known[code])[:TOP])
+        return np.asarray(((self.pool[:, None, :] != fastest).sum(axis=2) <= STEPS).any(axis=1))

@@ -18,6 +18,7 @@ Array = NDArray[np.float64]
 
 OPENING = 6  # configurations spread over the space before the first model
 WISHES = 16  # at a time: enough for as many evaluators
+FREE = 4  # of so many wishes one may go anywhere, the first; see ``near``
 POOL = 2000  # candidates the models are asked about, at first
 FIRST_DRAWS, DRAWS = 256, 16  # in a space that cannot be listed: of these, at the first fit and at each further one
 CLIMBS, TOP = 2, 4  # then, so many times, the surroundings of the best few candidates join them
@@ -35,7 +36,7 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
 class Explorer:
     """The state of one search: what is known, and what the models make of it.
 
-    ``targets`` and ``candidates`` are what a variant may do otherwise.
+    ``targets``, ``candidates`` and ``near`` are what a variant may do otherwise.
     """
 
     def __init__(self, space: ParameterSpace, rng: np.random.Generator) -> None:
@@ -47,6 +48,7 @@ class Explorer:
         self.validity = Surrogate(self.encoding.dimensions)
         self._order: list[Code] = []  # what the models rest on
         self._pool: list[Code] = []
+        self.pool = np.zeros((0, len(self.encoding.names)), dtype=np.int64)  # the same, [candidates, parameters]
         self._place: dict[Code, int] = {}
         self._fails = False
         self._drawn: list[Code] = []
@@ -80,6 +82,10 @@ class Explorer:
         self._drawn = [*self.terrain.draw(DRAWS if self._drawn else FIRST_DRAWS, self.known), *self._drawn][:POOL]
         return self._drawn
 
+    def near(self) -> NDArray[np.bool_]:
+        """Which candidates, [candidates], most of several wishes are taken from: all."""
+        return np.ones(len(self.pool), dtype=bool)
+
     def _learn(self, finished: Sequence[Finished]) -> None:
         for outcome in finished:
             code = self.encoding.code(outcome.config)
@@ -95,13 +101,14 @@ class Explorer:
             self._fit()
         if not self._pool:
             return self.terrain.fresh(WISHES, self.known)
-        worth = self._worth()
+        worth, near = self._worth(), self.near()
         chosen: list[Code] = []
-        for _ in range(min(WISHES, int(self._open.sum()))):
+        for turn in range(min(WISHES, int(self._open.sum()))):
             worth[~self._open] = -1.0
-            place = int(np.argmax(worth))
+            here = np.where(near, worth, -1.0) if turn % FREE else worth
+            place = int(np.argmax(here if here.max() >= 0 else worth))
             chosen.append(self._pool[place])
-            worth *= 1.0 - self.time.likeness(place) ** 2
+            worth *= np.sqrt(1.0 - self.time.likeness(place) ** 2)  # the doubt that is left once this one is known
             worth[place] = -1.0
         return chosen
 
@@ -110,6 +117,7 @@ class Explorer:
         self._next_fit = max(len(self.known) + 2, int(len(self.known) * GROWTH))
         self._order = self._memorable()
         self._pool, self._place, self._open = [], {}, np.zeros(0, dtype=bool)
+        self.pool = self.pool[:0]
         best = self._order[:TOP]
         self._gather([*self.candidates(), *(code for known in best for code in self.terrain.around(known))])
         if not self._pool:
@@ -132,6 +140,7 @@ class Explorer:
         fresh = [code for code in dict.fromkeys(codes) if code not in self.known and code not in self._place]
         self._place |= {code: place for place, code in enumerate(fresh, len(self._pool))}
         self._pool += fresh
+        self.pool = np.vstack([self.pool, np.array(fresh, dtype=np.int64).reshape(len(fresh), -1)]) if fresh else self.pool
         self._open = np.append(self._open, np.ones(len(fresh), dtype=bool))
         return fresh
 

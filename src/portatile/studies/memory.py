@@ -78,7 +78,7 @@ def _measured(device: Device, request: Request, advance: Callable[[], None]) -> 
         kind, block = str(config["ALGORITHM"]), int(config["BLOCK"])
         row = Row(device.info.id, device.info.name, kind, block, size, request.dtype, None, None, None, None, None, None, "ok")
         if why := matmul.space(problem, device.info).violated(config):
-            yield replace(row, status=f"it {why}")
+            yield replace(row, status=why)
             advance()
             continue
         try:

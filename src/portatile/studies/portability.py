@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from portatile import select, workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError
-from portatile.records import Config, Problem, canonical
+from portatile.records import Config, Problem, canonical, spelled
 from portatile.store import ResultStore, known_results
 from portatile.studies.apart import Measured, measured
 from portatile.trials import Budget, Trial
@@ -97,7 +97,7 @@ def winner(device: Device, problem: Problem, request: Request) -> Winner:
             return Winner(device, choice.config, choice.explanation)
         with ResultStore.default() as store:
             result = tuner.tune(tuner.Request(problem, device.info.id, request.budget, request.strategy, request.seed), store)
-        return Winner(device, result.best.config, f"tuned: {len(result.trials)} configurations in {result.seconds:.0f} s")
+        return Winner(device, result.best.config, f"tuned: {len(result.trials)} tried in {result.seconds:.0f} s")
     except PortatileError as error:
         return Winner(device, None, str(error).splitlines()[0])
 
@@ -118,7 +118,7 @@ def describe(problem: Problem) -> str:
     """Sizes, and the options that are not the workload's defaults."""
     usual = {name: values[0] for name, values in workloads.get(problem.workload).options.items()}
     chosen = {name: value for name, value in problem.options.items() if value != usual[name]}
-    return " ".join(f"{name}={value}" for name, value in {**problem.sizes, **chosen}.items())
+    return spelled({**problem.sizes, **chosen})
 
 
 def _on(device: Device, problem: Problem, configs: Sequence[Config]) -> Measured:

@@ -15,7 +15,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, PortatileError
 from portatile.measure import runs
 from portatile.measure.runs import Length, Prepared, Way
-from portatile.records import Config, Problem, Value
+from portatile.records import Config, Problem, Value, spelled
 
 RELAXED = "-cl-fast-relaxed-math"
 ROWS_OF_CP = (1, 2, 4, 8, 16, 32)
@@ -23,9 +23,9 @@ _ACROSS = 16
 
 # Parboil's forms: eight points to a work-item of CP, one voxel to one of MRI, no slices, functions as the compiler has them.
 _CP: dict[str, Value] = {
-    "SPLIT": 1, "PX": 8, "PY": 1, "VL": 1, "CHUNK": 256, "UNROLL": 1, "RSQRT": "rsqrt", "POLY": 0, "DEGREE": 3,
+    "SPLIT": 1, "PX": 8, "PY": 1, "VL": 1, "CHUNK": 256, "UNROLL": 1, "RSQRT": "rsqrt", "POLY": 0, "DEGREE": 3, "RESIDENT": 0,
 }  # fmt: skip
-_MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 2, "TRIG": "accurate", "POLY": 0}
+_MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 2, "TRIG": "accurate", "POLY": 0, "RESIDENT": 0}
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], Non
 def _measured(ready: Prepared, request: Request, relaxed: bool, advance: Callable[[], None]) -> Iterator[Row]:
     device, problem = ready.device, request.problem
     way = Way(request.length, (RELAXED,) if relaxed else (), strict=False)
-    described = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
+    described = spelled(problem.sizes)
     for label, items, config in sizes(device, request):
         row = Row(device.info.id, device.info.name, request.workload, described, relaxed, label, items, None, None, None, "ok")
         try:

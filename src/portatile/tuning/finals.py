@@ -15,6 +15,8 @@ FIELD = 5
 """Configurations that race, the default not counted."""
 NEAR = 1.5
 """They are at most so many times as slow as the fastest, by their best sample: one lucky time must not leave the others out."""
+NEAR_DEFAULT = 3.0
+"""The same for the default: it is timed first, when a machine may still be at something else, and all others are compared with it."""
 LOOKS = (8, 16, 32, 64)
 """After so many rounds the intervals are looked at; few looks, because each may tell apart by chance what is equal."""
 _SHOWN, _TOLD = 0.95, 0.99  # confidence of the interval that is shown, and of the one that tells two apart
@@ -99,8 +101,12 @@ def cost(trial: Trial, workspace: int) -> tuple[int, int, str]:
 def contenders(trials: Sequence[Trial], default: Trial) -> list[Trial]:
     """Who races, the fastest first: the few that may be the fastest of all, the default where it may, and the winner of an earlier race."""
     valid = sorted((trial for trial in trials if trial.status == "ok"), key=lambda trial: trial.comparable)
-    near = [trial for trial in valid if (min(trial.samples) if trial.standing is None else trial.comparable) <= NEAR * valid[0].comparable]
-    field = [trial for place, trial in enumerate(near) if place < FIELD or trial is default]
+
+    def near(trial: Trial) -> bool:
+        took = min(trial.samples) if trial.standing is None else trial.comparable
+        return took <= (NEAR_DEFAULT if trial is default else NEAR) * valid[0].comparable
+
+    field = [trial for place, trial in enumerate(filter(near, valid)) if place < FIELD or trial is default]
     champion = min((trial for trial in valid if trial.standing is not None), key=lambda trial: trial.rank, default=None)
     return field if champion is None or champion in field else [*field, champion]
 

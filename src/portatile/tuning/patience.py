@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from portatile.tuning.child import Child
 from portatile.tuning.protocol import Phase
+
+_ALWAYS = 20.0  # seconds that a launch has in the shortest search: some drivers compile in it
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,13 @@ class Limits:
     run: float = 60.0
     least: float = 10.0
     factor: float = 20.0
+
+    def within(self, budget: float | None) -> Limits:
+        """Those of a search of ``budget`` seconds: a launch may take twice as long, so that a kernel without an end is soon told."""
+        if budget is None:
+            return self
+        most = max(2 * budget, _ALWAYS)
+        return replace(self, launch=min(self.launch, most), run=min(self.run, most))
 
 
 @dataclass

@@ -31,6 +31,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: Arena) -> tuple[
     rng = np.random.default_rng([seed, 1])
     problems = [*workload.awkward(timed), timed]
     roles = {operand.name: operand.role for operand in workload.operands}
+    forms = {operand.name: operand.form for operand in workload.operands if operand.form is not None}
     found = []
     for problem in problems:
         inputs = (workload.usual_inputs if problem is timed else workload.inputs)(problem, rng)
@@ -38,7 +39,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: Arena) -> tuple[
         expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
         operands = {name: arena.put(array) for name, array in inputs.operands.items()}
         label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-        found.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, inputs.scalars, expected))
+        found.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, inputs.scalars, expected, forms))
     return problems, tuple(found)
 
 

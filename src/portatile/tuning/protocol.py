@@ -14,6 +14,7 @@ from dataclasses import replace
 import msgspec
 
 from portatile.errors import ArgumentError
+from portatile.form import ImageForm
 from portatile.model import Screen
 from portatile.records import DeviceInfo, Launch, Plan, Resources, Source
 from portatile.trials import Status
@@ -55,13 +56,14 @@ class ExpectedSlices(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A problem that every variant is checked on; the last case is the one that is timed."""
+    """A problem that every variant is checked on; the last case is the one that is timed. ``forms`` has the operands that are images."""
 
     label: str
     operands: Mapping[str, Slice]
     roles: Mapping[str, str]
     scalars: Mapping[str, float]
     expected: Mapping[str, ExpectedSlices]
+    forms: Mapping[str, ImageForm] = {}
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):

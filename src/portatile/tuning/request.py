@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from portatile import model
-from portatile.records import Config, DeviceInfo, Problem, canonical
+from portatile.errors import UsageError
+from portatile.records import Config, DeviceInfo, Problem, canonical, spelled
 from portatile.space import ParameterSpace
 from portatile.trials import Budget, Status, Trial
 from portatile.tuning.objective import Objective
@@ -51,6 +52,11 @@ class Request:
     again: frozenset[Status] = frozenset()
     warm: int = 5
     ranked: int = 6
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a seed that no generator takes."""
+        if self.seed < 0:
+            raise UsageError(f"seed {self.seed} is negative; give 0 or more")
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,13 @@ class Result:
 
     def __repr__(self) -> str:
         """One line for an interactive session; the fields hold the rest."""
-        sizes = " ".join(f"{name}={value}" for name, value in (*self.problem.sizes.items(), *self.problem.options.items()))
+        sizes = spelled({**self.problem.sizes, **self.problem.options})
         what = f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.id}"
         gained = (
             f", {self.default.comparable / self.best.comparable:.2f} times as fast as the default" if self.default.status == "ok" else ""
         )
-        return f"<{what}: {self.best.median:.3g} s a run{gained}; {len(self.trials)} trials, stopped by {self.stopped}>"
+        count = f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)}"
+        return f"<{what}: {self.best.median:.3g} s a run{gained}; {count}, stopped by {self.stopped}>"
 
     @property
     def warm_trials(self) -> int:

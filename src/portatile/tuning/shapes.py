@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from portatile import model, workloads
-from portatile.errors import ArgumentError, NoValidVariantError
+from portatile.errors import ArgumentError, NoValidVariantError, reason
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore, shipped
@@ -184,7 +184,7 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
     try:
         lines = [(number, line.strip()) for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)]
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"{path} cannot be read: {error}") from None
+        raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     names = list(workload.sizes)
     found: dict[str, Problem] = {}

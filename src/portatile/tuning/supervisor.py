@@ -345,7 +345,8 @@ class Supervisor:
         if variant is not None and variant.number == _RACE:
             self._raced = Raced((), reason if hung else f"the worker ended during {child.phase} ({fate})")
         elif variant is not None and (child.begun or hung):
-            message = reason if hung else f"the worker ended during {child.phase} ({fate})"
+            hint = ": it may read or write outside its arrays" if fate == "SIGSEGV" and child.phase in ("launch", "run") else ""
+            message = reason if hung else f"the worker ended during {child.phase} ({fate}){hint}"
             if child is self._timer:
                 self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message))
             else:

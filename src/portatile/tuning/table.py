@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Device, Memory, Queue
+from portatile.device.base import Device, Image, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.tuning.arena import ArenaView
 from portatile.tuning.protocol import Case
@@ -20,7 +20,7 @@ _COMPARED_BYTES = 1 << 24  # inputs up to this size are compared in full after a
 
 @dataclass
 class Operand:
-    """One operand's memory on the device, with a canary behind it, and what it held at first."""
+    """One operand's memory on the device, with a canary behind it unless it is an image, and what it held at first."""
 
     name: str
     writable: bool
@@ -33,6 +33,11 @@ class Operand:
     def body(self) -> int:
         """Bytes before the canary."""
         return -(-self.initial.nbytes // 4) * 4
+
+    @property
+    def image(self) -> bool:
+        """Whether it is one: then nothing lies behind it, and it is copied as a whole."""
+        return isinstance(self.memory, Image)
 
 
 class Table:
@@ -55,14 +60,15 @@ class Table:
             for memory in filter(None, (operand.memory, operand.pristine)):
                 if operand.initial.size:
                     self.queue.upload(memory, operand.initial)
-                self.queue.upload(memory, tail, offset=operand.initial.nbytes)
+                if not operand.image:
+                    self.queue.upload(memory, tail, offset=operand.initial.nbytes)
         self.queue.finish()
 
     def reset(self, queue: Queue) -> None:
         """Queue what brings the outputs back to what they held at first, poison included."""
         for operand in self.operands:
             if operand.pristine is not None:
-                queue.copy(operand.memory, operand.pristine, operand.body + GUARD_BYTES)
+                queue.copy(operand.memory, operand.pristine, operand.initial.nbytes if operand.image else operand.body + GUARD_BYTES)
             elif operand.writable and operand.initial.size:
                 queue.upload(operand.memory, operand.initial, blocking=False)
 
@@ -81,9 +87,10 @@ class Table:
         verdicts = []
         tail = np.empty(GUARD_BYTES, np.uint8)
         for operand in self.operands:
-            self.queue.download(tail, operand.memory, offset=operand.body)
-            verdicts.append(guard_verdict(operand.name, tail))
-            if not operand.writable:
+            if not operand.image:
+                self.queue.download(tail, operand.memory, offset=operand.body)
+                verdicts.append(guard_verdict(operand.name, tail))
+            if not operand.writable and not operand.image:  # what a kernel reads as an image it cannot write
                 part = operand.initial[: _COMPARED_BYTES // operand.initial.itemsize]
                 now = np.empty_like(part)
                 if part.size:
@@ -92,10 +99,11 @@ class Table:
         return worst(verdicts)
 
     def _operand(self, device: Device, name: str, initial: NDArray[Any]) -> Operand:
-        size = -(-initial.nbytes // 4) * 4 + GUARD_BYTES
+        form = self.case.forms.get(name)
+        size = initial.nbytes if form is not None else -(-initial.nbytes // 4) * 4 + GUARD_BYTES
         writable = self.case.roles[name] != "in"
         pristine = None
-        memory = device.allocate(size)
+        memory = device.allocate(size) if form is None else device.image_of(form)
         if writable:
             try:
                 pristine = device.allocate(size)

@@ -54,7 +54,8 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
         arena = Arena()
         stack.callback(arena.close)
         kept = stack.enter_context(planner.binaries())
-        setup = Setup(request.device, kept.root, kept.limit, arena.descriptor, request.limits, request.timing, request.jobs)
+        limits = request.limits.within(request.budget.seconds)
+        setup = Setup(request.device, kept.root, kept.limit, arena.descriptor, limits, request.timing, request.jobs)
         supervisor = stack.enter_context(Supervisor(setup))
         supervisor.begin()
         workload = request.workload or workloads.get(request.problem.workload)
@@ -342,7 +343,7 @@ def _usual(plans: Planner, problem: Problem) -> Plan:
 
 def _despair(trials: Sequence[Trial]) -> str:
     """Counts by kind and the first message of each."""
-    lines = [f"all {len(trials)} variants failed"]
+    lines = [f"all {len(trials)} variants failed" if len(trials) != 1 else "the only variant that was tried failed"]
     for status, count in Counter(trial.status for trial in trials).items():
         first = next(trial for trial in trials if trial.status == status)
         config = " ".join(f"{name}={value}" for name, value in first.config.items())

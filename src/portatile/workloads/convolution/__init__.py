@@ -107,17 +107,20 @@ class Convolution(Workload):
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The first of these forms that the device and the number of taps allow.
 
-        A CPU's tile is copied out of psi first, whose rows lie so far apart that they would share a few lines of the cache.
+        A CPU's tile is copied out of psi first, whose rows lie so far apart that they would share a few lines of the cache. A GPU's
+        vectors are no wider than rows are aligned: what lies across a boundary is stored element by element.
         """
         double = problem.dtype == "float64"
         unroll = max(u for u in (4, 8, 16) if u <= max(reference.taps(problem), 4))
         base = {**_BASE, "UNROLL": unroll}
         block = {"FORM": "block", "WGS": 1, "WINDOW": 4 if double else 8, "VECTOR": 4 if double else 8, **base}
         blocks = ({**block, "TI": ti, "TJ": tj} for ti, tj in ((64, 64), (16, 16), (8, 8)))
-        wide = {"FORM": "staged", "TI": 64, "TJ": 32, "WGS": 128, "WINDOW": 16, "VECTOR": 4, **base, "PADDING": 4, "OVERLAY": True}
-        narrow = {"FORM": "staged", "TI": 32, "TJ": 32, "WGS": 128, "WINDOW": 8, "VECTOR": 2, **base, "PADDING": 2, "OVERLAY": True}
+        aligned = _aligned(problem)
+        four, two = min(4, aligned), min(2, aligned)
+        wide = {"FORM": "staged", "TI": 64, "TJ": 64, "WGS": 256, "WINDOW": 16, "VECTOR": four, **base, "PADDING": four, "OVERLAY": True}
+        narrow = {"FORM": "staged", "TI": 32, "TJ": 32, "WGS": 128, "WINDOW": 8, "VECTOR": two, **base, "PADDING": two, "OVERLAY": True}
         small = {"FORM": "staged", "TI": 16, "TJ": 16, "WGS": 32, "WINDOW": 8, "VECTOR": 1, **base, "PADDING": 1}
-        staged = (narrow, small) if double else (wide, narrow, small)
+        staged = (narrow, small) if double else (wide, {**wide, "TJ": 32, "WGS": 128}, narrow, small)
         space = self.space(problem, device)
         found = chain(blocks, staged) if device.kind == "cpu" else chain(staged, ({**block, "VECTOR": 2, "TI": 8, "TJ": 8},))
         return next(config for config in found if space.violated(config) is None)
@@ -228,6 +231,12 @@ class Convolution(Workload):
         extents = (problem.layout[name].extent(shape) for name, shape in shapes.items())
         steps = (problem.layout[name].strides[0] * problem.itemsize for name in shapes)  # in bytes, as the kernel takes them
         return "int" if max(extents) < 2**31 - 2**16 and max(steps) < 2**31 else "long"
+
+
+def _aligned(problem: Problem) -> int:
+    """The widest vector, in elements, at which the rows of psi and out are aligned; outputs that are stored apart have none."""
+    names = ("psi",) if problem.options["bank"] == "analysis" else ("psi", "out")
+    return min(problem.layout[name].vector_width(problem.itemsize) for name in names)
 
 
 def _filter_ld(problem: Problem) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,10 @@ class Coulomb(Workload):
     Parameters: a work-group is WGX x WGY x SPLIT, SPLIT slices that share the atoms; a work-item computes PX vectors of VL
     points (CPUs: as wide as a register) in each of PY rows. CHUNK atoms at a time are staged in local memory, 0: read
     directly. UNROLL: atoms at a time. RSQRT: ``rsqrt``, ``native`` (native_rsqrt) or ``approx`` (the device's instruction,
-    denormals taken as zero); POLY of the PX vectors use a polynomial instead, which leaves the special-function unit free
+    denormals taken as zero); POLY of the PX PY vectors use a polynomial instead, which leaves the special-function unit free
     for the others; it is right for distances from 1e-19 to 1e19. DEGREE: of the polynomial: 3 errs by 7e-7 of a term, 2 by
-    1.7e-5, and is for sums of so many atoms that their rounding may be twice as large.
+    1.7e-5, and is for sums of so many atoms that their rounding may be twice as large. RESIDENT: work-groups for which CUDA's
+    compiler must leave registers; with 1 it may use more of them and spread the functions out, 0: it decides.
     """
 
     name = "coulomb"
@@ -65,25 +67,27 @@ class Coulomb(Workload):
                 "PX": (1, 2, 4, 8, 16),
                 "PY": (1, 2, 4),
                 "VL": (1, 4, 8, 16),
-                "CHUNK": (0, 64, 128, 256, 512, 1024),
+                "CHUNK": (0, 64, 128, 256, 512, 1024, 2048),
                 "UNROLL": (1, 2, 4, 8),
                 "RSQRT": tuple(_FUNCTIONS),
-                "POLY": (0, 1, 2, 3, 4, 5, 8),
+                "POLY": (0, 1, 2, 3, 4, 5, 6, 8, 16),
                 "DEGREE": (3, 2),
+                "RESIDENT": (0, 1, 2),
             },
             (
                 "VL == 1 or device_kind != 'gpu'",
                 "VL == 1 or SPLIT == 1",
                 "SPLIT <= 2 or device_kind != 'cpu'",  # no CPU has so many work-items to fill, and PoCL compiles it slowly
-                "VL < 16 or POLY == PX",  # PoCL 3.0 ends the process that calls a function of the library on a float16
+                "VL < 16 or POLY == PX * PY",  # PoCL 3.0 ends the process that calls a function of the library on a float16
                 "PX * PY <= 16",
-                "POLY <= PX",
-                "POLY < PX or RSQRT == 'rsqrt'",  # which is not used then
+                "POLY <= PX * PY",
+                "POLY < PX * PY or RSQRT == 'rsqrt'",  # which is not used then
                 f"DEGREE == 3 or (POLY > 0 and atoms >= {_ENOUGH_ATOMS})",
-                "PX * PY * UNROLL <= 64",
+                "RESIDENT == 0 or backend == 'cuda'",
+                "PX * PY * UNROLL <= (128 if device_kind == 'gpu' else 64)",
                 "WGX * WGY * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGX * WGY * SPLIT >= 32",
-                "16 * CHUNK + 4 * (SPLIT - 1) * PX * PY * WGX * WGY <= min(local_memory, 49152)",
+                "max(16 * CHUNK, 4 * (SPLIT // 2) * PX * PY * WGX * WGY) + 16 <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts()},
         )
@@ -95,15 +99,20 @@ class Coulomb(Workload):
         """
         s = problem.sizes
         if device.kind == "cpu":
-            return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=8, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=4, DEGREE=3)
-        many = _config(WGX=16, WGY=4, SPLIT=8, PX=8, PY=2, VL=1, CHUNK=1024, UNROLL=4, RSQRT="approx", POLY=2, DEGREE=2)
-        if s["atoms"] >= _MANY_ATOMS and self.space(problem, device).violated(many) is None:
-            return many
+            return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=8, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=8, DEGREE=3, RESIDENT=0)
+        if s["atoms"] >= _MANY_ATOMS:
+            common = _config(SPLIT=8, VL=1, CHUNK=1024, RSQRT="approx", DEGREE=2)
+            spread = _config(WGX=32, WGY=1, PX=4, PY=4, UNROLL=4, POLY=5, RESIDENT=1)  # by a compiler that is given the registers
+            large = _config(WGX=16, WGY=8, PX=8, PY=2, UNROLL=1, POLY=4, RESIDENT=0)
+            space = self.space(problem, device)
+            for form in (spread, large, {**large, "WGY": 4}):
+                if space.violated({**common, **form}) is None:
+                    return {**common, **form}
         items = s["nx"] * s["ny"] * s["nz"] // 8
         split = 1
         while split < 4 and s["atoms"] >= 256 and split * items < 900 * device.compute_units:
             split *= 2
-        return _config(WGX=16, WGY=4, SPLIT=split, PX=8, PY=1, VL=1, CHUNK=256, UNROLL=4, RSQRT="approx", POLY=1, DEGREE=3)
+        return _config(WGX=16, WGY=4, SPLIT=split, PX=8, PY=1, VL=1, CHUNK=256, UNROLL=4, RSQRT="approx", POLY=1, DEGREE=3, RESIDENT=0)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch; none for an empty grid."""
@@ -119,7 +128,8 @@ class Coulomb(Workload):
         numbers = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
         defines: dict[str, Value] = {name: config[name] for name in numbers}
         defines |= {"INDEX": "long" if wide else "int", "FMA": device.kind == "gpu"}
-        values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY", "DEGREE")}
+        values: dict[str, Any] = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY", "DEGREE", "RESIDENT")}
+        values["halves"] = [int(config["SPLIT"]) >> step for step in range(1, int(config["SPLIT"]).bit_length())]
         source = load(__file__, "coulomb.cl", defines, function=_FUNCTIONS[str(config["RSQRT"])], gpu=device.kind == "gpu", **values)
         wgx, wgy, split, px, py, vl = (int(config[name]) for name in numbers[:-1])
         groups = -(-s["nx"] // (wgx * px * vl)) * -(-s["ny"] // (wgy * py)) * s["nz"]

@@ -6,6 +6,7 @@
 
 #define LANES (WGX * WGY)
 #define ITEMS (LANES * SPLIT)
+#define SUMS (SPLIT / 2 * PX * PY * LANES)
 #define NEAR 1.2e-19f  // a little more than the root of FLT_MIN: an atom that is farther away along an axis is on no point
 
 #if FMA
@@ -64,11 +65,11 @@ float distance_to(const float at, const float origin, const float spacing, const
             const {{ real }} along{{ p }} = xs{{ p }} - atom.x;
 {% for r in range(py) %}
 {% set square = "MAD(along" ~ p ~ ", along" ~ p ~ ", rest" ~ r ~ ")" %}
-            sum{{ r }}_{{ p }} = MAD(q, {{ root if p < poly else function }}({{ square }}), sum{{ r }}_{{ p }});
+            sum{{ r }}_{{ p }} = MAD(q, {{ root if p * py + r < poly else function }}({{ square }}), sum{{ r }}_{{ p }});
 {% endfor %}
 {% endfor %}
 {% endmacro %}
-{% macro add_chunk(root) %}
+{% macro add_chunk(root, unroll) %}
 #pragma unroll {{ unroll }}
         for (int i = slice; i < count; i += SPLIT) {
             const float4 atom = tile[i];
@@ -77,7 +78,7 @@ float distance_to(const float at, const float origin, const float spacing, const
         }
 {% endmacro %}
 
-__kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) void coulomb(
+__kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS(" ~ resident ~ ") " if resident }}void coulomb(
     const int n, const int nx, const int ny, const int nz,
     __global const float* restrict atoms, const INDEX atoms_offset, const INDEX atoms_ld,
     __global float* restrict potential, const INDEX potential_offset, const INDEX potential_ld,
@@ -86,15 +87,13 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) void coulomb(
 {
     const int lx = (int)get_local_id(0), ly = (int)get_local_id(1), slice = (int)get_local_id(2);
 {% if chunk %}
-    __local float4 tile[CHUNK];
     const int item = slice * LANES + ly * WGX + lx;
+{% endif %}
+{% if chunk or split > 1 %}
+    __local float4 tile[CHUNK * 4 > SUMS ? CHUNK : (SUMS + 3) / 4];  // atoms, at the end sums
 {% endif %}
 {% if watch %}
     __local int touching;  // the chunk, counted by its first atom from 1, in which an atom lies on a point
-{% endif %}
-{% if split > 1 %}
-    __local float part[SPLIT - 1][PX * PY][LANES];
-    const int lane = ly * WGX + lx;
 {% endif %}
     const int across = (nx + WGX * PX * VL - 1) / (WGX * PX * VL), down = (ny + WGY * PY - 1) / (WGY * PY);
     const int group = (int)get_group_id(0), plane = group / across / down;
@@ -139,11 +138,11 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) void coulomb(
         barrier(CLK_LOCAL_MEM_FENCE);
 {% if watch %}
         if (touching != base + 1) {
-{{ add_chunk("quick_root") }}
+{{ add_chunk("quick_root", unroll) }}
         } else
 {% endif %}
         {
-{{ add_chunk("inverse_root") }}
+{{ add_chunk("inverse_root", 1 if watch else unroll) }}
         }
     }
 {% else %}
@@ -155,25 +154,31 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) void coulomb(
     }
 {% endif %}
 
-{% if split > 1 %}
+{% for half in halves %}
+    // the sums of the slices from {{ half }} on come to those before them
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (slice > 0) {
+    {
+        __local float* part = (__local float*)tile + slice % {{ half }} * (PX * PY * LANES) + ly * WGX + lx;
+        if (slice >= {{ half }} && slice < {{ 2 * half }}) {
 {% for r in range(py) %}
 {% for p in range(px) %}
-        part[slice - 1][{{ r * px + p }}][lane] = sum{{ r }}_{{ p }};
+            part[{{ r * px + p }} * LANES] = sum{{ r }}_{{ p }};
 {% endfor %}
 {% endfor %}
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (slice < {{ half }}) {
+{% for r in range(py) %}
+{% for p in range(px) %}
+            sum{{ r }}_{{ p }} += part[{{ r * px + p }} * LANES];
+{% endfor %}
+{% endfor %}
+        }
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+{% endfor %}
+{% if split > 1 %}
     if (slice > 0)
         return;
-    for (int s = 0; s < SPLIT - 1; s++) {
-{% for r in range(py) %}
-{% for p in range(px) %}
-        sum{{ r }}_{{ p }} += part[s][{{ r * px + p }}][lane];
-{% endfor %}
-{% endfor %}
-    }
 {% endif %}
 {% for r in range(py) %}
     if (top + {{ r }} * WGY < ny) {

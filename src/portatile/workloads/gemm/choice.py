@@ -6,20 +6,19 @@ import math
 from dataclasses import replace
 
 from portatile.records import Config, DeviceInfo, Problem
+from portatile.workloads.gemm import processor
 from portatile.workloads.gemm.plan import ceil_div, k_fast, tail, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline, register
+from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline
 from portatile.workloads.gemm.space import local_limit, matrix_units
 
-_LONG = {4: 1800, 8: 1200}  # the size, by bytes of an element, from which a processor's caches want the problem in blocks
-_LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger
-_LONG_TURNED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
 _WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
 _TAIL_PAYS = 0.03  # of the time: what a tail has to save for its two launches
 _EVEN = 0.95  # of a last wave of groups: as good as full
 _SHORT = 128  # steps of k up to which storing C takes longer than computing it
 _DEEP = 16  # groups that share one tile's k from which there is nothing but k to share
 _STREAMED = 3.0  # what copying the operands of a tile costs, beside 1 for multiplying them, times the perimeter over the area
+_BANDED = 1024  # tiles from which one operand is larger than the last cache, and neighbouring groups had better share both
 _BETTER = 0.95  # of the cost of a larger tile: what a smaller one must come down to
 _FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
 
@@ -27,7 +26,7 @@ _FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there a
 def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Config:
     """Legal and correct for every problem on every device; ``batch`` of them share a launch."""
     if device.kind == "cpu":
-        return _cpu(problem, device).config()
+        return processor.point(problem, device).config()
     if device.kind == "gpu" and "nvidia" in device.vendor.lower():
         point = _nvidia(problem, device, batch)
         if point.items <= device.max_work_group_size and point.local_bytes(problem.itemsize) <= local_limit(device):
@@ -57,19 +56,6 @@ def loads(problem: Problem, config: Config) -> float:
     return m * n * k * problem.itemsize * (1 / (point.TR * point.TRR) + 1 / (point.TC * point.TCR))
 
 
-def _cpu(problem: Problem, device: DeviceInfo) -> Point:
-    """Register tiles for AVX-512 or AVX2, whichever the compiler targets; Intel's does not say and is taken to have the first."""
-    single, size = problem.itemsize == 4, min(problem.sizes.values())
-    if device.wide_vectors or "intel" in device.platform.lower():
-        turned = problem.options["trans_a"] == "T"
-        long = _LONG_TURNED if turned and not single else _LONG_WIDE
-        block, band = (2048 if single else 1024, 43) if size > long else (0, 0)
-        return replace(register(16 if single else 8, 6, 4, 4, block, band), PACK_A=turned)
-    block, band = (1024, 43 if single else 32) if size > _LONG[problem.itemsize] else (0, 0)
-    point = register(8, 6, 2, 4, block, band) if single else register(4, 4, 3, 1, block, band)
-    return replace(point, PACK_A=block > 0 or problem.options["trans_a"] == "T")
-
-
 def _anything(problem: Problem, device: DeviceInfo) -> Point:
     if MEDIUM.items > device.max_work_group_size or MEDIUM.local_bytes(problem.itemsize) > device.local_memory:
         return generic(1, (4, 4), (1, 1), (1, 1), 8, False)
@@ -82,20 +68,23 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
     if problem.dtype == "float32":
         ladder = _float32(problem, device)
     elif matrix_units(device):
-        ladder = _float64_matrix(k)
+        ladder = _float64_matrix(problem)
     else:
         ladder = (1.2, pipeline(2, (16, 16), (4, 2), 8, 3, 4)), (0.0, pipeline(2, (8, 8), (2, 2), 8, 3, 4))
     chosen: Point | None = None
     least = math.inf
+    blocks = batch * ceil_div(m, 128) * ceil_div(n, 128)
     for fill, point in ladder:
+        if blocks > 2 * device.compute_units and point.KG > 1:
+            if chosen is not None:
+                break  # there is enough to do without sharing the k of a group
+            point = replace(point, KG=1)
         tiles = ceil_div(max(m, 1), point.rows) * ceil_div(max(n, 1), point.columns)
-        if batch > 1 and point.KB == 32:  # problems of a batch are short, and the place of each takes registers too
-            point = replace(point, KB=16, UNROLL=16, STAGES=3)
+        if batch > 1 and point.MMA and point.KB == 32:  # problems of a batch are short, and the place of each takes registers too
+            point = replace(point, KB=16, UNROLL=16, STAGES=4, DOUBLE=1)
         if batch > 1 and fill > 0 and m * n < _FILLED * tiles * point.rows * point.columns:
             continue
         groups = batch * tiles
-        if batch > 1 and ceil_div(m, 128) * ceil_div(n, 128) * batch > 2 * device.compute_units:
-            point = replace(point, KG=1)  # there is enough to do without sharing the k of a group
         shared = fill <= 1 and (m * n * k >= _WORTH_PACKING or 2 * groups < device.compute_units)  # else a second launch costs more
         split = _split(groups, k, device, 1 if point.items >= 256 else 2) if shared else 1
         if split >= _DEEP and batch == 1:
@@ -103,7 +92,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
         if groups * split >= fill * device.compute_units:
             point = _staged(problem, replace(point, SPLIT_K=split), device, batch)
             cost = _cost(problem, point, device, batch)
-            if chosen is None or (cost < _BETTER * least and split == 1 and point.KG == 1):
+            if chosen is None or (cost < _BETTER * least and split == 1):
                 chosen, least = point, cost
             if split > 1 or point.KG > 1 or batch > 1 or k <= _SHORT:
                 break
@@ -168,16 +157,24 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point],
     )
 
 
-def _float64_matrix(k: int) -> tuple[tuple[float, Point], ...]:
+def _float64_matrix(problem: Problem) -> tuple[tuple[float, Point], ...]:
+    """Tiles for matrix instructions; rows and columns change places where that spares moves between registers."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    written = not k_fast(problem, "a") and k_fast(problem, "b")
+
+    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Point:
+        return matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
+
     small = (
-        (0.95, matrix((4, 2), (2, 2), 16, 4)),
-        (1.0, matrix((2, 2), (2, 2), 16, 4)),
-        (0.95, matrix((2, 2), (2, 1), 16, 3)),
-        (0.0, matrix((1, 2), (2, 1), 16, 4)),
+        (0.95, tile((4, 2), (2, 2), 32, 3, 2)),
+        (1.0, tile((2, 2), (2, 2), 16, 4)),
+        (1.5, tile((2, 2), (2, 1), 16, 3)),
+        (0.0, tile((1, 2), (2, 1), 16, 4, 2)),
     )
     if k <= _SHORT:  # little but writing C: small tiles overlap it
-        return (1.0, matrix((2, 2), (2, 2), 16, 4)), *small[2:]
-    return (1.2, replace(matrix((2, 4), (4, 2), 16, 4), TAIL=1)), *small
+        return (1.0, tile((2, 2), (2, 2), 16, 4)), *small[2:]
+    big = replace(tile((4, 2), (2, 4), 16, 4), TAIL=1)
+    return (1.2, replace(big, RASTER=8) if ceil_div(m, 128) * ceil_div(n, 128) >= _BANDED else big), *small
 
 
 def _deep(point: Point) -> Point:

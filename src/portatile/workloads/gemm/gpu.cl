@@ -7,7 +7,8 @@
 // `c`. The KG parts of a group share the k of each stage and add their sums in the end, in order. A warp has LANES
 // work-items along columns. With MMA (float64 on NVIDIA) a warp multiplies 16 x 8 x 8 blocks: a work-item owns rows 2g, 2g + 1
 // and columns 4t .. 4t + 3 of every 16 x 16 block and brings steps 2t, 2t + 1 of k (g = lane / 4, t = lane % 4), so every operand load
-// is 16 bytes: two neighbours across k, or along it where the tile keeps k fast.
+// is 16 bytes: two neighbours across k, or along it where the tile keeps k fast. With eight LANES rows and columns change places. The
+// instruction wants its A as pairs across k and its B as pairs along it: so loaded they need no moves between registers.
 {# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
 {% set rows = TRR * TR %}
 {% set cols = TCR * TC %}
@@ -22,6 +23,16 @@
 {% set lda_tile = bm + (PAD if A_FROM == "columns" else 0) %}
 {% set ldb_tile = bn + (PAD if B_FROM == "columns" else 0) %}
 {% set stage = KB * (lda_tile + ldb_tile) %}
+{# x is the operand that is taken some rows at a time, y the one that all of them meet; for matrix instructions, their A and B #}
+{% set flipped = MMA and LANES == 8 %}
+{% set x, y = ("b", "a") if flipped else ("a", "b") %}
+{% set from_of = {"a": A_FROM, "b": B_FROM} %}
+{% set pitch_of = {"a": lda_tile, "b": ldb_tile} %}
+{% set block_of = {"a": TR, "b": TC} %}
+{% set jump_of = {"a": TBR * TR, "b": TBC * TC} %}
+{% set xs = cols if flipped else rows %}
+{% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
+{% set turned = "turned" in (A_FROM, B_FROM) %}
 {% set space = [STAGES * stage, bm * bn if KG > 1 else 0] | max %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -54,16 +65,16 @@
 {% endif %}
                 }
 {% endmacro %}
-{% macro load_a(set, r) %}{{ load("a", A_FROM, set, r, rows, lda_tile, "%s / %d * %d + %s %% %d" % (r, TR, TBR * TR, r, TR)) }}{% endmacro %}
-{% macro load_b(set) %}
+{% macro load_x(set, r) %}{{ load(x, from_of[x], set, r, xs, pitch_of[x], "%s / %d * %d + %s %% %d" % (r, block_of[x], jump_of[x], r, block_of[x])) }}{% endmacro %}
+{% macro load_y(set) %}
 #pragma unroll
-            for (int c = 0; c < {{ cols // (2 if MMA else 1) }}; c += {{ VL }}) {
-{{ load("b", B_FROM, set, "c", cols // (2 if MMA else 1), ldb_tile, "c / 2 * %d" % (TBC * TC) if MMA else "c / %d * %d + c %% %d" % (TC, TBC * TC, TC)) }}            }
+            for (int c = 0; c < {{ ys }}; c += {{ VL }}) {
+{{ load(y, from_of[y], set, "c", ys, pitch_of[y], "c / 2 * %d" % jump_of[y] if MMA else "c / %d * %d + c %% %d" % (block_of[y], jump_of[y], block_of[y])) }}            }
 {% endmacro %}
-{% macro load_all_a(set) %}
+{% macro load_all_x(set) %}
 #pragma unroll
-            for (int r = 0; r < {{ rows }}; r += {{ VL }}) {
-{{ load_a(set, "r") }}            }
+            for (int r = 0; r < {{ xs }}; r += {{ VL }}) {
+{{ load_x(set, "r") }}            }
 {% endmacro %}
 {# where the operands of step `step` of the stage at offset `read` lie #}
 {% macro origin(source, base, pitch, k_of, at) %}
@@ -79,23 +90,31 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% endmacro %}
 {% macro sources(step) %}
 {% set k_of = "(part * %d + (%s) * %d)" % (KB // KG, step, 8 if MMA else depth) %}
-            __local const {{ real }}* a_from = {{ origin(A_FROM, "read", lda_tile, k_of, "tr * %d" % TR) }};
-            __local const {{ real }}* b_from = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, "warp_col * 16 + lane / 4 * 2" if MMA else "tc * %d" % TC) }};
+{% set at = {"a": "tr * %d" % TR, "b": "tc * %d" % TC} %}
+{% if MMA %}
+{% set _ = at.update({y: ("warp_row" if flipped else "warp_col") ~ " * 16 + lane / 4 * 2"}) %}
+{% endif %}
+            __local const {{ real }}* a_from = {{ origin(A_FROM, "read", lda_tile, k_of, at["a"]) }};
+            __local const {{ real }}* b_from = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, at["b"]) }};
 {% endmacro %}
-{# the products of VL rows from row r on, for all k of a step; neighbouring products share an operand, also where a row ends #}
-{% macro multiply(a_set, b_set) %}
+{# the products of VL rows of x from row r on, for all k of a step; neighbouring products share an operand, also where a row ends #}
+{% macro multiply(x_set, y_set) %}
 {% if MMA %}
 #pragma unroll
-                for (int c = 0; c < {{ 2 * TCR }}; ++c) {
-                    const int j = r / 2 % 2 ? {{ 2 * TCR - 1 }} - c : c, q = j / 2 * 4 + j % 2;
+                for (int c = 0; c < {{ ys }}; ++c) {
+                    const int j = r / 2 % 2 ? {{ ys - 1 }} - c : c, q = j / 2 * 4 + j % 2;
                     asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %0, %1, %2, %3 };"
+{% if flipped %}
+                        : "+d"(acc[q][r]), "+d"(acc[q + 2][r]), "+d"(acc[q][r + 1]), "+d"(acc[q + 2][r + 1])
+{% else %}
                         : "+d"(acc[r][q]), "+d"(acc[r][q + 2]), "+d"(acc[r + 1][q]), "+d"(acc[r + 1][q + 2])
-                        : "d"(a[{{ a_set }}][r]), "d"(a[{{ a_set }}][r + 1]), "d"(a[{{ a_set }}][{{ rows }} + r]), "d"(a[{{ a_set }}][{{ rows }} + r + 1]),
-                          "d"(b[{{ b_set }}][j]), "d"(b[{{ b_set }}][{{ cols // 2 }} + j]));
+{% endif %}
+                        : "d"({{ x }}[{{ x_set }}][r]), "d"({{ x }}[{{ x_set }}][r + 1]), "d"({{ x }}[{{ x_set }}][{{ xs }} + r]), "d"({{ x }}[{{ x_set }}][{{ xs }} + r + 1]),
+                          "d"({{ y }}[{{ y_set }}][j]), "d"({{ y }}[{{ y_set }}][{{ ys }} + j]));
                 }
 {% else %}
-{% set left = "a[%s][next * %d + i]" % (a_set, rows) %}
-{% set right = "b[%s][next * %d + j]" % (b_set, cols) %}
+{% set left = "a[%s][next * %d + i]" % (x_set, rows) %}
+{% set right = "b[%s][next * %d + j]" % (y_set, cols) %}
 #pragma unroll
                 for (int next = 0; next < {{ depth }}; ++next)
 #pragma unroll
@@ -125,7 +144,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
     const int item = (int)get_local_id(0), part = item / {{ team }};
     const int warp = item % {{ team }} / 32, lane = item % 32;
     const int warp_row = warp / {{ TBC // LANES }}, warp_col = warp % {{ TBC // LANES }};
-    const int tr = warp_row * {{ 32 // LANES }} + lane / {{ LANES }}, tc = warp_col * {{ LANES }} + lane % {{ LANES }};
+    const int tr = warp_row * {{ 32 // LANES }} + {{ "lane % 4" if flipped else "lane / %d" % LANES }}, tc = warp_col * {{ LANES }} + {{ "lane / 4" if flipped else "lane %% %d" % LANES }};
 
     const int across = (n - 1) / {{ bn }} + 1, group = (int)get_group_id(0);
 {% if RASTER == 0 %}
@@ -148,7 +167,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 #pragma unroll
         for (int c = 0; c < {{ cols }}; ++c)
             acc[r][c] = 0;
-    {{ real }} a[{{ 2 if DOUBLE == 2 else 1 }}][{{ rows * depth }}], b[{{ 2 if DOUBLE else 1 }}][{{ cols * (1 if MMA else depth) }}];
+    {{ real }} {{ x }}[{{ 2 if DOUBLE == 2 else 1 }}][{{ xs * depth }}], {{ y }}[{{ 2 if DOUBLE else 1 }}][{{ ys * depth }}];
 
     int k_next = k0, read = 0, write = 0;
 {% if STAGES > 1 %}
@@ -164,7 +183,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
     COPY_ASYNC_WAIT({{ STAGES - 2 }});
     barrier(CLK_LOCAL_MEM_FENCE);
     {
-{{ sources("0") }}{{ load_all_a("0") }}{{ load_b("0") }}    }
+{{ sources("0") }}{{ load_all_x("0") }}{{ load_y("0") }}    }
 {% endif %}
 {% endif %}
     for (int tile = 0; tile < count; ++tile) {
@@ -186,7 +205,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
         for (int step = 0; step < {{ steps }}; ++step) {
 {% if DOUBLE %}
             if (step == {{ steps - 1 }}) {
-{% if "turned" in (A_FROM, B_FROM) %}
+{% if turned %}
                 if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}                }
 {% endif %}
@@ -196,9 +215,9 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
                 read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
             }
 {{ sources("(step + 1) %% %d" % steps) }}
-{{ load_b("(step + 1) % 2") }}
+{{ load_y("(step + 1) % 2") }}
 {% if DOUBLE == 2 %}
-{{ load_all_a("(step + 1) % 2") }}
+{{ load_all_x("(step + 1) % 2") }}
 {% endif %}
             if (step == 0 && tile + {{ STAGES - 1 }} < count) {
 {{ fetch_a() }}            }
@@ -208,21 +227,21 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
                 COPY_ASYNC_COMMIT();
             }
 #pragma unroll
-            for (int r = 0; r < {{ rows }}; r += {{ VL }}) {
+            for (int r = 0; r < {{ xs }}; r += {{ VL }}) {
 {{ multiply("step % 2" if DOUBLE == 2 else "0", "step % 2") }}
 {% if DOUBLE == 1 %}
-{{ load_a("0", "r") }}
+{{ load_x("0", "r") }}
 {% endif %}
             }
 {% else %}
-{{ sources("step") }}{{ load_all_a("0") }}{{ load_b("0") }}
+{{ sources("step") }}{{ load_all_x("0") }}{{ load_y("0") }}
 #pragma unroll
-            for (int r = 0; r < {{ rows }}; r += {{ VL }}) {
+            for (int r = 0; r < {{ xs }}; r += {{ VL }}) {
 {{ multiply("0", "0") }}            }
 {% endif %}
         }
 {% if not DOUBLE and STAGES > 1 %}
-{% if "turned" in (A_FROM, B_FROM) %}
+{% if turned %}
         if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}        }
 {% endif %}
@@ -257,7 +276,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
     __global {{ real }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
 {% set w = VL if C_VECTORS else 1 %}
 {% set realw = real if w == 1 else real ~ w %}
-{% set paired = MMA and w == 2 %}
+{% set paired = MMA and w == 2 and not flipped %}
 {% if paired %}
     // neighbouring lanes exchange halves of their four columns, so that two of them store 32 bytes that lie together
     const int odd = lane % 2;

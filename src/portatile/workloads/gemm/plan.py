@@ -18,6 +18,7 @@ _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow a
 _DEFINES: dict[str, tuple[str, ...]] = {
     "generic": ("VL", "TC", "TR", "TBC", "TBR", "TCR", "TRR", "KB", "PAD"),
     "cpu": ("VL", "TC", "TR", "RASTER"),
+    "dots": ("VL", "TC", "TR"),
     "gpu": (),
 }
 _STATIC_LOCAL = 48 * 1024
@@ -204,7 +205,10 @@ class _Steps:
         self.count = 1 if batch is None else batch.count
         if batch is not None and point.TXC:
             raise ArgumentError("gemm: images hold one problem: set TXC = False for a batch")
-        if point.FORM == "cpu" and not point.PACK_B and (problem.options["trans_b"] == "T" or problem.sizes["n"] < point.TC):
+        if point.FORM == "cpu" and point.KEEP:
+            if problem.options["trans_a"] == "T" or problem.options["trans_b"] != ("N" if point.PACK_B else "T"):
+                raise ArgumentError("gemm: KEEP in the cpu form reads A m x k and B n x k in place: set PACK_B where B is k x n")
+        elif point.FORM == "cpu" and not point.PACK_B and (problem.options["trans_b"] == "T" or problem.sizes["n"] < point.TC):
             raise ArgumentError("gemm: the cpu form reads B in place only if it is k x n and at least TC wide: set PACK_B")
         if point.MMA and problem.dtype != "float64":
             raise ArgumentError("gemm: MMA multiplies float64 only")
@@ -349,7 +353,8 @@ class _Steps:
             facts = {"SPLIT": self.split, "BATCH": self.batch is not None, "LOCAL_ARGUMENT": self.local_argument, **self._staging()}
         config = point.config()
         values = {**config, **facts, "real": real(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
-        return load(__file__, f"{point.FORM}.cl", {name: config[name] for name in _DEFINES[point.FORM]}, **values)
+        text = "dots" if point.FORM == "cpu" and point.KEEP else point.FORM
+        return load(__file__, f"{text}.cl", {name: config[name] for name in _DEFINES[text]}, **values)
 
     def _staging(self) -> dict[str, Value]:
         """Where gpu.cl takes its tiles from (see tiles.cl), and whether the tiles divide the operands."""

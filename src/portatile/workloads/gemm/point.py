@@ -21,10 +21,11 @@ class Point:
     current one: 0 neither, 1 B's to a second set and A's in place as they are used up, 2 both to a second set. KG: parts of a
     work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of its own. TURN: an
     operand that is not packed and has k fast is transposed on its way to local memory by vectors, not by elements. KEEP: it lies
-    there with k fast too, and work-items load vectors along k; MMA does so without being told. SPLIT_K: groups that share the k of
+    there with k fast too, and work-items load vectors along k; MMA does so without being told. In ``cpu``
+    both operands are read along k, from where they lie or from panels one column wide. SPLIT_K: groups that share the k of
     one tile. TAIL: groups that a multiprocessor is taken to hold at once; the tiles that would leave part of the device idle in the
     end have their k split as far as it takes, 0 for whole tiles. RASTER: rows of tiles that neighbouring groups cover together, 0
-    for all. MMA: matrix instructions.
+    for all. MMA: matrix instructions, with LANES 8 (then TR is 4 and TC 2) so that B takes the place of the instruction's A.
     """
 
     FORM: str
@@ -74,13 +75,17 @@ class Point:
     def check(self) -> None:
         """Raise ArgumentError where parameters contradict each other, so that the kernel text would not index its tile rightly."""
         rules = [
-            ("VL must divide TC", self.TC % self.VL == 0),
+            ("VL must divide TC", self.TC % self.VL == 0 or (self.FORM == "cpu" and self.KEEP)),
             ("only the generic form reads images", not self.TXC or self.FORM == "generic"),
         ]
         if self.FORM != "gpu":
             rules.append(("only the gpu form has a TAIL", self.TAIL == 0))
         if self.FORM == "cpu":
-            rules.append(("the cpu form has one work-item to a group", self.items == self.TRR == self.TCR == 1))
+            rules += [
+                ("the cpu form has one work-item to a group", self.items == self.TRR == self.TCR == 1),
+                ("KEEP in the cpu form packs single columns of B", not (self.KEEP and self.PACK_B) or self.TC == 1),
+                ("KEEP in the cpu form reads A in place, all of k at once", not self.KEEP or (not self.PACK_A and self.KB == 0)),
+            ]
         elif self.FORM == "gpu":
             steps = self.KB / self.KG / (8 if self.MMA else self.VL if self.KEEP else 1)
             rules += [
@@ -100,7 +105,10 @@ class Point:
                     "TURN and KEEP need powers of two for TBR, TBC and KB",
                     not (self.TURN or self.KEEP) or all(n & (n - 1) == 0 for n in (self.TBR, self.TBC, self.KB)),
                 ),
-                ("MMA needs VL = TR = 2, TC = LANES = 4", not self.MMA or (self.VL, self.TR, self.TC, self.LANES) == (2, 2, 4, 4)),
+                (
+                    "MMA needs VL = 2 and TR = 2, TC = LANES = 4 or TR = 4, TC = 2, LANES = 8",
+                    not self.MMA or (self.VL, self.TR, self.TC, self.LANES) in ((2, 2, 4, 4), (2, 4, 2, 8)),
+                ),
                 ("MMA needs KB in whole sixteens", not self.MMA or self.KB % 16 == 0),
             ]
         else:

@@ -43,16 +43,20 @@ def pipeline(vl: int, group: tuple[int, int], blocks: tuple[int, int], kb: int, 
     )
 
 
-def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int) -> Point:
-    """A float64 point for NVIDIA's matrix instructions: ``warps`` of ``blocks`` squares of 16 x 16; pairs are rows, columns."""
+def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1, lanes: int = 8) -> Point:
+    """A float64 point for NVIDIA's matrix instructions: ``warps`` of ``blocks`` squares of 16 x 16; pairs are rows, columns.
+
+    With 8 ``lanes`` B takes the place of the instruction's A: the fastest way where A has k fast and B has not. With 4 it is as written.
+    """
     (down, across), (trr, tcr) = warps, blocks
+    flipped = lanes == 8
     return Point(
         "gpu",
         VL=2,
-        TR=2,
-        TC=4,
-        TBR=8 * down,
-        TBC=4 * across,
+        TR=4 if flipped else 2,
+        TC=2 if flipped else 4,
+        TBR=(4 if flipped else 8) * down,
+        TBC=(8 if flipped else 4) * across,
         TRR=trr,
         TCR=tcr,
         KB=kb,
@@ -61,8 +65,8 @@ def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int
         SCALARS=False,
         MAD="a*b+c",
         STAGES=stages,
-        LANES=4,
-        DOUBLE=1,
+        LANES=lanes,
+        DOUBLE=double,
         MMA=True,
     )
 

@@ -29,7 +29,8 @@ class Mri(Workload):
     voxels (CPUs: as wide as a register). CHUNK samples at a time are staged in local memory. UNROLL: samples at a time.
     TRIG: ``accurate`` (sinpi, cospi), ``native`` (native_sin, native_cos) or ``direct`` (native functions of the whole phase); POLY of
     the PV vectors use polynomials instead, which leaves the special-function unit free for the others. But for ``direct`` every
-    phase is first reduced to half a turn, which is exact.
+    phase is first reduced to half a turn, which is exact. RESIDENT: work-groups for which CUDA's compiler must leave registers;
+    with 1 it may use more of them and spread the functions out, 0: it decides.
     """
 
     name = "mri"
@@ -57,6 +58,7 @@ class Mri(Workload):
                 "UNROLL": (1, 2, 4),
                 "TRIG": ("accurate", "native", "direct"),
                 "POLY": (0, 1, 2, 3, 4, 6, 8),
+                "RESIDENT": (0, 1, 2),
             },
             (
                 "VL == 1 or device_kind != 'gpu'",
@@ -66,6 +68,7 @@ class Mri(Workload):
                 "POLY <= PV",
                 "POLY < PV or TRIG == 'accurate'",  # which is not used then
                 "TRIG != 'direct' or device_kind == 'gpu'",
+                "RESIDENT == 0 or backend == 'cuda'",
                 "WGS * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGS * SPLIT >= 32",
                 "20 * CHUNK + 8 * (SPLIT - 1) * PV * WGS <= min(local_memory, 49152)",
@@ -74,14 +77,18 @@ class Mri(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """On a CPU polynomials in wide registers; elsewhere eight voxels each, and slices where voxels are too few to fill it."""
+        """On a CPU polynomials in wide registers; elsewhere eight voxels each, and more slices where voxels are too few to fill it."""
         samples, voxels = problem.sizes["samples"], problem.sizes["voxels"]
         if device.kind == "cpu":
-            return _config(WGS=1, SPLIT=1, PV=2, VL=8, CHUNK=256, UNROLL=1, TRIG="accurate", POLY=2)
+            return _config(WGS=1, SPLIT=1, PV=2, VL=8, CHUNK=256, UNROLL=1, TRIG="accurate", POLY=2, RESIDENT=0)
+        alone = 1 if device.backend == "cuda" else 0
+        many = _config(WGS=256, SPLIT=2, PV=8, VL=1, CHUNK=512, UNROLL=1, TRIG="native", POLY=2, RESIDENT=alone)
+        if voxels >= 8 * 256 * device.compute_units * 7 // 8 and self.space(problem, device).violated(many) is None:
+            return many
         split = 1
         while split < 4 and samples >= 256 and split * voxels // 8 < 900 * device.compute_units:
             split *= 2
-        return _config(WGS=64, SPLIT=split, PV=8, VL=1, CHUNK=256, UNROLL=2, TRIG="native", POLY=1)
+        return _config(WGS=64, SPLIT=split, PV=8, VL=1, CHUNK=256, UNROLL=2, TRIG="native", POLY=1, RESIDENT=0)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch; none without voxels."""
@@ -99,7 +106,7 @@ class Mri(Workload):
         numbers = ("WGS", "SPLIT", "PV", "VL", "CHUNK")
         defines: dict[str, Value] = {name: config[name] for name in numbers}
         defines |= {"INDEX": "long" if wide else "int", "FMA": device.kind == "gpu"}
-        values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY")}
+        values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY", "RESIDENT")}
         source = load(__file__, "mri.cl", defines, inputs=read, fhd=fhd, trig=config["TRIG"], **values)
         wgs, split, pv, vl = (int(config[name]) for name in numbers[:-1])
         local: Size3 = (wgs, split, 1)
@@ -145,17 +152,21 @@ class Mri(Workload):
         sine can mend it. Taking off whole turns is exact below 2^22 turns. On the half turn that is left the functions err
         absolutely by 8 u if ``accurate`` (4 ulp, OpenCL 1.2 section 7.4); by 24 u if ``native``, for which OpenCL promises nothing
         (PTX's sin.approx and cos.approx: 2^-20.5 on [-pi, pi], 12 u, and 2 pi u for the factor 2 pi); by 22 u as polynomials.
-        ``direct`` adds 1.5 u P for coordinates times 2 pi and 3 u P for the unit's own division by it: 5/2 of 3 u P in all.
-        Weights have 2 roundings, products and sums one for each of the samples, twice for F^H d.
+        ``direct`` adds 1.5 u P for coordinates times 2 pi and 3 u P for the unit's own division by it.
+        Weights have 2 roundings, products and sums one for each of the samples.
+        The angle of F^H d is a fourth summand: u P more. It is half a turn at most and errs by 3 u of a turn (6 ulp of atan2pi, OpenCL
+        1.2 section 7.4) and by 4.5 u in the sums, by another 3 u if ``direct``: 66 u as a phase. hypot errs by 8 u (4 ulp).
         """
         function = max(8 if config["TRIG"] == "accurate" else 24, 22 if config["POLY"] else 0)
-        terms = _additions(problem) * (5 / 2 if config["TRIG"] == "direct" else 1)
-        return operands.gamma(terms + int(config["SPLIT"]) + function + 6, problem.dtype)
+        fhd, direct = problem.options["kind"] == "fhd", config["TRIG"] == "direct"
+        phase = (4 if fhd else 3) + (4.5 if direct else 0)
+        terms = _additions(problem) * phase / 3 + int(config["SPLIT"]) + function + (74 if fhd else 0) + 6
+        return operands.gamma(terms, problem.dtype)
 
     def flops(self, problem: Problem) -> float:
         """10 (Q) or 14 (F^H d) for each pair of sample and voxel, without the sine and the cosine; see ``pairs``.
 
-        Five for the phase, one for its factor 2 pi, and two or four products and sums.
+        Five for the phase, one for its factor 2 pi, and two or four products and sums, as by definition; the kernel needs fewer.
         """
         return (14.0 if problem.options["kind"] == "fhd" else 10.0) * self.pairs(problem)
 
@@ -187,7 +198,7 @@ class Mri(Workload):
 
 def _additions(problem: Problem) -> int:
     """Terms of each sum, at least one."""
-    return max(problem.sizes["samples"] * (2 if problem.options["kind"] == "fhd" else 1), 1)
+    return max(problem.sizes["samples"], 1)
 
 
 def _config(**parameters: Value) -> Config:

@@ -1,5 +1,6 @@
 // Non-uniform inverse Fourier sums of magnetic resonance imaging: for every voxel (x, y, z) the sum over k-space samples of
-// w exp(i e), e = 2 pi (kx x + ky y + kz z), where w is |phi|^2 (Q) or conj(phi) d (F^H d).
+// w exp(i e), e = 2 pi (kx x + ky y + kz z), where w is |phi|^2 (Q) or conj(phi) d (F^H d). A complex weight is taken as its
+// magnitude and an angle that is added to the phase, once for each sample: then F^H d costs little more than Q.
 // A work-group computes WGS * PV * VL voxels; its SPLIT slices share the samples, of which CHUNK at a time are in local memory.
 {% set real = "float" ~ (vl if vl > 1 else "") %}
 
@@ -11,8 +12,13 @@
 #define MAD(a, b, c) ((a) * (b) + (c))
 #endif
 
-// What is left of a phase in turns without its whole turns, exactly: adding 1.5 * 2^23 rounds to an integer below 2^22.
+// What is left of a phase in turns without its whole turns, exactly: adding 1.5 * 2^23 rounds to an integer below 2^22, which leaves
+// the special-function unit alone, of which rint takes a turn. Compilers that may reorder sums would make nothing of it.
+#ifdef __FAST_RELAXED_MATH__
+#define FRACTION(e) ((e) - rint(e))
+#else
 #define FRACTION(e) ((e) - (((e) + 12582912.0f) - 12582912.0f))
+#endif
 
 {% if poly %}
 // cos and sin of t turns, |t| <= 1/2, by minimax polynomials; absolute error 1.3e-6.
@@ -46,7 +52,7 @@
 {% endmacro %}
 {% macro vector(name) %}__global const float* restrict {{ name }}, const INDEX {{ name }}_offset, const INDEX {{ name }}_ld{% endmacro %}
 
-__kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) void mri(
+__kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~ resident ~ ") " if resident }}void mri(
     const int samples, const int voxels,
 {% for name in inputs %}
     {{ vector(name) }},
@@ -55,7 +61,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) void mri(
 {
     __local float4 tile[CHUNK];
 {% if fhd %}
-    __local float imaginary[CHUNK];
+    __local float angles[CHUNK];
 {% endif %}
 {% if split > 1 %}
     __local float part[SPLIT - 1][2 * PV][WGS];
@@ -83,8 +89,9 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) void mri(
             const float a = phi_r[s * phi_r_ld], b = phi_i[s * phi_i_ld];
 {% if fhd %}
             const float c = d_r[s * d_r_ld], d = d_i[s * d_i_ld];
-            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * c + b * d);
-            imaginary[i] = a * d - b * c;
+            const float along = a * c + b * d, across = a * d - b * c;
+            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], hypot(along, across));
+            angles[i] = 0.5f * atan2pi(across, along);  // in turns
 {% else %}
             tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * a + b * b);
 {% endif %}
@@ -95,15 +102,18 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) void mri(
             const float4 sample = tile[i];
             const {{ real }} u = sample.x, v = sample.y, w = sample.z, weight = sample.w;
 {% if fhd %}
-            const {{ real }} other = imaginary[i];
+            const {{ real }} angle = angles[i];
+{% if trig == "direct" %}
+            const float radians = 6.2831853f * angles[i];
+{% endif %}
 {% endif %}
 {% for p in range(pv) %}
             {
 {% if trig == "direct" and p >= poly %}
-                const {{ real }} e = MAD(u, xr{{ p }}, MAD(v, yr{{ p }}, w * zr{{ p }}));
+                const {{ real }} e = MAD(u, xr{{ p }}, MAD(v, yr{{ p }}, {{ "MAD(w, zr" ~ p ~ ", radians)" if fhd else "w * zr" ~ p }}));
                 const {{ real }} c = native_cos(e), s = native_sin(e);
 {% else %}
-                const {{ real }} turns = MAD(u, x{{ p }}, MAD(v, y{{ p }}, w * z{{ p }}));
+                const {{ real }} turns = MAD(u, x{{ p }}, MAD(v, y{{ p }}, {{ "MAD(w, z" ~ p ~ ", angle)" if fhd else "w * z" ~ p }}));
                 const {{ real }} t = FRACTION(turns);
 {% if p < poly %}
                 const {{ real }} c = cosine(t), s = sine(t);
@@ -115,10 +125,6 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) void mri(
 {% endif %}
                 re{{ p }} = MAD(weight, c, re{{ p }});
                 im{{ p }} = MAD(weight, s, im{{ p }});
-{% if fhd %}
-                re{{ p }} = MAD(-other, s, re{{ p }});
-                im{{ p }} = MAD(other, c, im{{ p }});
-{% endif %}
             }
 {% endfor %}
         }

@@ -58,6 +58,11 @@ class ImageForm:
         if min(self.shape) < 1 or prod(self.shape[:-1]) > _LARGEST:
             raise LaunchError(f"an image of {self.shape[:-1]} is empty or has more than {_LARGEST} pixels")
 
+    @staticmethod
+    def axes(kind: ImageType) -> int:
+        """How many axes the host array of an image has, channels included."""
+        return len(_DIMENSIONS[kind]) + 1
+
     @property
     def channels(self) -> int:
         """Numbers in a pixel."""
@@ -105,7 +110,13 @@ class ImageForm:
 
 
 Addressing = Literal["none", "edge", "clamp", "repeat", "mirror"]
-_ADDRESSING = {"none": 0, "edge": 2, "clamp": 4, "repeat": 6, "mirror": 8}  # OpenCL C's CLK_ADDRESS_ of the CUDA prelude
+_ADDRESSING: dict[Addressing, int] = {
+    "none": 0,
+    "edge": 2,
+    "clamp": 4,
+    "repeat": 6,
+    "mirror": 8,
+}  # OpenCL C's CLK_ADDRESS_ of the CUDA prelude
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,12 @@ class Sampler:
     def bits(self) -> int:
         """The value of the CUDA prelude's ``sampler_t``."""
         return _ADDRESSING[self.addressing] | self.normalized | self.linear << 4
+
+    @classmethod
+    def of_bits(cls, bits: int) -> Sampler:
+        """The sampler whose ``bits`` these are."""
+        addressing = next(name for name, value in _ADDRESSING.items() if value == bits & 14)
+        return cls(addressing, linear=bool(bits & 16), normalized=bool(bits & 1))
 
 
 def check_form(entry: Entry, index: int, form: ImageForm) -> None:

@@ -1,0 +1,42 @@
+"""Options that mean the same in every command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+Option = Callable[[Any], Any]
+
+
+def device(name: str = "device") -> Option:
+    """``--device``, which the command takes as ``name``."""
+    return click.option("--device", name, help="Device, as `portatile devices` names it; default: the best one.")
+
+
+def seed(of: str) -> Option:
+    """``--seed`` of what ``of`` says."""
+    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=f"Of {of}.")
+
+
+def document(text: str = "Print one JSON document instead of the table.") -> Option:
+    """``--json``, which the command takes as ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def store(exists: bool = False) -> Option:
+    """``--store``, which the command takes as ``path``."""
+    return click.option(
+        "--store", "path", type=click.Path(exists=exists, dir_okay=False, path_type=Path), help="Another file than the user's result store."
+    )
+
+
+def selection(device: str = "Only devices whose id, name or platform contains this, in any case.") -> Option:
+    """``--workload`` and ``--device``, which choose among results."""
+
+    def add(command: Any) -> Any:
+        return click.option("--workload", help="Only this workload.")(click.option("--device", help=device)(command))
+
+    return add

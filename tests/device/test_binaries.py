@@ -1,0 +1,55 @@
+"""From text to a loaded kernel on every device: messages with file and line, definitions, binaries that were stored or damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from portatile import program
+from portatile.device.base import Device, Module, Queue
+from portatile.errors import ArgumentError, CompileError
+from portatile.records import Binary, Source
+
+
+def test_unknown_kernel_lists_the_others(module: Module) -> None:
+    with pytest.raises(ArgumentError, match="scale"):
+        module.kernel("missing")
+
+
+def test_compile_error_has_file_and_line(device: Device) -> None:
+    with pytest.raises(CompileError) as caught:
+        program.build(Source("mine.cl", "__kernel void f(__global int *x)\n{\n    x[0] = missing;\n}\n"), device.target, None)
+    assert "missing" in caught.value.log
+    assert re.search(r"mine\.cl[:(]3\b", caught.value.log)
+
+
+def test_definitions_and_options_reach_the_compiler(device: Device, queue: Queue) -> None:
+    text = "__kernel void f(__global int *x) { x[0] = VALUE; }"
+    built = program.build(Source("f.cl", text, (("VALUE", "(6 * 7)"),)), device.target, None)
+    with device.load(built) as module, device.allocate(4) as memory:
+        queue.launch(module.kernel("f"), (1, 1, 1), (1, 1, 1), [memory])
+        got = np.empty(1, np.int32)
+        queue.download(got, memory)
+    assert got[0] == 42
+
+
+def test_binary_survives_storage(device: Device, binary: Binary, queue: Queue) -> None:
+    stored = dataclasses.replace(binary, data=bytes(bytearray(binary.data)))
+    for _ in range(2):  # the second load cannot come from a program kept since the compilation
+        with device.load(stored) as module, device.allocate(64) as memory:
+            queue.fill(memory, b"\0")
+            queue.launch(module.kernel("increment"), (16, 1, 1), (16, 1, 1), [memory])
+            got = np.empty(16, np.int32)
+            queue.download(got, memory)
+            assert (got == 1).all()
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "foreign", "kind"])
+def test_damaged_binary_is_refused(device: Device, binary: Binary, damage: str) -> None:
+    data = {"cut": binary.data[: len(binary.data) // 2], "empty": b"", "foreign": b"\x7fELF" + bytes(500), "kind": binary.data}[damage]
+    kind = {"opencl": "cubin"}.get(binary.kind, "opencl") if damage == "kind" else binary.kind
+    with pytest.raises(CompileError):
+        device.load(dataclasses.replace(binary, data=data, kind=kind))  # type: ignore[arg-type]
