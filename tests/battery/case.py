@@ -64,7 +64,7 @@ class Local:
 
 @dataclass(frozen=True)
 class Case:
-    """Kernel ``k`` of ``text`` with its arguments in order. ``without`` maps a part of a platform's name to why it is left out there."""
+    """Kernel ``k`` of ``text`` with its arguments in order. ``without`` maps a part of ``back end: platform`` to why it is not asked."""
 
     name: str
     text: str

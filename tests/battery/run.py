@@ -19,7 +19,7 @@ def obstacle(case: Case, device: Device) -> str | None:
         return "no half precision"
     if any(isinstance(arg, Picture) for arg in case.args) and not device.info.images:
         return "no images"
-    return next((reason for platform, reason in case.without.items() if platform in device.info.platform), None)
+    return next((reason for platform, reason in case.without.items() if platform in f"{device.info.backend}: {device.info.platform}"), None)
 
 
 def run(case: Case, device: Device) -> None:
