@@ -24,7 +24,7 @@ from portatile import device as devices
 from portatile import wavelets, workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
-from portatile.errors import PortatileError
+from portatile.errors import DeviceError, PortatileError
 from portatile.measure import peaks, runs
 from portatile.measure.runs import Length, Way
 from portatile.records import Config, DeviceInfo, Problem, Value
@@ -107,7 +107,10 @@ def passing(sizes: dict[str, int], dtype: str, options: dict[str, Value]) -> Tas
 
 
 def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
-    """Rates of plain copies, multiply-adds and special functions on a device, in bytes, operations and functions a second."""
+    """Rates of plain copies, multiply-adds and special functions on a device, in bytes, operations and functions a second.
+
+    A reading that is refused, on a busy machine say, is told and left out.
+    """
     found: dict[str, float] = {}
     way = Way(Length(samples=3, seconds=0.1, burst=0.01))
     functions = ("rsqrt",) if device.info.kind == "gpu" else ()  # one unit's, all as fast; a CPU computes them by plain arithmetic
@@ -115,19 +118,24 @@ def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
         if question.name in _CEILINGS and question.options.get("quantity") in (None, "fma", *functions):
             fewer = {"chains": 2**15, "rounds": 256} if quick and device.info.kind == "cpu" else {}  # a GPU would be done before it is told
             asked = peaks.problem(question, device.info, 2**22 if quick else None, **fewer)
-            rate = peaks.answer(device, question, asked, way).rate
+            try:
+                rate = peaks.answer(device, question, asked, way).rate
+            except DeviceError as error:
+                print(f"no ceiling: {error}")
+                continue
             found[question.name] = max(rate, found.get(question.name, 0.0))
     return found
 
 
-def binding(task: Task, problem: Problem, info: DeviceInfo, limits: Mapping[str, float]) -> tuple[str, float]:
-    """The ceiling under which a run takes longest at best, and those seconds."""
+def binding(task: Task, problem: Problem, info: DeviceInfo, limits: Mapping[str, float]) -> tuple[str, float] | None:
+    """The ceiling under which a run takes longest at best, and those seconds; None where one of them is not known."""
     workload = workloads.get(task.workload)
-    bounds = {"copy": workload.traffic(problem) / limits["copy"]}
-    plain = "fp64" if task.dtype == "float64" else "fp32"
-    bounds[plain] = workload.flops(problem) / limits[plain]
-    if "special" in limits:
-        bounds["special"] = task.functions / limits["special"]
+    work = {"copy": workload.traffic(problem), "fp64" if task.dtype == "float64" else "fp32": workload.flops(problem)}
+    if info.kind == "gpu":
+        work["special"] = task.functions
+    if not work.keys() <= limits.keys():
+        return None
+    bounds = {name: amount / limits[name] for name, amount in work.items()}
     name = max(bounds, key=lambda which: bounds[which])
     return name, bounds[name]
 
@@ -180,7 +188,7 @@ class Bench:
             with ResultStore(None) as store:
                 result = tuner.tune(tuner.Request(problem, info.id, Budget(seconds=self.seconds), start=(choice.config,)), store)
             forms["tuned"], trials = result.best.config, len(result.trials)
-        ceiling, best = binding(task, problem, info, self.limits[info.id])
+        bound = binding(task, problem, info, self.limits[info.id])
         space = workload.space(problem, info)
         with runs.prepared(device, problem) as ready:
             if info.kind == "cpu":
@@ -188,8 +196,9 @@ class Bench:
             for form, config in forms.items():
                 if space.violated(config) is None:
                     timed = ready.timed(config, Way(self.length))
-                    share = f"{best / timed.median:.2f} {ceiling}"
-                    more = {"config": dict(config), "error": timed.error, "ceiling": ceiling, "trials": trials, "reason": choice.reason}
+                    share = f"{bound[1] / timed.median:.2f} {bound[0]}" if bound else ""
+                    more = {"config": dict(config), "error": timed.error, "trials": trials, "reason": choice.reason}
+                    more |= {"ceiling": bound[0]} if bound else {}
                     self.add(task, info.id, form, list(timed.samples), peer, share, **more)
 
     def _cpu_peer(self, device: Device, task: Task, ready: runs.Prepared) -> float | None:
