@@ -70,6 +70,7 @@ def test_workloads_measures_every_form_and_peer(tmp_path: Path) -> None:
         assert min(row["samples"]) > 0
         assert row.get("error", 0) <= 1
         assert "ceiling" not in row or row["ceiling"] in document["ceilings"][row["device"]]
+    assert all("copy" in known for known in document["ceilings"].values())  # arithmetic may be refused on a busy machine
     assert "Ceilings" in shown
 
 
