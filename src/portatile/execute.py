@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -79,9 +79,8 @@ class Workspaces:
         blocks = self._queues.setdefault(queue, {})
         given: dict[str, Memory] = {}
         for place, temporary in enumerate(user.plan.temporaries):
-            form = (temporary.width, temporary.height, temporary.channels, temporary.dtype) if temporary.kind == "image" else None
-            key = place, form
-            if key in blocks and form is None and blocks[key][0].nbytes < temporary.nbytes:
+            key = _place(place, temporary)
+            if key in blocks and temporary.kind == "buffer" and blocks[key][0].nbytes < temporary.nbytes:
                 self._take(blocks, key, queue)
             block = blocks.pop(key) if key in blocks else (self._make(temporary), WeakSet[Executable]())
             block[1].add(user)
@@ -244,6 +243,22 @@ class Executable:
 _Slot = tuple[str, type | None, object]
 _Place = tuple[int, tuple[int, int, int, str] | None]  # in a plan; of an image its form too
 _Blocks = dict[_Place, tuple[Memory, "WeakSet[Executable]"]]
+
+
+def workspace(plans: Iterable[Plan]) -> int:
+    """Bytes that a queue's shared workspace has once these plans have run on it: in each place the largest that stood there."""
+    largest: dict[_Place, int] = {}
+    for plan in plans:
+        for place, temporary in enumerate(plan.temporaries):
+            key = _place(place, temporary)
+            largest[key] = max(largest.get(key, 0), temporary.nbytes)
+    return sum(largest.values())
+
+
+def _place(place: int, temporary: Temporary) -> _Place:
+    """What a temporary shares memory with: buffers in the same place of their plans, images if they have the same form too."""
+    form = temporary.width, temporary.height, temporary.channels, temporary.dtype
+    return place, form if temporary.kind == "image" else None
 
 
 def _slot(arg: Arg) -> _Slot:

@@ -49,6 +49,6 @@ def limit_of(chip: Device) -> int | None:
 
 
 def too_large(chip: Device, nbytes: tuple[int, ...]) -> bool:
-    """Whether operands of so many bytes cannot all lie on the device at once."""
+    """Whether operands and temporaries of so many bytes each cannot all lie on the device at once."""
     limit = limit_of(chip)
     return max(nbytes, default=0) > chip.info.max_allocation or (limit is not None and sum(nbytes) > limit)

@@ -47,7 +47,7 @@ def run(
     if found is None:
         problem = _problem(workload, sizes, options, matrices)
         home, names = engine(chip), tuple(problem.layout)
-        if not matrices[-1].on_device and limit.too_large(chip, tuple(stored.extent * stored.array.itemsize for stored in matrices)):
+        if not matrices[-1].on_device and _too_large(home, problem, matrices):
             needed = frozenset(name for name, wanted in zip(names, read, strict=True) if wanted)
             task = slabs.task(home, problem, dict(zip(names, matrices, strict=True)), scalars, needed)
             if task.cuts:
@@ -124,6 +124,15 @@ def forget() -> None:
     scratch.forget()
     _remembered.clear()
     _chips.clear()
+
+
+def _too_large(home: Engine, problem: Problem, matrices: tuple[Matrix, ...]) -> bool:
+    """Whether the operands, or they and the workspace, cannot all lie on the device at once."""
+    operands = tuple(stored.extent * stored.array.itemsize for stored in matrices)
+    if limit.too_large(home.device, operands):
+        return True
+    temporaries = home.prepare(problem).executable.plan.temporaries
+    return limit.too_large(home.device, (*operands, *(temporary.nbytes for temporary in temporaries)))
 
 
 def _chip(selector: str | None, matrices: tuple[Matrix, ...]) -> Device:

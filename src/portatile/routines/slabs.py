@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile import workloads
+from portatile import execute, workloads
 from portatile.device.base import Device, Event, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
@@ -77,7 +77,7 @@ def run(home: Engine, task: Task) -> None:
                 run(home, _part(task, cut, low, high))
             return
     info = home.device.info
-    need = 2 * sum(_bytes(task, name) for name in task.matrices) + 3 * _prepared(home, task).executable.plan.workspace
+    need = 2 * sum(_bytes(task, name) for name in task.matrices) + 2 * _prepared(home, task).executable.plan.workspace
     sizes = " ".join(f"{name}={size}" for name, size in task.problem.sizes.items())
     raise DeviceError(
         f"{task.problem.workload} with {sizes} takes {need} bytes on {info.id}, two slabs and their workspace, where {limit} may be used "
@@ -148,8 +148,9 @@ def _width(home: Engine, task: Task, cut: Cut, limit: int) -> int:
     width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), max(-(-size // _LEAST_SLABS), min(cut.period, size)))
     while width >= 1:
         width = _whole_periods(width, cut)
-        workspace = _prepared(home, _part(task, cut, 0, width)).executable.plan.workspace
-        if fixed + 2 * width * sum(step) + 3 * workspace <= limit:  # one for each lane, one more for a last slab that is thinner
+        widths = {width, size % width or width}  # the last slab is thinner, and may be computed in another way
+        plans = [_prepared(home, _part(task, cut, 0, extent)).executable.plan for extent in widths]
+        if fixed + 2 * (width * sum(step) + execute.workspace(plans)) <= limit:
             return int(width)
         width //= 2
     return 0
