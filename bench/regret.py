@@ -4,8 +4,8 @@
 
 The tuned shapes are searched as `portatile tune --shapes` does, in an empty store without the results that come with the package. What each
 rule then chooses for a held-out shape is the start of a search on that shape, so that the choices and the best found are measured in one
-process and race where they are near; then twice more, because a busy machine adds to some. Regret is the choice's time over the
-best's, less one.
+process and race where they are near; then twice more (``--again``), because a busy machine adds to some. Regret is the choice's time over
+the best's, less one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from convergence import environment
 from measure import facts, parser, print_table, save, slug
 
 NEAR = 8  # what is known nearby and measured on a held-out shape besides
-FEW, AGAIN = 3, 2  # the best few and the choices are measured so many times more, and the least counts: a busy machine only adds
+FEW = 3  # the best few and the choices are measured ``--again`` times more, and the least counts: a busy machine only adds
 
 
 def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: 
     times = {canonical(trial.config): trial.comparable for trial in result.trials if trial.status == "ok"}
     few = sorted(times, key=lambda name: times[name])[:FEW]
     doubted = {canonical(config): config for config in choices.values()} | {name: json.loads(name) for name in few}
-    for _ in range(AGAIN):
+    for _ in range(options.again):
         for name, trial in measured(problem, info.id, doubted.values(), race=3.0).trials.items():
             times[name] = min(times.get(name, float("inf")), trial.comparable if trial.status == "ok" else float("inf"))
     times = {name: took for name, took in times.items() if took < float("inf")}
@@ -66,6 +66,7 @@ def parse() -> argparse.Namespace:
     commands.add_argument("--tuned", default="256x256x256,1024x1024x1024,1024x64x1024,64x1024x512")
     commands.add_argument("--held", default="384x384x384,768x768x768,512x512x1024,777x555x333,1024x96x768,100x900x400")
     commands.add_argument("--budget", default="20s", help="of each shape, tuned or held out")
+    commands.add_argument("--again", type=int, default=2, help="how often the choices and the best few are measured once more")
     return commands.parse_args()
 
 

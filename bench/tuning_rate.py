@@ -97,10 +97,10 @@ def kernel_tuner_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, A
     from kernel_tuner import tune_kernel
 
     a, b, c, n, expected = data
-    backend, *numbers = task["device"].split(":")
+    backend, *_, number = task["device"].split(":")
     text = TEXT.replace("\nkernel ", "\n__kernel ")
     text = text if backend == "opencl" else AS_CUDA + text.replace(HINT, "").replace("global ", "")
-    place = {"lang": "OpenCL", "platform": int(numbers[0])} if backend == "opencl" else {"lang": "CUPY"}
+    place = {"lang": "OpenCL", **_place(task["device"])} if backend == "opencl" else {"lang": "CUPY", "device": int(number)}
     if backend == "cuda":
         _shorten_uuid()
     answer = [None, None, expected, None]
@@ -116,7 +116,6 @@ def kernel_tuner_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, A
         answer=answer,
         atol=TOLERANCE,
         **place,
-        device=int(numbers[-1]),
         quiet=True,
     )
     valid = [row for row in results if isinstance(row["time"], float)]
@@ -131,6 +130,20 @@ def kernel_tuner_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, A
         "phases": phases,
         "name": env["device_name"],
     }
+
+
+def _place(selector: str) -> dict[str, int]:
+    """Platform and device in the order of the OpenCL loader, which is not that of ``portatile devices``."""
+    import pyopencl
+
+    from portatile import device
+
+    info = device.get(selector).info
+    for platform, found in enumerate(pyopencl.get_platforms()):
+        for number, one in enumerate(found.get_devices()):
+            if (found.name, one.name) == (info.platform, info.name):
+                return {"platform": platform, "device": number}
+    raise LookupError(f"the OpenCL loader has no {info.name} of {info.platform}")
 
 
 def _shorten_uuid() -> None:

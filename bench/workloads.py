@@ -81,9 +81,15 @@ def tasks(scale: int) -> Iterator[Task]:
             yield Task("convolution", {"n": points, "ndat": lines}, dtype, "GB/s", work, forms={"16 x 16": BIGDFT}, torch=peers.copy)
     for options in _PASSES:
         yield passing({"n": 256, "ndat": 65536 // scale}, "float64", options)
-    for points, lines in ((128, 16384), (243, 59049 // scale), (510, 65536 // scale)):
+    for points, lines in ((128, 16384), (243, 59049 // scale), (510, 65536 // scale), (509, 65535 // scale)):
         yield passing({"n": points, "ndat": lines}, "float64", {"boundary": "periodic"})
-    yield passing({"n": 510, "ndat": 65536 // scale}, "float32", {"boundary": "periodic"})
+    if scale == 1:  # as many again would take a CPU long, and tell nothing new
+        for points, lines in ((243, 59049), (510, 65536), (509, 65535)):
+            yield passing({"n": points, "ndat": lines}, "float32", {"boundary": "periodic"})
+        for options in (_PASSES[1], _PASSES[2], _PASSES[3], _PASSES[4], _PASSES[7]):
+            yield passing({"n": 256, "ndat": 65536}, "float32", options)
+        for dtype in ("float64", "float32"):
+            yield passing({"n1": 256, "n2": 256, "ndat": 256}, dtype, {"boundary": "periodic"}, "convolution2d")
     shrink = max(int(scale**0.5), 1)
     for side in (512, 2048):
         sizes = {"atoms": 40000 // scale, "nx": side // shrink, "ny": side // shrink, "nz": 1}
@@ -99,11 +105,11 @@ def tasks(scale: int) -> Iterator[Task]:
             yield Task("triangular", {"m": m, "n": count}, dtype, "Gflop/s", 1e-9 * m * m * count, torch=peers.solve)
 
 
-def passing(sizes: dict[str, int], dtype: str, options: dict[str, Value]) -> Task:
-    """A pass over lines beside a copy of as many bytes."""
-    workload = workloads.get("convolution")
+def passing(sizes: dict[str, int], dtype: str, options: dict[str, Value], name: str = "convolution") -> Task:
+    """A pass over lines, or over two axes at once, beside a copy of as many bytes."""
+    workload = workloads.get(name)
     work = 1e-9 * workload.traffic(workload.problem(sizes, dtype, options))
-    return Task("convolution", sizes, dtype, "GB/s", work, options, torch=peers.copy)
+    return Task(name, sizes, dtype, "GB/s", work, options, torch=peers.copy)
 
 
 def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
@@ -211,10 +217,10 @@ class Bench:
         self.add(task, name, "peer", samples, median(samples), "")
         return median(samples)
 
-    def cube(self, side: int, dtype: str) -> None:
-        """BigDFT's magic filter in three dimensions as a user calls it, beside three passes in BigDFT's 16 x 16 form."""
-        size = 8 if dtype == "float64" else 4
-        task = Task("magicfilter3d", {"n1": side, "n2": side, "n3": side}, dtype, "GB/s", 6e-9 * size * side**3)
+    def cube(self, side: int, dtype: str, name: str = "magicfilter3d") -> None:
+        """Filters of a volume as a user calls them; the magic filter beside three passes in BigDFT's 16 x 16 form."""
+        size, function = 8 if dtype == "float64" else 4, getattr(wavelets, name)
+        task = Task(name, {"n1": side, "n2": side, "n3": side}, dtype, "GB/s", 6e-9 * size * side**3)
         peer = None
         if peers.on_gpu():
             x = peers.torch.rand(side**3, dtype=getattr(peers.torch, dtype), device="cuda")
@@ -231,7 +237,7 @@ class Bench:
                 def burst(count: int, cube: Buffer = cube, out: Buffer = out, queue: Any = queue) -> float:
                     start = time.perf_counter()
                     for _ in range(count):
-                        wavelets.magicfilter3d(cube, out=out)
+                        function(cube, out=out)
                     queue.finish()
                     return (time.perf_counter() - start) / count
 
@@ -239,9 +245,11 @@ class Bench:
                 count = max(int(4 * self.length.burst / burst(2)), 2)
                 samples = [burst(count) for _ in range(self.length.samples)]
             self.add(task, device.info.id, "as it comes", samples, peer, "")
+            if name != "magicfilter3d":
+                continue
             problem = workloads.get("convolution").problem({"n": side, "ndat": side * side}, dtype, _TAPS)
             with runs.prepared(device, problem) as ready:
-                for form, config in {"its 3 passes": runs.known(problem, device).config, "16 x 16, 3 passes": BIGDFT}.items():
+                for form, config in {"3 passes": runs.known(problem, device).config, "16 x 16, 3 passes": BIGDFT}.items():
                     samples = [3 * one for one in ready.timed(config, Way(self.length)).samples]
                     self.add(task, device.info.id, form, samples, peer, "", config=dict(config))
 
@@ -263,6 +271,10 @@ def main() -> None:
             bench.run(task)
     if only is None or "magicfilter3d" in only:
         bench.cube(256 if options.scale == 1 else 64, "float64")
+        if options.scale == 1:
+            bench.cube(256, "float32")
+            for name in ("analysis3d", "synthesis3d"):
+                bench.cube(256, "float64", name)
     limits = [f"{device.info.id}: " + ", ".join(f"{n} {r:.4g}" for n, r in bench.limits[device.info.id].items()) for device in chosen]
     print()
     print_table(["", "device", "form", "us", "rate", "share of", "to peer"], bench.lines)

@@ -86,7 +86,8 @@ def tune(
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
     ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
-    ``"30s"``, ``"200"`` evaluations, ``"60s,200"`` for whichever ends first, or seconds. ``listen`` hears of every trial.
+    ``"30s"``, ``"200"`` evaluations, ``"60s,200"`` for whichever ends first, or seconds. ``listen`` hears of every trial;
+    ``listen=print`` shows how the search gets on.
     Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what the best
     has least of: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not tell its power), or what a
     function returns for a valid trial; the routines use the fastest in any case. For a ``Kernel``, which brings its own arguments, this is

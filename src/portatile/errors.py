@@ -39,9 +39,9 @@ class ArgumentError(UsageError, ValueError):
 class UnknownNameError(UsageError, LookupError):
     """A name that portatile does not know, with the names that it does know."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = get_close_matches(name, names, n=1)
+        close = get_close_matches(name, names, n=1) if isinstance(name, str) else []
         hint = f" Did you mean {close[0]!r}?" if close else ""
         super().__init__(f"unknown {kind} {name!r}.{hint} Known: {', '.join(names) or 'none'}")
         self.kind, self.name, self.known = kind, name, tuple(names)

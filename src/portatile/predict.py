@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.trials import Trial
@@ -16,7 +17,8 @@ _GUESS = math.log(1.5)  # ... and what a configuration is then taken to be slowe
 _MISSED = 0.3  # the weight of the same guess for a problem on which others were measured: it may have been passed over there
 _DEFAULT_FADES = 0.5  # how good defaults are holds from farther away, for they look at the shape
 _INSTANT = 1e-12  # seconds, for what a coarse clock cannot tell from nothing
-_DEFAULT_GUESS = math.log(1.25)
+SURER = math.log(1.1)
+"""What a configuration that was measured may be expected to be slower by than the default and is taken all the same: it is known better."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,20 @@ class Prediction:
         measured (elsewhere something else was better, by a guess), and what this one wastes.
         """
         trials = {(trial.problem.key, canonical(trial.config)): trial for _, trial in self._rows}
-        weight, total = _DOUBT, _DOUBT * _DEFAULT_GUESS
+        guess = math.log(self.workload.loss(self.problem, self.device))
+        weight, total = _DOUBT, _DOUBT * guess
         for key, best in self._fastest.items():
-            trial = trials.get((key, canonical(self.workload.default(best.problem, self.device))))
+            trial = trials.get((key, _default(self.workload, best.problem, self.device)))
             share = math.exp(-_DEFAULT_FADES * self._distance[key])
             weight += share
-            total += share * (_DEFAULT_GUESS if trial is None else self._bare(trial) - self._base[key])
+            total += share * (guess if trial is None else self._bare(trial) - self._base[key])
         return total / weight + self._waste(self.problem, self.workload.default(self.problem, self.device))
+
+    def slack(self) -> float:
+        """What a measured configuration may be expected to be slower by than the default and is taken all the same; below 0 where
+        the workload is so sure of its default that it must be expected to be faster.
+        """
+        return min(SURER, math.log(self.workload.loss(self.problem, self.device)) - SURER)
 
     def _candidate(self, measured: Sequence[Trial]) -> Candidate:
         there = {trial.problem.key for trial in measured}
@@ -88,3 +97,14 @@ class Prediction:
 
     def _waste(self, problem: Problem, config: Config) -> float:
         return math.log(self.workload.waste(problem, config, self.device))
+
+
+_defaults: WeakKeyDictionary[Workload, dict[tuple[str, DeviceInfo], str]] = WeakKeyDictionary()
+
+
+def _default(workload: Workload, problem: Problem, device: DeviceInfo) -> str:
+    """A workload's default, spelled out; kept, because it is asked for with every problem that comes near."""
+    known, key = _defaults.setdefault(workload, {}), (problem.key, device)
+    if key not in known:
+        known[key] = canonical(workload.default(problem, device))
+    return known[key]

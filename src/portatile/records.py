@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,12 @@ Size3 = tuple[int, int, int]
 
 ITEMSIZE = {"float16": 2, "float32": 4, "float64": 8, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
 ITEMSIZE |= {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2}
+
+SCALARS = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32"}
+SCALARS |= {"long": "int64", "ulong": "uint64", "half": "float16", "float": "float32", "double": "float64"}
+"""OpenCL C's scalar types, and the dtypes that they are."""
+ELEMENT = re.compile(rf"({'|'.join(SCALARS)})(2|3|4|8|16)?")
+"""A scalar or vector type of OpenCL C: the scalar, and the number of components."""
 
 R = TypeVar("R")
 
@@ -45,6 +52,19 @@ def canonical(data: Any) -> str:
 def spelled(values: Mapping[str, object]) -> str:
     """``m=512 n=512``: names and values as people read and type them."""
     return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def duration(seconds: float) -> str:
+    """``31.9 us``: a time for people, with three digits."""
+    for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
+        if seconds < limit:
+            return f"{seconds * scale:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def rate(value: float, unit: str) -> str:
+    """``123.6 Gflop/s``: tenths, and three digits where those would say nothing."""
+    return f"{value:.1f} {unit}" if value >= 10 else f"{value:.3g} {unit}"
 
 
 def digest(*parts: str | bytes) -> str:

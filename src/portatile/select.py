@@ -33,7 +33,7 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     """The best configuration known for ``problem`` on ``device``.
 
     In this order: tuned for this problem on this device; of those tuned on this device for problems nearby the one that
-    should be fastest here (see ``predict``), if it should be faster than the default; the same of the nearest device (same
+    should be fastest here (see ``predict``), unless the default should be clearly faster; the same of the nearest device (same
     architecture, else vendor, else kind; of processors only those with the same vector registers); the workload's default. A
     configuration is taken only where it is legal for this problem on this device.
     """
@@ -98,7 +98,7 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
             best = "" if len(ranked) == 1 else f", expected to be the fastest of {len(ranked)} known"
             reason: Reason = "near problem" if strange == 0 else "near device"
             text = f"tuned on {where} for {_sizes(trial)} (distance {candidate.distance:.2f}){best}"
-            yield Choice(candidate.config, reason, text, trial), candidate.slowness <= default
+            yield Choice(candidate.config, reason, text, trial), candidate.slowness <= default + prediction.slack()
 
 
 def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> Callable[[Problem], Plan]:

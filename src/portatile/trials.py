@@ -32,7 +32,8 @@ class Certificate:
     """What a configuration was checked on, and what it holds for: this driver, compiler and kernel text (``source``, a hash).
 
     ``failure`` says what was wrong; a certificate with one forbids the configuration. ``time``: when, in UTC. ``passing``: the device
-    refused to run it, perhaps for the lack of memory that others had, so that this holds for the process only.
+    refused to run it, perhaps for the lack of memory that others had, so that this holds for the process only. ``partial``: not all the
+    shapes were computed that a winner is checked on, because it was no rival; enough for a time to learn from, not for use.
     """
 
     driver: str
@@ -42,10 +43,11 @@ class Certificate:
     failure: str = ""
     time: str = ""
     passing: bool = False
+    partial: bool = False
 
     def holds(self, device: DeviceInfo, source: str) -> bool:
-        """Whether it speaks of this kernel text on this device as it is now."""
-        return (self.driver, self.compiler, self.source) == (device.driver, device.compiler, source)
+        """Whether it speaks of this kernel text on this device as it is now, and of all that there is to check."""
+        return not self.partial and (self.driver, self.compiler, self.source) == (device.driver, device.compiler, source)
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,11 @@ class Trial:
     def rank(self) -> float:
         """Seconds by which trials are ordered: without a race those of ``comparable`` and what luck may have taken off them."""
         return self.comparable if self.standing is not None else UNRACED * self.comparable
+
+    @property
+    def proven(self) -> bool:
+        """Whether it was checked on every shape that a winner is; a valid trial that was no rival may not have been."""
+        return self.status == "ok" and not (self.certificate is not None and self.certificate.partial)
 
     @property
     def energy(self) -> float | None:

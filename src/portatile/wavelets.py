@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,16 +210,19 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
     return trimmed  # the first and the last of nine pairs reach one point further than the filters
 
 
-def analysis3d(array: Array, *, device: str | None = None) -> Array:
-    """One level of the periodic wavelet transform along each of three axes of even length, in the order of ``array``."""
+def analysis3d(array: Array, *, out: Buffer | None = None, device: str | None = None) -> Array:
+    """One level of the periodic wavelet transform along each of three axes of even length, in the order of ``array``.
+
+    ``out`` as for ``convolve3d_separable``.
+    """
     _even(array, 3)
-    return convolve.passes3d(array, _ANALYSIS, SCALING.lower, "analysis", "periodic", device)
+    return convolve.passes3d(array, _ANALYSIS, SCALING.lower, "analysis", "periodic", device, out)
 
 
-def synthesis3d(array: Array, *, device: str | None = None) -> Array:
-    """The inverse of ``analysis3d``."""
+def synthesis3d(array: Array, *, out: Buffer | None = None, device: str | None = None) -> Array:
+    """The inverse of ``analysis3d``. ``out`` as for ``convolve3d_separable``."""
     _even(array, 3)
-    return convolve.passes3d(array, _SYNTHESIS, _SYNTHESIS_LOWER, "synthesis", "periodic", device)
+    return convolve.passes3d(array, _SYNTHESIS, _SYNTHESIS_LOWER, "synthesis", "periodic", device, out)
 
 
 def apply_potential(
@@ -305,9 +308,11 @@ def density(
 
 
 def kinetic(
-    psi: NDArray[np.floating], *, spacing: float | Sequence[float] = 1.0, boundary: Boundary = "periodic", device: str | None = None
-) -> NDArray[np.floating]:
+    psi: Array, *, spacing: float | Sequence[float] = 1.0, boundary: Literal["periodic", "zero"] = "periodic", device: str | None = None
+) -> Array:
     """-1/2 of the Laplacian of ``psi`` in Daubechies' basis, on a grid of ``spacing`` along each of its axes (or one for all).
+
+    ``psi`` is a NumPy array or a C-contiguous Buffer of one or more dimensions, and so is the result, in the same order.
 
     Examples:
         >>> import numpy as np
@@ -318,17 +323,13 @@ def kinetic(
     """
     if boundary not in ("periodic", "zero"):
         raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
-    if not isinstance(psi, np.ndarray) or psi.ndim == 0:
-        raise ArgumentError("kinetic takes a NumPy array of one or more dimensions")
+    if not isinstance(psi, (np.ndarray, Buffer)) or psi.ndim == 0:
+        raise ArgumentError("kinetic takes a NumPy array or a Buffer of one or more dimensions")
     spacings = np.broadcast_to(np.asarray(spacing, np.float64), (psi.ndim,)) if np.ndim(spacing) == 0 else np.asarray(spacing, np.float64)
     if spacings.shape != (psi.ndim,) or not (spacings > 0).all():
         raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {psi.ndim} axes")
-    total = np.zeros_like(psi)
-    for axis, step in enumerate(spacings):
-        taps = np.array(KINETIC.taps) * (-0.5 / step**2)
-        part = convolve1d(np.moveaxis(psi, axis, 0), taps, lower=KINETIC.lower, boundary=boundary, device=device)
-        total += np.moveaxis(part, 0, axis)
-    return total
+    filters = [np.array(KINETIC.taps) * (-0.5 / step**2) for step in spacings]
+    return convolve.sum_over_axes(psi, filters, KINETIC.lower, boundary, device)
 
 
 def _even(array: Array, axes: int) -> None:

@@ -173,11 +173,20 @@ class Workload(ABC):
     def traffic(self, problem: Problem) -> float:
         """The fewest bytes that must cross the memory bus: each input read once, each output written once."""
 
+    def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
+        """What people compare of a run that took ``seconds``, with its unit: Gflop/s, or GB/s of ``traffic`` where nothing is computed."""
+        flops = self.flops(problem)
+        return (flops / seconds / 1e9, "Gflop/s") if flops > 0 else (self.traffic(problem) / seconds / 1e9, "GB/s")
+
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
         """How many times the useful work a configuration does, and waits for, by what its shape alone tells: broken tiles, a last
         wave of groups. 1 where nothing is known; ``predict`` carries times from problem to problem with it.
         """
         return 1.0
+
+    def loss(self, problem: Problem, device: DeviceInfo) -> float:
+        """The default's time over the best one's, as a guess for where neither was measured; ``predict`` asks for it."""
+        return 1.25
 
     def loads(self, problem: Problem, config: Config) -> float:
         """The bytes that work-items load from local memory or the nearest cache, not from registers; 0 where nothing is known.

@@ -9,6 +9,7 @@ from battery.case import Case, In, Out, Picture, floats, texts
 TEXT = texts("habits.cl")
 
 _R = np.arange(32)
+_INTEGERS = np.random.default_rng(3).integers(-900, 900, 34).astype(np.int32)
 _A = floats(128)
 _B = floats(128, seed=1)
 _V, _W = _A.reshape(32, 4), _B.reshape(32, 4)
@@ -64,6 +65,20 @@ def _half_vectors() -> Out:
     return Out(found.astype(np.float16).reshape(-1), tolerance=4e-3, floor=4e-3)
 
 
+def _int(values: np.ndarray) -> Out:
+    return Out(values.astype(np.int32))
+
+
+def _pointers() -> np.ndarray:
+    a = _INTEGERS
+    return a[1] + a[2] + a[2] + a[2:34] + (a[:32] & 255) + 0x3F800000 + a[0] + a[1] + a[3]
+
+
+def _jumps() -> np.ndarray:
+    s = 3 * _R + 3 + 2 + np.array([100, 10, 3, 3])[_R % 4]
+    return np.where(_R > 20, 0, s)
+
+
 CASES: list[Case] = [
     Case("scalars_in_place_of_vectors", TEXT["scalars_in_place_of_vectors"], (In(_A), *_scalars())),
     Case(
@@ -86,5 +101,17 @@ CASES: list[Case] = [
         "image_at_any_integer",
         TEXT["image_at_any_integer"],
         (Picture(_P, type="image1d_buffer_t"), np.uint32(5), _near(_P[_R & 7] + _P[5] + _P[3])),
+    ),
+    Case("pointers_without_casts", TEXT["pointers_without_casts"], (In(_INTEGERS), _int(_pointers()))),
+    Case("names_of_others", TEXT["names_of_others"], (_int(_R + 5 + 2 + 3 + (_R <= 5) + 7 + 1 + _R % 2 + 2 + 6),)),
+    Case("structures_as_results", TEXT["structures_as_results"], (_int(3 * _R + 2 + _R + 0x3F800000),)),
+    Case("types_inside_types", TEXT["types_inside_types"], (_int(2 * _R + 4 + 3 + 11 + 5 + 10 + _R % 2),)),
+    Case("numbers_beside_signs", TEXT["numbers_beside_signs"], (_int(15 + 47 + 2 * _R + _R + 100 - 3 + 12 + (_R & -_R)),)),
+    Case("older_designators", TEXT["older_designators"], (_near(_R + 4),)),
+    Case("jumps_over_vectors", TEXT["jumps_over_vectors"], (_near(_jumps()),)),
+    Case(
+        "words_of_gnu",
+        TEXT["words_of_gnu"],
+        (_int(np.where(_R, _R, 9) + 2 * _R + 4202 + 11 + 2 + 28 + 1 + 2 + 10), np.int32(9), np.uint32(10)),
     ),
 ]

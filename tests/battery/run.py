@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from battery.case import Case, In, Local, Out, Picture
 from battery.check import check, compare, host
 from portatile import program
 from portatile.device.base import Argument, Device, Image, Memory
-from portatile.records import Source
+from portatile.records import Binary, Source
 
 
 def obstacle(case: Case, device: Device) -> str | None:
@@ -22,9 +24,14 @@ def obstacle(case: Case, device: Device) -> str | None:
     return next((reason for platform, reason in case.without.items() if platform in f"{device.info.backend}: {device.info.platform}"), None)
 
 
-def run(case: Case, device: Device) -> None:
+def compiled(device: Device, source: Source) -> Binary:
+    """As ``portatile`` compiles, without its cache."""
+    return program.build(source, device.target, None)
+
+
+def run(case: Case, device: Device, build: Callable[[Device, Source], Binary] = compiled) -> None:
     """Fail unless every output equals what NumPy computes, and the bytes behind it are untouched."""
-    binary = program.build(Source(f"{case.name}.cl", case.text, tuple(case.defines.items())), device.target, None)
+    binary = build(device, Source(f"{case.name}.cl", case.text, tuple(case.defines.items())))
     outputs: list[tuple[Out, Memory]] = []
     pictures: list[tuple[Picture, Image]] = []
     arguments: list[Argument] = []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from functools import lru_cache
+from functools import partial
 
 import numpy as np
 
 from portatile import program, verify, workloads
-from portatile.device.base import Device
+from portatile.device.base import Device, Module
 from portatile.execute import Executable, flatten
 from portatile.records import Binary, Config, Plan, Problem, Source
 from portatile.verify import GUARD_BYTES, Verdict
@@ -25,10 +25,36 @@ def new_seed(purpose: str) -> int:
     return seed
 
 
-@lru_cache(maxsize=4096)
-def built(device: Device, source: Source) -> Binary:
-    """Compiled once in a test session."""
-    return program.build(source, device.target, None)
+_MOST_DEVICES, _MOST_MODULES = 4, 64
+_MODULES: dict[tuple[Device, int], dict[Source, Module]] = {}
+"""What is loaded on a device since its last release: built and loaded once for all problems that run it."""
+
+
+def modules(device: Device) -> dict[Source, Module]:
+    """What is loaded on a device, which an Executable adds to; few enough that a long session does not keep every kernel it saw."""
+    found = _MODULES.setdefault((device, device.generation), {})
+    if len(_MODULES) > _MOST_DEVICES:
+        _unload(next(iter(_MODULES)))
+    if len(found) > _MOST_MODULES:
+        _unload((device, device.generation))
+        found = _MODULES.setdefault((device, device.generation), {})
+    return found
+
+
+def _unload(key: tuple[Device, int]) -> None:
+    device, generation = key
+    for module in _MODULES.pop(key).values():
+        if generation == device.generation:  # what is older went with the device's release
+            module.release()
+
+
+def draft(device: Device, source: Source) -> Binary:
+    """Compiled to be loaded here, once: PoCL makes a binary by compiling every kernel once more, for work-groups of any size."""
+    device.target.draft = True
+    try:
+        return program.build(source, device.target, None)
+    finally:
+        device.target.draft = False
 
 
 def default_plan(device: Device) -> Callable[[Problem], Plan]:
@@ -46,7 +72,8 @@ def run(device: Device, workload: Workload, problem: Problem, config: Config, in
     plan = flatten(workload.plan(problem, config, device.info), default_plan(device))
     after: dict[str, np.ndarray] = {}
     verdicts = []
-    with device.queue() as queue, Executable(device, plan, lambda source: built(device, source), guard=True) as executable:
+    build = partial(draft, device)
+    with device.queue() as queue, Executable(device, plan, build, guard=True, modules=modules(device)) as executable:
         memory = {}
         for name, array in inputs.operands.items():
             raw = verify.guarded(array)

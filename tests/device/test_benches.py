@@ -43,6 +43,15 @@ def test_gemm_measures_every_participant(tmp_path: Path) -> None:
             assert row["name"] in shown
 
 
+def test_level3_compares_every_routine_with_the_blas(tmp_path: Path) -> None:
+    document, shown = run("level3.py", tmp_path, "--sizes", "24x40", "--rounds", "2", "--burst", "0.001", "--dtype", "float64")
+    assert {row["routine"] for row in document["rows"]} == {"trsm", "trmm", "symm", "syrk"}
+    for row in document["rows"]:
+        assert min(*row["samples"]["portatile"], *row["samples"]["BLAS"], row["ratio"]) > 0
+        assert max(row["errors"].values()) < 1e-13
+    assert "symm RU 24 x 40 float64" in shown
+
+
 def test_cold_warm_measures_every_phase_in_every_state(tmp_path: Path) -> None:
     document, shown = run("cold_warm.py", tmp_path, "--gemm", "24x16x40", "--trsm", "", "--repeat", "1")
     (program,) = document["programs"]

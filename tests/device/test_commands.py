@@ -169,6 +169,11 @@ def test_show_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.
 def test_show_compiles_for_a_gpu_that_is_not_here(architecture: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "matmul", *SIZES, "--stage", "ptx", "--arch", architecture]) == 0
     assert f".target {architecture}" in capsys.readouterr().out
+    assert main(["show", "matmul", *SIZES, "--stage", "instructions", "--arch", architecture]) == 0
+    families = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()[1:]}
+    assert int(families["float32"].split()[-1]) > 0
+    assert "fma.f32" in families["float32"]
+    assert "ld.global" in families["load"]
     assert main(["show", "matmul", *SIZES, "--stage", "resources", "--arch", architecture]) == 0
     out = capsys.readouterr().out
     if "?" in out:

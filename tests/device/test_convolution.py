@@ -17,6 +17,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
+from portatile.routines import volume
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d, passes3d
 from portatile.wavelets import MAGICFILTER
 from portatile.workloads import convolution, operands
@@ -99,9 +100,12 @@ class ForGpus(Convolution):
         return super().plan(problem, config, replace(device, kind="gpu"))
 
 
-@pytest.mark.parametrize("case", [("bigdft", "zero", "single"), ("staged", "periodic", "analysis"), ("overlay", "grow", "synthesis")])
+@pytest.mark.parametrize(
+    "case",
+    [("bigdft", "zero", "single"), ("staged", "periodic", "analysis"), ("overlay", "grow", "synthesis"), ("overlay", "grow", "single")],
+)
 def test_the_text_for_gpus(device: Device, case: tuple[str, str, str]) -> None:
-    """Groups inside and on every edge, aligned and not."""
+    """Groups inside and on every edge, aligned and not; a plain filter's rows that are not begin where a vector does."""
     form, boundary, bank = case
     rng = np.random.default_rng(new_seed(" ".join(case)))
     for pad in (0, 1):
@@ -267,6 +271,19 @@ def test_the_kinetic_operator(device: Device, dtype: str) -> None:
     assert np.allclose(got, 6.5 * wave, rtol=0, atol=1e-8 if dtype == "float64" else 1e-2)
 
 
+def test_the_kinetic_operator_of_a_buffer(device: Device) -> None:
+    """On the device from beginning to end, and as SciPy has it: three axes of different spacings, which come back in order."""
+    psi = np.random.default_rng(new_seed("kinetic")).random((14, 9, 20)).astype(np.float32)
+    steps, taps = (0.5, 1.0, 2.0), np.array(wavelets.KINETIC.taps)
+    for boundary, mode in (("periodic", "grid-wrap"), ("zero", "grid-constant")):
+        parts = [ndimage.correlate1d(psi.astype(np.float64), -0.5 / h**2 * taps, axis, mode=mode) for axis, h in enumerate(steps)]
+        there = wavelets.kinetic(Buffer.from_numpy(psi, device), spacing=steps, boundary=boundary)
+        here = wavelets.kinetic(psi, spacing=steps, boundary=boundary, device=device.info.id)
+        for got in (there.numpy(), here):
+            assert got.dtype == psi.dtype
+            assert np.allclose(got, sum(parts), rtol=0, atol=1e-4)
+
+
 def test_nothing_to_do(device: Device) -> None:
     taps = np.ones(3, np.float32)
     assert convolve1d(np.empty((0, 4), np.float32), taps, lower=0, device=device.info.id).shape == (0, 4)
@@ -327,3 +344,29 @@ def test_three_passes_are_one_plan(device: Device, boundaries: tuple[Boundary, .
         passes3d(there[0], filters, -2, bank, boundaries, None, Buffer.empty((3, 3, 3), np.float64, device))
     with pytest.raises(ArgumentError, match="is not one of periodic"):
         passes3d(there[0], filters, -2, bank, ("periodic", "periodic", "none"), None)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [("single", ("grow", "periodic", "zero"), 16), ("analysis", ("zero", "periodic", "shrink"), 6)],
+)
+def test_two_axes_at_once(device: Device, monkeypatch: pytest.MonkeyPatch, case: tuple[str, tuple[Boundary, ...], int]) -> None:
+    """As a GPU filters a volume, on every device: one launch for the first two axes, one for the third; as axis by axis."""
+    bank, boundaries, taps = case
+    monkeypatch.setattr(volume, "_KINDS", (device.info.kind,))
+    monkeypatch.setattr(volume, "_BANKS", (bank,))
+    rng = np.random.default_rng(new_seed(bank))
+    psi, filters = rng.random((22, 64, 14)).astype(np.float32), rng.random((1 if bank == "single" else 2, taps))
+    want: Any = psi
+    for kind in boundaries:
+        want = (
+            filter_bank1d(want, filters, lower=-5, boundary=kind, transposed=True, bank=bank)
+            if bank != "single"
+            else convolve1d(want, filters[0], lower=-5, boundary=kind, transposed=True)
+        )
+    there = Buffer.from_numpy(psi, device)
+    passes = volume.Volume(psi.shape, "float32", bank, taps, -5, boundaries, (0, 128), (0, 128))
+    assert len(volume.between(passes, device.info)) == 1
+    got = passes3d(there, filters, -5, bank, boundaries, None).numpy()
+    assert got.shape == want.shape
+    assert np.allclose(got, want, rtol=0, atol=8 * operands.gamma(3 * taps, "float32") * np.abs(want).max())

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from checking import draft
 
 from portatile.device.base import Device
 
@@ -19,4 +20,4 @@ def test_construct(device: Device, name: str) -> None:
     """Every output equals what NumPy computes, and the bytes behind it are untouched."""
     if reason := obstacle(CASES[name], device):
         pytest.skip(reason)
-    run(CASES[name], device)
+    run(CASES[name], device, draft)

@@ -183,7 +183,7 @@ def test_a_problem_is_named_as_far_as_the_folder_needs(opencl: Device, tmp_path:
         loader.load("gemm", m=8, n=8, k=8)
     with pytest.raises(LookupError, match="trans_a=T"):
         loader.load("gemm", m=8, n=9, k=8)
-    with pytest.raises(LookupError, match="no trsm"):
+    with pytest.raises(LookupError, match="no 'trsm'; it has gemm"):
         loader.load("trsm", m=8)
 
 

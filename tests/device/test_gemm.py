@@ -15,7 +15,7 @@ from portatile.records import Config, Problem, Value
 from portatile.workload import Inputs
 from portatile.workloads import operands
 from portatile.workloads.gemm import plan as gemm_plan
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm import presets, storage
 from portatile.workloads.gemm.point import Point
 
 WORKLOAD = workloads.get("gemm")
@@ -32,6 +32,12 @@ POINTS: dict[str, Point] = {
     "register tile, 512 bits": presets.register(16, 4, 1, 2),
     "register tile, split k": replace(presets.register(4, 2, 2), SPLIT_K=4),
     "register tile, one row": replace(presets.register(4, 1, 4), PACK_B=False, KB=64),
+    "staged": replace(presets.register(8, 6, 2, 4, 16), SM=True, PACK_B=False),
+    "staged, banded, A packed": replace(presets.register(4, 3, 3, 2, 64, 2), SM=True, PACK_A=True, PACK_B=False),
+    "columns": replace(presets.register(4, 5, 2), TURN=True),
+    "columns, A in place": replace(presets.register(4, 2, 2, 2, 16), TURN=True, PACK_B=False),
+    "columns, split k": replace(presets.register(8, 4, 1), TURN=True, PACK_A=True, SPLIT_K=3),
+    "columns, staged": replace(presets.register(8, 4, 2, 4, 16), TURN=True, SM=True, PACK_A=True, PACK_B=False),
     "dots": replace(presets.register(4, 3, 1), TC=2, KEEP=True, PACK_B=False),
     "dots, one column": replace(presets.register(4, 5, 1, 1), TC=1, KEEP=True),
     "dots, split k": replace(presets.register(8, 2, 1, 2), TC=4, KEEP=True, PACK_B=False, SPLIT_K=3),
@@ -46,8 +52,10 @@ POINTS: dict[str, Point] = {
     "pipeline, kept, narrow": replace(presets.pipeline(2, (16, 8), (3, 2), 32, 3, 4, double=0), KEEP=True),
     "pipeline, uneven copies": replace(_PIPELINE, TRR=3, TCR=3, PAD=4, DOUBLE=1),
     "pipeline, turned, uneven": replace(_PIPELINE, TRR=3, KB=16, TURN=True),
+    "pipeline, k in four": replace(_PIPELINE, KB=32, STAGES=3, KG=4, TRR=1, PAD=4),
     "pipeline, shared k": replace(_PIPELINE, KB=16, STAGES=3, KG=2, SPLIT_K=2, RASTER=8, DOUBLE=0),
 }
+_STAGED = ("staged", "staged, banded, A packed", "columns", "columns, staged")
 
 
 def problem(
@@ -63,8 +71,10 @@ def fitting(point: Point, case: Problem) -> Config | None:
     """The point for the problem's type, with narrower vectors where a form wants 16 bytes; None where it does not apply."""
     if case.dtype == "float64" and (point.FORM == "gpu" or (point.TXC and not point.SM)):
         point = replace(point, VL=2, TR=2 if point.FORM == "gpu" else point.TR, TC=2 if point.FORM == "gpu" else point.TC)
-    if point.FORM == "cpu" and not point.KEEP and not point.PACK_B and (case.options["trans_b"] == "T" or case.sizes["n"] < point.TC):
-        return None
+    if point.FORM == "cpu" and not (point.KEEP or point.PACK_B or point.SM):
+        stored = storage.turned(case) if point.TURN else case
+        if stored.options["trans_b"] == "T" or stored.sizes["n"] < point.TC:
+            return None
     return point.config()
 
 
@@ -77,7 +87,7 @@ def test_every_form_is_right(device: Device, name: str) -> None:
     for dtype in dtypes:
         options = TRANSPOSITIONS[int(rng.integers(4))]
         if "in place" in name or "one row" in name:
-            options = {**options, "trans_b": "N"}
+            options = {**options, "trans_a" if POINTS[name].TURN else "trans_b": "T" if POINTS[name].TURN else "N"}
         if "dots" in name:
             options = {"trans_a": "N", "trans_b": "N" if POINTS[name].PACK_B else "T"}
         if "turned" in name or "kept" in name:
@@ -104,7 +114,7 @@ def test_the_default_is_right(device: Device, sizes: tuple[int, int, int], optio
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.0), (0.0, 0.0), (0.0, 1.25), (0.0, 1.0), (-2.5, 1.0), (0.7, -1.3)])
-@pytest.mark.parametrize("name", ["medium", "register tile", "arrays, split k", "register tile, all packed, blocked"])
+@pytest.mark.parametrize("name", ["medium", "register tile", "arrays, split k", "register tile, all packed, blocked", *_STAGED])
 def test_factors_decide_what_is_read(device: Device, name: str, alpha: float, beta: float) -> None:
     """beta = 0 ignores a C of NaN, alpha = 0 ignores A and B of NaN, as the BLAS does."""
     case = problem((50, 41, 35), pad=2, offset=1)

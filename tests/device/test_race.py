@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,6 +128,12 @@ def test_energy_needs_a_device_that_tells_its_power(device: Device) -> None:
     with ResultStore(None) as store, pytest.raises(UsageError, match="does not tell its power"):
         tune(request(device, Faulty(), objective="energy"), store)
     assert not psutil.Process().children(recursive=True)
+
+
+@pytest.mark.parametrize("value", [math.nan, None])
+def test_an_objective_that_tells_nothing(device: Device, value: object) -> None:
+    with ResultStore(None) as store, pytest.raises(UsageError, match=r"the objective makes .* of a valid trial .*group=16"):
+        tune(request(device, Faulty(("none",), (16, 32)), objective=lambda trial: value), store)
 
 
 def test_an_objective_that_is_none(device: Device) -> None:

@@ -144,6 +144,11 @@ def _integer(name: str, parts: list[str], kind: str) -> Compute | None:
         if name == "mul":
             return wrap(lambda a, b: (a * b) >> shift)
         return wrap(lambda a, b, c: ((a * b) >> shift) + c)
+    if name == "bfind" and kind[0] == "u":  # where the highest bit is, or by how much it can be shifted; all ones where there is none
+        shifted = "shiftamt" in parts
+        return lambda a: (
+            (bits - (a & mask).bit_length() if shifted else (a & mask).bit_length() - 1) & 0xFFFFFFFF if a & mask else 0xFFFFFFFF
+        )
     if name == "shf":
         left, clamp = "l" in parts, "clamp" in parts
 

@@ -191,8 +191,12 @@ def test_numbers_that_nothing_can_be_are_mistakes(args: list[str], capsys: pytes
 
 
 def test_a_missing_size_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "gemm", "-m", "8", "-n", "8"]) == 2
-    assert "'-k'" in capsys.readouterr().err
+    """All sizes are told, with what they mean and a line that can be typed."""
+    for command in ("tune", "show"):
+        assert main([command, "gemm", "-m", "8", "-n", "8"]) == 2
+        shown = capsys.readouterr().err
+        assert "-k is missing: gemm has the sizes -m (rows of C), -n (columns of C), -k (terms of each sum)" in shown
+        assert f"portatile {command} gemm -m 64 -n 64 -k 64" in shown
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

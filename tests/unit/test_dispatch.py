@@ -202,6 +202,17 @@ def test_the_default_wins_where_it_is_known_to_be_good_and_the_problem_is_far() 
     assert select.choose(TILES, far, GPU, [found, poor]).reason == "near problem"
 
 
+@pytest.mark.parametrize(("ahead", "reason"), [(1.09, "near problem"), (1.11, "default")])
+def test_what_was_measured_is_taken_unless_the_default_should_be_clearly_faster(
+    ahead: float, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, away = problem(512, 512, 512), problem(640, 512, 512)
+    found = trial(here, config(depth=16))
+    (candidate,) = Prediction(TILES, away, GPU, [(TILES.distance(here, away), found)]).candidates()
+    monkeypatch.setattr(Prediction, "default", lambda self: candidate.slowness - math.log(ahead))
+    assert select.choose(TILES, away, GPU, [found]).reason == reason
+
+
 def test_what_was_better_than_the_default_is_believed_some_doublings_away() -> None:
     """Twice as large in two sizes: a configuration that beat the default by a quarter is taken."""
     here, away = problem(512, 512, 512), problem(1024, 1024, 512)

@@ -26,3 +26,7 @@ def test_pickling_keeps_everything(kind: type[errors.PortatileError]) -> None:
 def test_the_reason_is_without_number_and_name() -> None:
     assert errors.reason(FileNotFoundError(2, "No such file or directory", "x")) == "No such file or directory"
     assert errors.reason(ValueError("7 is odd")) == "7 is odd"
+
+
+def test_a_name_that_is_no_text_is_unknown_too() -> None:
+    assert str(errors.UnknownNameError("workload", None, ["gemm"])) == "unknown workload None. Known: gemm"

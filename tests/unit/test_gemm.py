@@ -106,7 +106,7 @@ def test_the_default_is_legal_for_every_size(info: DeviceInfo, dtype: str) -> No
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_processors_compute_no_more_than_c(dtype: str) -> None:
-    """Tiles shrink with C, products along k take what has k fast, and one panel of B fits the second cache."""
+    """Tiles shrink with C, products along k take what has k fast, few rows read B once, one panel of B fits the second cache."""
     wide = replace(CPU, architecture="x86_64-rocketlake")
     lanes = 16 if dtype == "float32" else 8
     for info in (CPU, wide):
@@ -118,6 +118,10 @@ def test_processors_compute_no_more_than_c(dtype: str) -> None:
         assert WORKLOAD.default(problem(900, 1, 900, dtype), info)["KEEP"] is True
         assert WORKLOAD.default(problem(9, 900, 900, dtype, {"trans_b": "T"}), info)["KEEP"] is True
         assert WORKLOAD.default(problem(900, 900, 900, dtype, {"trans_b": "T"}), info)["KEEP"] is False
+        assert WORKLOAD.default(problem(900, 2, 900, dtype, {"trans_a": "T"}), info)["TURN"] is True
+        for case in (problem(60, 900, 900, dtype), problem(60, 900, 900, dtype, {"trans_b": "T"}), problem(100, 100, 100, dtype)):
+            assert WORKLOAD.default(case, info)["SM"] is True
+        assert WORKLOAD.default(problem(900, 900, 900, dtype), info)["SM"] is False
         assert 0 < int(WORKLOAD.default(problem(500, 500, 60000, dtype), info)["KB"]) <= 2048
     with pytest.raises(ArgumentError, match="KEEP in the cpu form"):
         WORKLOAD.plan(problem(9, 900, 900, dtype), replace(presets.register(4, 4, 1), TC=2, KEEP=True, PACK_B=False).config(), wide)

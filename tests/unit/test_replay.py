@@ -15,7 +15,7 @@ from portatile import strategies, workloads
 from portatile.cli import main
 from portatile.errors import ArgumentError, NoValidVariantError, UnknownNameError
 from portatile.formats import t4
-from portatile.records import DeviceInfo, Problem, to_json
+from portatile.records import DeviceInfo, Problem, duration, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning import replay, tuner
@@ -109,6 +109,16 @@ def test_the_listener_hears_of_every_trial() -> None:
     assert [one.evaluations for one in heard] == list(range(1, 10))
     assert heard[-1].seconds == result.seconds
     assert heard[-1].best == result.best
+
+
+def test_progress_can_be_printed() -> None:
+    """``listen=print`` is a line for each trial: how far, how fast, and what was counted."""
+    lines: list[str] = []
+    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), lambda progress: lines.append(str(progress)))
+    assert all("\n" not in line and len(line) < 120 for line in lines)
+    assert f" s  best {duration(result.best.median)}  9 tried (" in lines[-1]
+    heard = tuner.Progress(result.problem, result.device, None, result.trials[0], 3, 2, 1.5, None, {"wrong": 1}, 2.0, warm=1)
+    assert str(heard) == "   1.5 s  nothing valid yet  3 tried (2.0/s), 1 warm start, 2 from the store, failed: 1 wrong"
 
 
 def test_an_interrupt_keeps_what_was_found() -> None:

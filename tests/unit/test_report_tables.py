@@ -178,3 +178,31 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_csv_text_is_rfc_4180() -> None:
     assert tables.csv_text(("a", "b"), [(1.5, True), (math.inf, None), ('x"y', "l\nm")]) == 'a,b\r\n1.5,true\r\n,\r\n"x""y","l\nm"\r\n'
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        ("2026-11-22T05:36:58+00:00", "2026-11-22 05:36 UTC"),
+        ("2026-11-22T05:36:58+02:00", "2026-11-22 03:36 UTC"),
+        ("long ago", "long ago"),
+    ],
+)
+def test_moments_are_of_utc(time: str, text: str) -> None:
+    assert spell.moment(time) == text
+
+
+def test_speeds_are_what_people_compare() -> None:
+    """A product's in Gflop/s; streaming through memory in GB/s, whatever is computed on the way."""
+    product = workloads.get("gemm").problem({"m": 100, "n": 100, "k": 50})
+    assert workloads.get("gemm").speed(product, 1e-3) == (1.0, "Gflop/s")
+    triad = workloads.get("stream").problem({"n": 1000}, options={"operation": "triad"})
+    assert workloads.get("stream").speed(triad, 1e-6) == (12.0, "GB/s")
+
+
+def test_a_search_that_found_nothing_better_says_so(trials: list[reporting.Trial]) -> None:
+    first = next(trial for trial in trials if trial.status == "ok")
+    slower = [replace(first, config={**first.config, "place": place}, samples=(10.0 * first.median,) * 3) for place in range(3)]
+    html = page.render(gather([first, *slower]), lambda workload: [])
+    assert "stays the best, reached at trial 1 of 4" in html.replace("\u202f", " ")
+    assert "falls from" not in html

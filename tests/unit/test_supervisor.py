@@ -1,4 +1,4 @@
-"""The watch over the workers: where no worker ever comes to life, and how long a launch may take."""
+"""The watch over the workers: where no worker ever comes to life, how long a launch may take, and what is compiled first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import psutil
 import pytest
 
 from portatile.errors import DeviceError
+from portatile.records import Source
+from portatile.tuning.child import Child, Variant
 from portatile.tuning.patience import Limits
+from portatile.tuning.protocol import Build
 from portatile.tuning.supervisor import Setup, Supervisor
 
 
@@ -29,3 +32,31 @@ def test_a_launch_takes_no_longer_than_the_budget_lets_expect(budget: float | No
     limits = Limits().within(budget)
     assert (limits.launch, limits.run, limits.compile) == (launch, launch, Limits().compile)
     assert Limits(launch=3).within(budget).launch == 3
+
+
+class Compiler:
+    """A compile worker that never ends what it is at."""
+
+    ready, variant = True, None
+
+    def __init__(self) -> None:
+        self.given: list[str] = []
+
+    def give(self, variant: Variant, message: Build, limit: float) -> None:
+        self.given += [source.text for source in message.sources]
+
+
+def test_the_proof_of_a_rival_is_compiled_before_other_variants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor, worker = Supervisor(Setup(None, tmp_path, 1 << 20, -1)), Compiler()
+    compilers: list[Child] = [worker]  # type: ignore[list-item]
+    monkeypatch.setattr(supervisor, "_compilers", compilers)
+    dispatch = supervisor._dispatch
+    monkeypatch.setattr(supervisor, "_dispatch", lambda: None)
+    supervisor.submit(Variant(1, (Source("a.cl", "one"), Source("a.cl", "shared")), ()))
+    supervisor.submit(Variant(2, (Source("a.cl", "shared"), Source("a.cl", "two")), ()))
+    supervisor.submit(Variant(3, (Source("a.cl", "proof"),), (), timed=False))
+    for _ in range(4):
+        dispatch()
+    assert worker.given == ["proof", "one", "shared", "two"]
+    monkeypatch.setattr(supervisor, "_compilers", [])
+    supervisor.close()

@@ -65,7 +65,9 @@ def problems(workload: Workload) -> Iterator[Problem]:
     for dtype in workload.dtypes:
         yield from workload.awkward(square(workload, 64, dtype))
         yield square(workload, 64, dtype)
-        yield square(workload, 512, dtype)
+        large = square(workload, 512, dtype)
+        many = max(math.prod(shape) for shape in workload.shapes(large).values()) > 2**26  # more than a test should fill
+        yield square(workload, 128, dtype) if many else large
 
 
 def resolved(plan: Plan, info: DeviceInfo) -> Plan:

@@ -63,6 +63,8 @@ def test_configurations_are_right(name: str, dtype: str, chosen: str) -> None:
         ("convolution", {"n": 512, "ndat": 4096}, "float32", {}),
         ("convolution", {"n": 243, "ndat": 4095}, "float32", {}),
         ("convolution", {"n": 256, "ndat": 4096}, "float64", {"boundary": "grow"}),
+        ("convolution2d", {"n1": 256, "n2": 256, "ndat": 256}, "float64", {}),
+        ("convolution2d", {"n1": 256, "n2": 256, "ndat": 256}, "float32", {"boundary": "zero", "across": "grow", "taps": 20}),
     ],
 )
 def test_defaults_spill_nothing(name: str, sizes: dict[str, int], dtype: str, options: dict[str, Value]) -> None:
@@ -78,11 +80,25 @@ def test_defaults_spill_nothing(name: str, sizes: dict[str, int], dtype: str, op
 
 
 @pytest.mark.parametrize(
-    ("n", "ndat", "dtype", "vector"), [(512, 4096, "float32", 4), (510, 4096, "float32", 2), (243, 4096, "float64", 1)]
+    ("n", "ndat", "dtype", "options", "widths"),
+    [
+        (512, 4096, "float32", {}, (4, 4, 0)),
+        (510, 4096, "float32", {}, (4, 4, 3)),
+        (512, 4095, "float32", {}, (1, 4, 0)),
+        (243, 4095, "float64", {}, (1, 2, 1)),
+        (256, 4096, "float32", {"bank": "analysis"}, (4, 2, 0)),
+        (250, 4096, "float32", {"bank": "synthesis"}, (4, 2, 0)),
+    ],
 )
-def test_vectors_of_convolutions_are_aligned(n: int, ndat: int, dtype: str, vector: int) -> None:
-    """The default's vectors are no wider than every row's alignment, but where outputs are stored one by one."""
+def test_vectors_of_convolutions_are_aligned(
+    n: int, ndat: int, dtype: str, options: dict[str, Value], widths: tuple[int, int, int]
+) -> None:
+    """The default's loads are no wider than rows are aligned; so are its stores, but where each row begins at an aligned place."""
     workload, info = workloads.get("convolution"), PtxDevice(limit=1).info
-    assert workload.default(workload.problem({"n": n, "ndat": ndat}, dtype), info)["VECTOR"] == vector
-    apart = workload.default(workload.problem({"n": n, "ndat": ndat}, dtype, {"bank": "analysis"}), info)
-    assert apart["VECTOR"] == (4 if dtype == "float32" else 2)
+    problem = workload.problem({"n": n, "ndat": ndat}, dtype, options)
+    (step,) = workload.plan(problem, workload.default(problem, info), info).steps
+    assert isinstance(step, Launch)
+    defines = dict(step.source.defines)
+    assert tuple(int(defines[name]) for name in ("READS", "WRITES", "SKEW")) == widths
+    assert defines["ALIGNED_PSI"] == "1"
+    assert defines["ALIGNED_OUT"] == "1"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, LaunchError
 from portatile.form import Addressing, ImageForm, ImageType, Sampler
-from portatile.records import Entry, Parameter
+from portatile.records import ELEMENT, SCALARS, Entry, Parameter
 
 Array = NDArray[Any]
 SYNTAX = """\b
@@ -26,20 +26,6 @@ image    WxH[xCHANNELS][=FILL]   float pixels; W, WxLAYERS, WxHxLAYERS or WxHxDE
 sampler  WORD[,WORD[,WORD]]   nearest or linear; none, edge, clamp, repeat or mirror; normalized
 FILL     zeros (default), ones, index (0, 1, 2, ...), random, random(LOW,HIGH), or a number"""
 
-_SCALARS = {
-    "char": "int8",
-    "uchar": "uint8",
-    "short": "int16",
-    "ushort": "uint16",
-    "int": "int32",
-    "uint": "uint32",
-    "long": "int64",
-    "ulong": "uint64",
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-}
-_TYPE = re.compile(rf"({'|'.join(_SCALARS)})(2|3|4|8|16)?")
 _FRACTION = re.compile(r"(u|s)norm(8|16)?")
 _RANDOM = re.compile(r"random(?:\(([^,()]+),([^,()]+)\))?")
 
@@ -101,11 +87,11 @@ def _operand(parameter: Parameter, word: str, rng: np.random.Generator) -> Opera
 
 def _element(kind: str) -> np.dtype[Any]:
     """The element of a buffer of that type; three components take the room of four."""
-    match = _TYPE.fullmatch(kind.removesuffix("*").removeprefix("const ").strip())
+    match = ELEMENT.fullmatch(kind.removesuffix("*").removeprefix("const ").strip())
     if match is None:
         raise ValueError(f"the size of {kind.removesuffix('*')} is not known here; give another type, as in uchar:4096, or a file")
     width = int(match[2] or 1)
-    return np.dtype((_SCALARS[match[1]], (4 if width == 3 else width,)) if width > 1 else _SCALARS[match[1]])
+    return np.dtype((SCALARS[match[1]], (4 if width == 3 else width,)) if width > 1 else SCALARS[match[1]])
 
 
 def _count(text: str) -> int:
@@ -133,10 +119,10 @@ def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand
     dimensions = {"1": 1, "2": 2, "3": 3}[kind[5]] + ("array" in kind)
     prefix, _, rest = word.rpartition(":")
     fraction = _FRACTION.fullmatch(prefix)
-    if prefix and prefix not in _SCALARS and not fraction:
-        raise ValueError(f"{prefix!r} is no type of pixels; write one of {', '.join(_SCALARS)}, unorm8, unorm16, snorm8, snorm16")
+    if prefix and prefix not in SCALARS and not fraction:
+        raise ValueError(f"{prefix!r} is no type of pixels; write one of {', '.join(SCALARS)}, unorm8, unorm16, snorm8, snorm16")
     if rest.startswith("@"):
-        array = _loaded(rest, f"{prefix}*" if prefix in _SCALARS else "")
+        array = _loaded(rest, f"{prefix}*" if prefix in SCALARS else "")
         if array.ndim not in (dimensions, dimensions + 1):
             raise ValueError(f"an {kind} of {dimensions} dimensions, with or without channels, is not {array.shape}")
         array = array.reshape(*array.shape[:dimensions], -1)
@@ -146,7 +132,7 @@ def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand
         if len(extents) not in (dimensions, dimensions + 1):
             raise ValueError(f"an {kind} is written as {dimensions} sizes, and its channels where there are several")
         channels = extents.pop() if len(extents) > dimensions else 1
-        dtype = f"{'uint' if fraction[1] == 'u' else 'int'}{fraction[2] or 8}" if fraction else _SCALARS[prefix or "float"]
+        dtype = f"{'uint' if fraction[1] == 'u' else 'int'}{fraction[2] or 8}" if fraction else SCALARS[prefix or "float"]
         array = _filled((*extents[::-1], channels), np.dtype(dtype), fill or "zeros", rng)
     return Operand(parameter, array=array, form=ImageForm(kind, array.shape, array.dtype.name, fraction is not None))
 
@@ -187,7 +173,7 @@ def _loaded(word: str, declared: str) -> Array:
     if not path.is_file():
         raise ValueError("there is no such file")
     array: Array = np.ascontiguousarray(np.load(path, allow_pickle=False))
-    if _TYPE.fullmatch(declared.removesuffix("*")) and array.dtype != _element(declared).base:
+    if ELEMENT.fullmatch(declared.removesuffix("*")) and array.dtype != _element(declared).base:
         raise ValueError(f"the file has elements of {array.dtype}, not of {_element(declared).base}")
     return array
 

@@ -21,7 +21,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
 from portatile.measure import runs
 from portatile.measure.split import Plea, Split, split
-from portatile.records import Config, Problem, to_json
+from portatile.records import Config, Problem, duration, to_json
 from portatile.workloads import matmul as ladder
 from portatile.workloads.gemm import rungs
 
@@ -152,10 +152,10 @@ def matmul(
 
 def _print(wish: _Wish, done: Split, best: float, rate: float) -> None:
     title = f"{wish.title} on {done.device.name} ({done.device.id})"
-    rows = [(phase, _console.seconds(value), f"{value / done.total:.0%}") for phase, value in done.seconds.items()]
-    rows.append(("all", _console.seconds(done.total), ""))
+    rows = [(phase, duration(value), f"{value / done.total:.0%}") for phase, value in done.seconds.items()]
+    rows.append(("all", duration(done.total), ""))
     _console.out.print(_console.table(title, ("phase", "time", "share"), rows))
-    first = f"kernel at best {_console.seconds(best)} of {1 + len(done.again)}: {rate:.4g} Gflop/s"
+    first = f"kernel at best {duration(best)} of {1 + len(done.again)}: {rate:.4g} Gflop/s"
     _console.out.print(f"{first}; error {done.error:.2g} of what rounding allows")
 
 
@@ -207,7 +207,7 @@ def _host(wish: _Wish, seed: int, output: Path | None, as_json: bool) -> None:
     if as_json:
         print(to_json({"title": wish.title, "total": seconds, "gflops": rate, "output": str(output) if output else None}).decode())
     else:
-        _console.out.print(f"{wish.title} on the host: {_console.seconds(seconds)}, {rate:.4g} Gflop/s")
+        _console.out.print(f"{wish.title} on the host: {duration(seconds)}, {rate:.4g} Gflop/s")
 
 
 def _write(path: Path, matrices: dict[str, NDArray[Any]]) -> None:

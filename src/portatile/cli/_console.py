@@ -112,16 +112,3 @@ def nbytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError("unreachable")
-
-
-def rate(value: float, unit: str) -> str:
-    """A rate for people: tenths, and three digits where those would say nothing."""
-    return f"{value:.1f} {unit}" if value >= 10 else f"{value:.3g} {unit}"
-
-
-def seconds(value: float) -> str:
-    """A duration for people, with three digits."""
-    for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
-        if value < limit:
-            return f"{value * scale:.3g} {unit}"
-    return f"{value:.3g} s"

@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from portatile.cli import _console
 from portatile.errors import UsageError
-from portatile.records import canonical
+from portatile.records import canonical, duration
 from portatile.trials import Trial
 from portatile.tuning import tuner
 
@@ -35,7 +34,7 @@ def interval(trial: Trial) -> str:
     standing = trial.standing
     if standing is None:
         return ""
-    low, high = (_console.seconds(end) for end in standing.interval)
+    low, high = (duration(end) for end in standing.interval)
     return f"[{low}, {high}] {'=' if standing.tied and standing.place > 1 else ' '}"
 
 

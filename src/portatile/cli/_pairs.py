@@ -12,7 +12,7 @@ from portatile import workloads
 from portatile.cli import _console, _heat, _options, _tidy
 from portatile.cli._workloads import per_workload
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
-from portatile.records import Problem, Value
+from portatile.records import Problem, Value, duration
 from portatile.space import ParameterSpace
 from portatile.studies import heat, pairs
 from portatile.studies.pairs import Row
@@ -100,7 +100,7 @@ def table(rows: Sequence[Row]) -> heat.Heat:
 def _cell(row: Row) -> heat.Cell:
     if row.seconds is None:
         return heat.Cell(None, "-" if not row.tried else row.status.partition(":")[0], row.status)
-    text = f"{row.gflops:.4g}" if row.gflops else _console.seconds(row.seconds)
+    text = f"{row.gflops:.4g}" if row.gflops else duration(row.seconds)
     return heat.Cell(row.relative, text, f"{row.relative:.0%} of the best; {row.config}")
 
 

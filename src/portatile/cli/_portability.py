@@ -12,7 +12,7 @@ from portatile.cli import _console, _heat, _options, _tidy
 from portatile.cli._workloads import per_workload
 from portatile.device.base import Device
 from portatile.errors import UsageError
-from portatile.records import Problem
+from portatile.records import Problem, rate
 from portatile.studies import heat, portability
 from portatile.studies.portability import Row
 from portatile.trials import Budget
@@ -91,7 +91,7 @@ def notes(rows: Sequence[Row], chips: Sequence[Device]) -> None:
     """Who is who, where each winner comes from, why something did not run and what rules were passed over."""
     for chip in chips:
         own = next(row for row in rows if row.winner_of == row.device == chip.info.id)
-        speed = "" if own.gflops is None else f", {_console.rate(own.gflops, 'Gflop/s')}"
+        speed = "" if own.gflops is None else f", {rate(own.gflops, 'Gflop/s')}"
         _console.out.print(f"{chip.info.id}: {chip.info.name} ({chip.info.platform}){speed}; {own.found}", markup=False)
     for row in rows:
         if row.loss is None:

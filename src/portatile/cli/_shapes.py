@@ -13,9 +13,9 @@ from rich.status import Status
 
 from portatile import workloads
 from portatile.cli import _console, _words
-from portatile.cli._workloads import WorkloadGroup, option_value
+from portatile.cli._workloads import Sized, WorkloadGroup, option_value
 from portatile.errors import UsageError
-from portatile.records import DeviceInfo, Problem, to_json
+from portatile.records import DeviceInfo, Problem, duration, to_json
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget
 from portatile.tuning import dispatch, shapes, tuner
@@ -32,15 +32,15 @@ def with_shapes(group: WorkloadGroup) -> WorkloadGroup:
     return group
 
 
-class _Shaped(click.Command):
+class _Shaped(Sized):
     """A workload's sub-command, and another one where ``--shapes`` is among its words."""
 
     def __init__(self, workload: Workload, plain: click.Command) -> None:
         shown = click.Option(
             ["--shapes"], metavar="FILE", expose_value=False, help="Tune every shape in FILE, a line of sizes each, in place of one."
         )
-        super().__init__(plain.name, params=[*plain.params, shown], callback=plain.callback, help=plain.help)
-        self.workload, self.plain = workload, plain
+        super().__init__(workload, params=[*plain.params, shown], callback=plain.callback, help=plain.help)
+        self.plain = plain
 
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
         """Of the command that the words mean."""
@@ -103,8 +103,8 @@ class _Watch:
     def __call__(self, step: shapes.Step, progress: tuner.Progress) -> None:
         """Show which shape is worked on, and how far."""
         what = "searching" if step.phase == "search" else "winners on"
-        best = "nothing valid yet" if progress.best is None else f"best {_console.seconds(progress.best.median)}"
-        warm = f", {progress.warm} warm starts" if progress.warm else ""
+        best = "nothing valid yet" if progress.best is None else f"best {duration(progress.best.median)}"
+        warm = f", {_console.counted(progress.warm, 'warm start')}" if progress.warm else ""
         line = f"{what} {step.number}/{step.total}  {_words.shape(progress.problem)}: {best}, {progress.evaluations} tried{warm}"
         if self._live is not None:
             self._live.update(line)
@@ -120,7 +120,7 @@ def _print(found: shapes.Result, workload: Workload) -> None:
         rows.append(
             [
                 _words.shape(result.problem),
-                _console.seconds(result.best.median),
+                duration(result.best.median),
                 _words.speed(result.best, workload),
                 faster,
                 _found(result),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from portatile import workloads
-from portatile.cli import _console
-from portatile.kernel import Kernel
-from portatile.records import Problem, spelled
+from portatile.records import Problem, rate, spelled
 from portatile.trials import Trial
 from portatile.workload import Workload
 
@@ -26,12 +24,5 @@ def known(problem: Problem) -> Workload | None:
 
 
 def speed(trial: Trial, workload: Workload | None) -> str:
-    """Gflop/s; GB/s of the least traffic for a workload without floating-point operations; nothing for a kernel of another tuner."""
-    if workload is None:
-        return ""
-    if isinstance(workload, Kernel):
-        return workload.speed(trial)
-    flops = workload.flops(trial.problem)
-    if flops > 0:
-        return _console.rate(flops / trial.median / 1e9, "Gflop/s")
-    return _console.rate(workload.traffic(trial.problem) / trial.median / 1e9, "GB/s")
+    """What people compare of a valid trial; nothing for a kernel of another tuner."""
+    return "" if workload is None else rate(*workload.speed(trial.problem, trial.median))

@@ -16,6 +16,7 @@ from portatile.store import known_results
 from portatile.workload import Workload
 
 Action = Callable[..., int | None]
+_EXAMPLE = 64  # a size that is small enough for every workload
 
 
 class WorkloadGroup(Suggesting):
@@ -49,8 +50,29 @@ class WorkloadGroup(Suggesting):
             chosen = {key: given.pop(key) for key in list(given) if key.startswith(("size_", "option_", "element_"))}
             return self.action(_problem(workload, chosen), **given)
 
-        made = click.Command(cmd_name, params=[*_problem_options(workload), *self.parameters], callback=run, help=_meaning(workload))
+        made = Sized(workload, params=[*_problem_options(workload), *self.parameters], callback=run, help=_meaning(workload))
         return self.wrapped(workload, made)
+
+
+class Sized(click.Command):
+    """The command of one workload: where sizes are missing it tells all of them, and what they are."""
+
+    def __init__(self, workload: Workload, **as_usual: Any) -> None:
+        super().__init__(workload.name, **as_usual)
+        self.workload = workload
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, but for the message."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            if error.param is None or not (error.param.name or "").startswith("size_"):
+                raise
+            sizes = self.workload.sizes
+            meanings = ", ".join(f"{_flag(name)} ({meaning.removesuffix('.')})" for name, meaning in sizes.items())
+            example = " ".join(f"{_flag(name)} {_EXAMPLE}" for name in sizes)
+            missing = f"{error.param.opts[0]} is missing: {self.name} has the sizes {meanings}."
+            raise click.UsageError(f"{missing} For example: {ctx.command_path} {example}", ctx) from None
 
 
 def per_workload(name: str) -> Callable[[Action], WorkloadGroup]:

@@ -9,7 +9,7 @@ import click
 
 from portatile.cli import _console, _files, _options
 from portatile.errors import UsageError
-from portatile.records import to_json
+from portatile.records import duration, to_json
 from portatile.studies import picture
 from portatile.studies.strategies import FRACTIONS, Comparison, Curve, Request, compare
 from portatile.trials import Budget
@@ -62,7 +62,7 @@ def _print(comparison: Comparison) -> None:
     budget = f"{comparison.budget:.0f} evaluations" if comparison.unit == "evaluations" else f"{comparison.budget:.4g} simulated seconds"
     print_ = _console.out.print
     print_(f"{comparison.name}: {comparison.configurations} configurations, {comparison.failing} failing", markup=False)
-    print_(f"optimum {_console.seconds(comparison.optimum)}; {comparison.repeats} runs of {budget}\n", markup=False)
+    print_(f"optimum {duration(comparison.optimum)}; {comparison.repeats} runs of {budget}\n", markup=False)
     columns = ("strategy", *(f"at {fraction:.0%}" for fraction in FRACTIONS), "to 95 %", "to 98 %", "P", "per proposal")
     print_(_console.table("", columns, [_row(curve) for curve in comparison.curves]))
     print_("at: share of the optimum after so much of the budget; to: evaluations until then; medians\n", markup=False)
@@ -71,7 +71,7 @@ def _print(comparison: Comparison) -> None:
 def _row(curve: Curve) -> list[str]:
     counts = ["never" if count is None else f"{count:.0f}" for count in (curve.to_95, curve.to_98)]
     score = "" if curve.score is None else f"{curve.score:.3f}"
-    return [curve.strategy, *(f"{share:.1%}" for share in curve.shares), *counts, score, _console.seconds(curve.thinking)]
+    return [curve.strategy, *(f"{share:.1%}" for share in curve.shares), *counts, score, duration(curve.thinking)]
 
 
 def _print_all(made: list[Comparison]) -> None:

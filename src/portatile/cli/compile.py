@@ -12,7 +12,7 @@ from portatile.cli import _console, _options
 from portatile.cli._kernels import KernelFile, kernel_file, without_kernels
 from portatile.device.base import Target
 from portatile.errors import UsageError
-from portatile.records import Binary, Entry, Resources, to_json
+from portatile.records import Binary, Entry, Resources, duration, to_json
 
 Emit = Literal["cuda", "ptx", "cubin", "opencl"]
 _ARCHITECTURE = "sm_90"
@@ -60,7 +60,7 @@ def command(
         click.echo(to_json(_document(file, target, binary)))
         return
     rows = [_row(entry, binary.resources.get(entry.name, Resources())) for entry in binary.entries]
-    title = f"{file.source.file} for {target.architecture} ({target.compiler}), {_console.seconds(sum(binary.seconds.values()))}"
+    title = f"{file.source.file} for {target.architecture} ({target.compiler}), {duration(sum(binary.seconds.values()))}"
     _console.out.print(_console.table(title, _COLUMNS, rows, left=3), markup=False)
     if any("?" in row for row in rows):
         _console.err.print("? : this compiler does not say", markup=False)

@@ -25,7 +25,8 @@ def command(as_json: bool) -> int:
         return 0 if infos else 2
     if not infos:
         device.get()  # raises with what was looked for
-    _console.out.print(_console.table("Devices", _COLUMNS, (_row(info, infos, default) for info in infos), left=4))
+    title = "Devices" if default is None else "Devices (* the default)"
+    _console.out.print(_console.table(title, _COLUMNS, (_row(info, infos, default) for info in infos), left=4))
     if default is None:
         _console.err.print("no default: PORTATILE_DEVICE or PYOPENCL_CTX names none of them", markup=False)
     return 0

@@ -8,7 +8,7 @@ from rich.markup import escape
 from portatile import doctor
 from portatile.cli import _console, _options
 from portatile.doctor import Examination
-from portatile.records import to_json
+from portatile.records import duration, to_json
 
 _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]broken[/]"}
 
@@ -43,6 +43,6 @@ def _print(found: Examination) -> None:
         if test.message:
             _console.out.print(f"{_MARKS['broken']}  {info.id} ({escape(info.name)}): {escape(test.message)}")
         else:
-            spent = ", ".join(f"{phase} {_console.seconds(value)}" for phase, value in test.seconds.items())
+            spent = ", ".join(f"{phase} {duration(value)}" for phase, value in test.seconds.items())
             _console.out.print(f"{_MARKS['ok']}  {info.id} ({escape(info.name)}): one kernel compiled, ran and was right ({spent})")
     _console.out.print("nothing is broken" if found.healthy else "something is broken: see above")

@@ -11,7 +11,7 @@ import msgspec
 from portatile import workloads
 from portatile.cli import _console, _options, _shapes, _words
 from portatile.errors import UnknownNameError, UsageError
-from portatile.records import canonical, spelled
+from portatile.records import canonical, duration, spelled
 from portatile.store import Query, ResultStore
 from portatile.trials import Trial
 
@@ -70,7 +70,7 @@ def _lines(trials: list[Trial]) -> list[str]:
     if fastest.status != "ok":
         return [*lines, f"  nothing valid: {tried}"]
     lines += [
-        f"  {_console.seconds(fastest.median)}  {_words.speed(fastest, _words.known(fastest.problem))}  best of {tried}",
+        f"  {duration(fastest.median)}  {_words.speed(fastest, _words.known(fastest.problem))}  best of {tried}",
         f"  {spelled(fastest.config)}",
     ]
     return [*lines, *_assurance(fastest)]
@@ -80,7 +80,7 @@ def _assurance(trial: Trial) -> list[str]:
     """The interval that a race gave, and what the certificate says, where there are any."""
     said = []
     if trial.standing is not None:
-        low, high = map(_console.seconds, trial.standing.interval)
+        low, high = map(duration, trial.standing.interval)
         said.append(f"raced: the median lies in [{low}, {high}]")
     if trial.certificate is not None and trial.certificate.checks:
         worst = max(check.error for check in trial.certificate.checks)

@@ -19,7 +19,7 @@ from portatile.cli._arguments import SYNTAX, Array, Operand, operands, signature
 from portatile.cli._kernels import KernelFile, entry_called, kernel_file
 from portatile.device.base import Argument, Device, Image, Memory
 from portatile.errors import ArgumentError, LaunchError, PortatileError, UnknownNameError, UsageError, reason
-from portatile.records import Entry, Size3, to_json
+from portatile.records import Entry, Size3, duration, to_json
 
 _WIDEST = 256  # work-items of a work-group that is not given
 _SHOWN = 4
@@ -236,7 +236,7 @@ def _print(task: _Task, outcome: _Outcome, other: _Outcome | None, rows: list[di
     _console.out.print(f"{signature(task.entry)}\n{sizes} on {where}", markup=False)
     if outcome.seconds:
         times = (median(outcome.seconds), min(outcome.seconds), max(outcome.seconds))
-        _console.out.print("median {}, from {} to {}, {} runs".format(*map(_console.seconds, times), len(outcome.seconds)), markup=False)
+        _console.out.print("median {}, from {} to {}, {} runs".format(*map(duration, times), len(outcome.seconds)), markup=False)
     columns = ["array", "type", "shape", "first", "sum", "min", "max"]
     lines = []
     for row in rows:

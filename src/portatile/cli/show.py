@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
 
 from portatile import cache, device, execute, program, workloads
+from portatile.analysis import ptx
 from portatile.cli import _chips, _console, _options
 from portatile.cli._workloads import flat_plan, per_workload
 from portatile.device.base import Target
@@ -18,7 +20,8 @@ from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 
-_STAGES = ("template", "preprocessed", "lowered", "ptx", "resources")
+_STAGES = ("template", "preprocessed", "lowered", "ptx", "instructions", "resources")
+_KINDS = 4  # of a family of instructions that are named
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str |
     preprocessed  without macros and conditionals, as the back end sees it
     lowered       what the compiler is given: with the prelude, or translated to CUDA C++
     ptx           the compiler's PTX (CUDA)
+    instructions  how many of each family stand in the PTX, and the most frequent kinds (CUDA)
     resources     registers, spills, local memory, work-groups
 
     The text goes to standard output; which configuration it is goes to standard error.
@@ -63,6 +67,9 @@ def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str |
     )
     if stage == "resources":
         _resources(subject, _target(info, "cubin"))
+        return
+    if stage == "instructions":
+        _instructions([_text(source, "ptx", info) for source in subject.sources])
         return
     for source in subject.sources:
         click.echo(_text(source, stage, info))
@@ -151,3 +158,17 @@ def _resources(subject: _Subject, target: Target) -> None:
     _console.out.print(_console.table("", columns, [[*row, str(count)] for row, count in rows.items()]))
     if any(row[1] == "?" for row in rows):
         _console.err.print("? : this compiler does not say", markup=False)
+
+
+def _instructions(texts: Sequence[str]) -> None:
+    """A line for each family of instructions in each kernel, as they stand in the text: a loop's body counts once."""
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for text in texts:
+        for instruction in ptx.instructions(text):
+            found.setdefault(instruction.function, {}).setdefault(instruction.family, Counter())[instruction.kind] += 1
+    rows = []
+    for kernel, families in found.items():
+        for family, kinds in sorted(families.items(), key=lambda item: -item[1].total()):
+            named = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(_KINDS)) + (", ..." if len(kinds) > _KINDS else "")
+            rows.append((kernel, family, named, str(kinds.total())))
+    _console.out.print(_console.table("", ("kernel", "family", "kinds", "count"), rows, left=3))

@@ -12,6 +12,7 @@ from portatile import device as devices
 from portatile.cli import Suggesting, _console, _pairs, _portability, _tidy
 from portatile.device.base import Device
 from portatile.errors import UsageError
+from portatile.records import duration
 from portatile.studies import memory, work_group
 
 
@@ -116,7 +117,7 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
 
 
 def _time(value: float | None) -> str:
-    return "" if value is None else _console.seconds(value)
+    return "" if value is None else duration(value)
 
 
 def _figure(value: float | None) -> str:

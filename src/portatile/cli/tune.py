@@ -17,7 +17,7 @@ from portatile import workloads
 from portatile.cli import _console, _finalists, _options, _replay, _shapes, _t1, _words
 from portatile.cli._workloads import per_workload
 from portatile.kernel import Kernel
-from portatile.records import Config, Problem, to_json
+from portatile.records import Config, Problem, duration, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning import replay, tuner
@@ -172,20 +172,10 @@ class _Watch:
 
 
 def _standing(progress: tuner.Progress) -> str:
-    workload = _words.known(progress.problem)
-    parts = [f"{progress.evaluations} tried ({progress.rate:.1f}/s)"]
-    if progress.warm:
-        parts.append(f"{progress.warm} warm starts")
-    if progress.known:
-        parts.append(f"{progress.known} from the store")
-    if progress.failures:
-        parts.append("failed: " + ", ".join(f"{count} {kind}" for kind, count in sorted(progress.failures.items())))
-    if progress.racing:
-        parts.append(f"{progress.racing} finalists race")
     best = "nothing valid yet"
     if progress.best is not None:
-        best = f"best {_words.speed(progress.best, workload) or _console.seconds(progress.best.median)}"
-    return f"{best}  {', '.join(parts)}"
+        best = f"best {_words.speed(progress.best, _words.known(progress.problem)) or duration(progress.best.median)}"
+    return f"{best}  {progress.tried}"
 
 
 def _print(result: tuner.Result, workload: Workload | None) -> None:
@@ -214,7 +204,8 @@ def _print(result: tuner.Result, workload: Workload | None) -> None:
     print_(f"\n{_console.counted(len(result.trials), 'configuration')} in {result.seconds:.1f} s, failed: {failed}; {why}")
     if result.warm_trials:
         where = {"default": "the default", "warm start": "a warm start", "search": "the search"}[result.found_by]
-        print_(f"winner found at trial {result.found_at} by {where}; {result.warm_trials} warm starts from similar problems and devices")
+        warm = _console.counted(result.warm_trials, "warm start")
+        print_(f"winner found at trial {result.found_at} by {where}; {warm} from similar problems and devices")
     for kind, message in first_messages(result.trials):
         print_(f"  {kind}: {message}")
 
@@ -251,7 +242,7 @@ def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[st
     quarter = len(ordered) // 4
     spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
     faster = f"{default.comparable / trial.comparable:.2f} x" if default.status == "ok" else ""
-    return [_console.seconds(trial.median), f"{spread:.1%}", _words.speed(trial, workload), faster]
+    return [duration(trial.median), f"{spread:.1%}", _words.speed(trial, workload), faster]
 
 
 def _gflops(trial: Trial, flops: float | None) -> float | None:

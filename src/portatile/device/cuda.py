@@ -54,11 +54,10 @@ def ordinal(pointer: int) -> int:
 
 def survey() -> Survey:
     """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves, numbered as the driver numbers them."""
-    remedy = "install the CUDA extra: pip install 'portatile[cuda]'"
     if driver is None:
-        return Survey((), (Finding(_level(), "CUDA", f"cuda-bindings cannot be imported: {import_error}", remedy),))
+        return Survey((), (Finding(_level(), "CUDA", f"cuda-bindings cannot be imported: {import_error}", cuda_compiler.REMEDY),))
     reason = cuda_compiler.available()
-    compiler = Finding(_level(), "NVRTC", reason, remedy) if reason else Finding("ok", "NVRTC", _nvrtc_version())
+    compiler = Finding(_level(), "NVRTC", reason, cuda_compiler.REMEDY) if reason else Finding("ok", "NVRTC", _nvrtc_version())
     try:
         call(driver.cuInit, 0)
         version = int(call(driver.cuDriverGetVersion))

@@ -21,6 +21,7 @@ except (ImportError, OSError, RuntimeError) as error:
 
 _ELF_NO_BITS = 8  # a section that occupies memory, not the file
 _ARCHITECTURE_OPTIONS = ("-arch", "--gpu-architecture")
+REMEDY = "install the CUDA extra: pip install 'portatile[cuda]', in a clone '.[cuda]'"
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+([\w$]+)\s*\((.*?)\)(.*?)\{", re.DOTALL)
 _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr\s+[\w.\s]*?)?([\w$]+)(?:\[(\d+)\])?")
 _WORK_GROUP = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
@@ -59,7 +60,7 @@ class CudaTarget(Target):
     def __init__(self, architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> None:
         reason = available()
         if reason is not None:
-            raise DeviceNotFoundError(f"CUDA kernels cannot be compiled: {reason} - install it: pip install 'portatile[cuda]'")
+            raise DeviceNotFoundError(f"CUDA kernels cannot be compiled: {reason} - {REMEDY}")
         if not re.fullmatch(r"sm_\d+[af]?", architecture):
             raise DeviceNotFoundError(f"{architecture!r} is no CUDA architecture; write for example sm_90")
         self.architecture = architecture

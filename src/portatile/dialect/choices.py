@@ -11,22 +11,35 @@ _BEFORE_CONDITION = ASSIGNMENTS | {",", ";", "(", "[", "{", "}", "?", ":", "retu
 def choice(tokens: Tokens, i: int, vectors: frozenset[str], variables: frozenset[str]) -> None:
     """Types are not known here: whatever may be a vector becomes a call that finds out."""
     first = i
-    while first > 0 and tokens[first - 1].text not in _BEFORE_CONDITION and tokens[first - 1].kind != "directive":
+    while first > 0 and tokens[first - 1].text not in _BEFORE_CONDITION:
         first = tokens.partner[first - 1] if tokens[first - 1].text in (")", "]", "}") else first - 1
+    if tokens.text_at(i + 1) == ":":  # GNU C's a ?: b
+        tokens[first].out = f"portatile_or({tokens[first].out}"
+        tokens.erase(i)
+        last = _end(tokens, i + 1)
+        _chosen(tokens, i + 1, last)
+        tokens[last].out += ")"
+        return
     if not any(_maybe_vector(tokens, j, vectors, variables) for j in range(first, i)):
         return
     colon, depth = i, 1
     while depth:
         colon = tokens.partner.get(colon, colon) + 1 if tokens[colon].text in ("(", "[", "{") else colon + 1
         depth += {"?": 1, ":": -1}.get(tokens[colon].text, 0)
-    last, depth = colon, 0
-    while (end := tokens[last + 1].text) not in (",", ";", ")", "]", "}") and (end != ":" or depth):
-        depth += {"?": 1, ":": -1}.get(end, 0)  # a choice behind the colon belongs to it
-        last = tokens.partner[last + 1] if end in ("(", "[", "{") else last + 1
+    last = _end(tokens, colon)
     tokens[first].out = f"portatile_choose({tokens[first].out}"
     _chosen(tokens, i, colon - 1)
     _chosen(tokens, colon, last)
     tokens[last].out += ")"
+
+
+def _end(tokens: Tokens, last: int) -> int:
+    """The last token of the value behind the colon at ``last``."""
+    depth = 0
+    while (end := tokens[last + 1].text) not in (",", ";", ")", "]", "}") and (end != ":" or depth):
+        depth += {"?": 1, ":": -1}.get(end, 0)  # a choice behind the colon belongs to it
+        last = tokens.partner[last + 1] if end in ("(", "[", "{") else last + 1
+    return last
 
 
 def _chosen(tokens: Tokens, before: int, last: int) -> None:

@@ -1,5 +1,6 @@
 /* The scalar and vector types of OpenCL C in CUDA C++.
    Operators take vectors by value, or 128-bit loads are lost; vectors are trivial, so that shared memory, unions and constants hold them. */
+#undef assert
 #define INLINE __forceinline__
 #define EACH2(M, o) M(o, x), M(o, y)
 #define EACH3(M, o) EACH2(M, o), M(o, z)
@@ -227,6 +228,9 @@ template <class C, class A, class B> INLINE constexpr auto portatile_choose(C c,
 // Where one value is written 0, it is a null pointer beside a pointer.
 struct portatile_null {};
 template <class T> concept portatile_pointer = requires(T p) { *p; };
+template <class A, class B> INLINE constexpr auto portatile_or(A a, B b) { return a ? a : b(); }
+// A pointer that a cast makes an integer of any width.
+template <class T> INLINE auto portatile_address(T p) { if constexpr (portatile_pointer<T>) return size_t(p); else return p; }
 template <class C, class A> INLINE constexpr auto portatile_choose(C c, A a, portatile_null) {
   if constexpr (portatile_pointer<decltype(a())>) return c ? a() : nullptr; else return portatile_choose(c, a, [] { return 0; });
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from portatile.dialect.attributes import Attributes
+from portatile.dialect.conversions import Conversions
 from portatile.dialect.expressions import Names
+from portatile.dialect.jumps import Jumps
 from portatile.dialect.names import ACCESS, CONSTANT, CPP_ONLY, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, NARROW, SPACES, words
 from portatile.dialect.preprocess import Places
 from portatile.dialect.tokens import Tokens
@@ -21,11 +22,10 @@ _TAKEN = words(
     isfinite isinf isnan isnormal j0 j1 jn labs ldexp lgamma llabs llrint llround log log10 log1p log2 logb lrint lround main malloc max
     memchr memcmp memcpy memmove memset min modf nan nearbyint nextafter norm norm3d norm4d normcdf pow printf rcbrt realloc remainder
     remquo rhypot rint rnorm round rsqrt saturate scalbln scalbn signbit sin sincos sincospi sinh sinpi sprintf sqrt strcmp strcpy strlen
-    strncmp strncpy tan tanh tgamma time trunc umax umin vprintf y0 y1 yn"""
+    strncmp strncpy tan tanh tgamma time trunc umax umin vprintf y0 y1 yn blockDim blockIdx clock64 gridDim threadIdx warpSize"""
 )
 _TAKEN = _TAKEN | {f"{name}f" for name in _TAKEN}
 _DROPPED = frozenset({"inline", "__inline", "__inline__", "static", "extern"})
-_POINTER_WORDS = frozenset({"const", "volatile", "restrict", "__restrict", "__restrict__"})
 _CONTROL = frozenset({"if", "for", "while", "switch", "return", "case", "goto", "sizeof", "__attribute__", "asm", "__asm__"})
 _NO_TYPE = (
     SPACES
@@ -44,6 +44,7 @@ class _Function:
     end: int
     attributes: Attributes = field(default_factory=Attributes)
     kernel: bool = False
+    returned: str = ""  # the type of a pointer
 
 
 class Declarations:
@@ -51,25 +52,24 @@ class Declarations:
 
     def __init__(self, tokens: Tokens, names: Names, places: Places) -> None:
         self._tokens, self._names, self._places = tokens, names, places
-        self._pointers: set[str] = set()
+        self._conversions = Conversions(tokens, names)
+        self._jumps = Jumps(tokens, names)
         self._constants: dict[str, int] = {}
         self.entries: list[Entry] = []
-        bodies = (i for i, token in enumerate(tokens) if token.text == "{" and tokens.text_at(i - 1) == ")")
-        self._defined = Counter(tokens.text_at(tokens.partner[i - 1] - 1) for i in bodies)
 
     def rewrite(self) -> None:
         """Change every declaration in place; raises CompileError."""
         tokens, start, i = self._tokens, 0, 0
         while i < len(tokens):
             token = tokens[i]
-            if token.kind == "directive" and i == start:
-                start = i + 1
-            elif token.text == ";":
+            if token.text == ";":
                 self._declaration(start, i)
                 start = i + 1
             elif token.text == "{" and (function := self._function(start, i)):
                 self._body(i + 1, tokens.partner[i])
-                self._accept_any_pointer(function, tokens.partner[i])
+                if function.returned:
+                    self._conversions.returned(i + 1, tokens.partner[i], function.returned)
+                self._conversions.accept_any_pointer(function.name, function.opening, tokens.partner[i])
                 if function.kernel:
                     self._wrap(function, tokens.partner[i])
                 i = tokens.partner[i]
@@ -77,6 +77,7 @@ class Declarations:
             elif token.text in ("(", "[", "{"):
                 i = tokens.partner[i]
             i += 1
+        self._conversions.rewrite()
 
     def _error(self, index: int, message: str) -> CompileError:
         return CompileError(f"{self._places.at(self._tokens[index].line)}: {message}")
@@ -96,7 +97,10 @@ class Declarations:
             return None
         function = _Function(start, groups[0] - 1, groups[0], end)
         self._specifiers(function)
-        for part in tokens.split(function.opening + 1, tokens.partner[function.opening]):
+        for i in range(function.opening, tokens.partner[function.opening]):
+            if tokens[i].text == "__attribute__":
+                tokens.erase(i, tokens.partner[i + 1])
+        for part in tokens.parameters(function.opening):
             self._parameter(part)
         return function
 
@@ -115,8 +119,19 @@ class Declarations:
                 tokens.erase(i)
             elif tokens[i].text in CONSTANT:
                 tokens[i].out = "const"
-        first = tokens[function.start]
-        first.out = ("__noinline__ " if function.attributes.noinline else "__forceinline__ ") + first.out
+        prefix = "__noinline__ " if function.attributes.noinline else "__forceinline__ "
+        first = function.start
+        body = next((i for i in tokens.at_depth(first, function.name) if tokens[i].text == "{"), None)
+        if body is not None:  # a structure defined as what comes back
+            first = tokens.partner[body]
+            made = tokens[body - 1].text
+            if made in ("struct", "union"):
+                made = f"portatile_{made}_{body}"
+                tokens[body - 1].out += f" {made}"
+            tokens[first].out = made
+        if tokens[function.name - 1].text == "*":
+            function.returned = tokens.emitted(range(first, function.name))
+        tokens[first].out = ("}; " if body is not None else "") + prefix + tokens[first].out
 
     def _parameter(self, part: range) -> None:
         """Drop the address space; a ``__constant`` pointer is read-only, and restrict, or its loads are not cached."""
@@ -129,40 +144,9 @@ class Declarations:
                 tokens[i].out = "const" if tokens[i].text in CONSTANT and not has_const else ""
         if constant and star is not None and not any(tokens[i].out == "__restrict__" for i in range(star, part.stop)):
             tokens[star].out = "* __restrict__ "
-        if star is not None and star < part.stop - 1 and tokens[part.stop - 1].kind == "name":
-            self._pointers.add(tokens[part.stop - 1].text)
         bracket = next((i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text in ("[", "(")), None)
         if bracket is not None and tokens[bracket].text == "[":  # the first extent means nothing: int a[n], a[static 4], a[const]
             tokens.erase(bracket + 1, tokens.partner[bracket] - 1)
-
-    def _accept_any_pointer(self, function: _Function, closing: int) -> None:
-        """An overload behind the function that converts pointers as C does: from and to ``void *``, other signs, without const."""
-        tokens = self._tokens
-        name = tokens[function.name]
-        parts = tokens.split(function.opening + 1, tokens.partner[function.opening])
-        brackets = [[i for i in tokens.at_depth(part.start, part.stop) if tokens[i].text in ("[", "(")] for part in parts]
-        if self._defined[name.text] > 1 or any(len(found) > 1 or (found and tokens[found[0]].text == "(") for found in brackets):
-            return
-        classes, declared, passed = [], [], []
-        for n, (part, found) in enumerate(zip(parts, brackets, strict=True)):
-            if found and tokens[found[0] - 1].kind == "name":  # int a[4] is a pointer too
-                classes.append(f"class P{n}")
-                declared.append(f"P{n} *p{n}")
-                passed.append(f"({tokens.emitted(range(part.start, found[0] - 1))} *)p{n}")
-                continue
-            star = part.stop - 2
-            while tokens.text_at(star) in _POINTER_WORDS:
-                star -= 1
-            if star > part.start and tokens[star].text == "*":
-                classes.append(f"class P{n}")
-                declared.append(f"P{n} *p{n}")
-                passed.append(f"({tokens.emitted(part[:-1])})p{n}")
-            elif len(part) > 1:
-                declared.append(f"{tokens.emitted(part[:-1])} p{n}")
-                passed.append(f"p{n}")
-        if classes:
-            signature = f"template <{', '.join(classes)}> __forceinline__ auto {name.out}({', '.join(declared)})"
-            tokens[closing].out += f" {signature} {{ return {name.out}({', '.join(passed)}); }}"
 
     # Kernels
 
@@ -170,9 +154,9 @@ class Declarations:
         """Put the exported kernel on the line of the closing brace of the function that it calls."""
         tokens = self._tokens
         name = tokens[function.name]
-        symbol = f"portatile_{name.text}" if name.text in _TAKEN or name.text in CPP_ONLY else name.text
+        symbol = f"portatile_{name.text}" if name.text in _TAKEN | CPP_ONLY or name.text.startswith("__") else name.text
         parameters, declared, passed = [], [], []
-        for part in tokens.split(function.opening + 1, tokens.partner[function.opening]):
+        for part in tokens.parameters(function.opening):
             if [tokens[i].text for i in part] == ["void"]:
                 continue
             at = self.declarator(part)
@@ -191,7 +175,7 @@ class Declarations:
             for axis, extent in zip("xyz", size, strict=True):
                 assume += f"__builtin_assume(blockDim.{axis} == {extent}); __builtin_assume(threadIdx.{axis} < {extent}); "
         tokens[closing].out += (
-            f' }} namespace entry {{ extern "C" __global__ void {bounds}{symbol}({", ".join(declared)})'
+            f' }} namespace portatile_entry {{ extern "C" __global__ void {bounds}{symbol}({", ".join(declared)})'
             f" {{ {assume}::ocl::prog::{name.out}({', '.join(passed)}); }} }} namespace {{"
         )
         self.entries.append(Entry(name.text, symbol, tuple(parameters), function.attributes.work_group))
@@ -204,8 +188,6 @@ class Declarations:
                 return tokens.partner[i] - 1
         brackets = next((i for i in part if tokens[i].text == "["), part.stop)
         at = brackets - 1
-        while at >= part.start and tokens[at].text == ")" and tokens.text_at(tokens.partner[at] - 1) == "__attribute__":
-            at = tokens.partner[at] - 2
         if at <= part.start or tokens[at].kind != "name":
             raise self._error(part.start, "a parameter of a kernel needs a name")
         return at
@@ -254,11 +236,11 @@ class Declarations:
             if text == "{" and self._is_aggregate(i):
                 self._nested(i, tokens.partner[i])
                 i = tokens.partner[i]
-            elif tokens[i].kind == "directive" or text in ("{", "}") or label:
+            elif text in ("{", "}") or label:
                 start = i + 1
             elif text == ";":
                 self._variable(start, i, program_scope=False)
-                self._pointer(start, i)
+                self._jumps.pass_over(start, i)
                 start = i + 1
             elif text in ("(", "[") and tokens.text_at(i + 1) != "{":
                 self._nested(i, tokens.partner[i])
@@ -278,35 +260,6 @@ class Declarations:
         if tokens[at].kind == "name" and tokens[at].text not in ("struct", "union"):
             at -= 1
         return tokens.text_at(at) in ("struct", "union")
-
-    def _pointer(self, start: int, end: int) -> None:
-        """Initialisers and assignments of pointers convert as in C: ``int *p = q`` becomes ``int *p = (int *)(q)``."""
-        tokens = self._tokens
-        while start < end and tokens[start].text in ("else", "do"):
-            start += 1
-        if tokens.text_at(start + 1) == "=" and tokens[start].text in self._pointers:
-            self._cast(start + 2, end, f"decltype({tokens[start].out})")
-            return
-        star = start
-        while star < end and tokens[star].kind == "name":
-            star += 1
-        if star == start or tokens[start].text in _CONTROL or tokens.text_at(star) != "*":
-            return
-        specifiers = tokens.emitted(i for i in range(start, star) if tokens[i].text not in ("static", "typedef"))
-        for part in tokens.split(star, end):
-            at = part.start
-            while at < part.stop and (tokens[at].text == "*" or tokens[at].text in _POINTER_WORDS):
-                at += 1
-            if at > part.start and at < part.stop and tokens[at].kind == "name":
-                self._pointers.add(tokens[at].text)
-                if tokens.text_at(at + 1) == "=" and tokens.text_at(at + 2) != "{":
-                    self._cast(at + 2, part.stop, f"{specifiers} {tokens.emitted(range(part.start, at))}")
-
-    def _cast(self, first: int, end: int, kind: str) -> None:
-        tokens = self._tokens
-        if first < end:
-            tokens[first].out = f"({kind})({tokens[first].out}"
-            tokens[end - 1].out += ")"
 
     def _nested(self, first: int, last: int) -> None:
         """Inside brackets (casts, loops' heads, initialisers) an address space always belongs to a pointer."""

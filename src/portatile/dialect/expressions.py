@@ -109,9 +109,6 @@ def rewrite(tokens: Tokens, names: Names) -> list[str]:
         if token.kind == "number":
             if (match := _HALF_LITERAL.fullmatch(token.text)) and not token.text.lower().startswith("0x"):
                 token.out = f"half({match[1]}f)" if re.search(r"[.eE]", match[1]) else f"half({match[1]}.0f)"
-        elif token.kind == "directive":
-            if not token.text.startswith(("#pragma unroll", "#line")):
-                token.out = ""
         elif token.kind == "name":
             _word(tokens, i, names)
         elif token.text == "(" and tokens.text_at(i + 1) == "{":
@@ -150,6 +147,14 @@ def _word(tokens: Tokens, i: int, names: Names) -> None:
         *_, kind = tokens.split(i + 2, tokens.partner[i + 1])
         token.out = f"as_<{tokens.emitted(kind)}>"
         tokens.erase(kind.start - 1, kind.stop - 1)
+    elif token.text == "__builtin_convertvector" and tokens.text_at(i + 1) == "(":
+        *_, kind = tokens.split(i + 2, tokens.partner[i + 1])
+        token.out = f"convert_<{tokens.emitted(kind)}, round_default, false>"
+        tokens.erase(kind.start - 1, kind.stop - 1)
+    elif token.text == "__builtin_shufflevector" and tokens.text_at(i + 1) == "(":
+        places = range(tokens.split(i + 2, tokens.partner[i + 1])[2].start, tokens.partner[i + 1])
+        token.out = f"portatile_shufflevector<{tokens.emitted(places)}>"
+        tokens.erase(places.start - 1, places.stop - 1)
     elif token.text == "opencl_unroll_hint":
         _unroll_hint(tokens, i)
     elif token.text == "printf" and tokens.text_at(i + 1) == "(" and tokens[i + 2].kind == "string":
@@ -248,6 +253,11 @@ def _literal(tokens: Tokens, i: int, names: Names) -> None:
     end = tokens.partner[i]
     after = tokens.text_at(end + 1)
     if after not in ("(", "{"):
+        return
+    if after == "{" and tokens[i + 1].text in ("struct", "union") and tokens[i + 2].text == "{" and tokens.partner[i + 2] == end - 1:
+        made = f"portatile_{tokens[i + 1].text}_{i}"  # a structure without a name, made where it is used
+        tokens[i].out, tokens[i + 1].out, tokens[end].out = "([&] { ", f"{tokens[i + 1].text} {made}", f"; return {made}"
+        tokens[tokens.partner[end + 1]].out += "; }())"
         return
     inside = [j for j in range(i + 1, end) if tokens[j].text not in _QUALIFIERS]
     if len(inside) != 1 or tokens[inside[0]].kind != "name":

@@ -16,10 +16,16 @@ _MOST = 1 << 16  # elements of an array that a designator may make
 
 @dataclass(frozen=True)
 class Type:
-    """What an initialiser is for: the name of its type, and how many dimensions an array of it has."""
+    """What an initialiser is for: the name of its type, how many dimensions an array of it has, and of a pointer which member it is."""
 
     name: str
     dimensions: int = 0
+    pointer: str = ""
+
+    @property
+    def cast(self) -> tuple[str, str]:
+        """What to put before and behind a value, so that it becomes a pointer as in C."""
+        return (f"(decltype({self.pointer}))(", ")") if self.pointer and not self.dimensions else ("", "")
 
 
 @dataclass
@@ -53,8 +59,22 @@ class Initialisers:
                 kind = Type(words[0]) if len(words) == 1 else None
             else:
                 continue
-            if kind is not None and self._designated(i):
+            if kind is None:
+                continue
+            if self._designated(i):
                 self._replace(i, kind)
+            elif not kind.dimensions:
+                self._pointers(i, kind)
+
+    def _pointers(self, opening: int, kind: Type) -> None:
+        """Pointers that members begin with convert as in C."""
+        tokens = self._tokens
+        for part, (name, inner) in zip(tokens.split(opening + 1, tokens.partner[opening]), self._fields_of(kind), strict=False):
+            if not part or (tokens[part.start].text != "{" and (inner.dimensions or inner.name in self._members or not name)):
+                return  # braces may be missing: the next value is not for the next member
+            before, behind = inner.cast
+            tokens[part.start].out = before + tokens[part.start].out
+            tokens[part.stop - 1].out += behind
 
     def _collect(self) -> None:
         """The members of the text's structures and the values of its enumerators."""
@@ -79,11 +99,11 @@ class Initialisers:
             if tokens.text_at(i - 1) == "typedef" and after < len(tokens) and tokens[after].kind == "name":
                 names.append(tokens[after].text)
             for name in names:
-                self._members[name] = self._fields(at, closing)
+                self._members[name] = self._fields(name, at, closing)
                 if token.text == "union":
                     self._unions.add(name)
 
-    def _fields(self, opening: int, closing: int) -> list[tuple[str, Type]]:
+    def _fields(self, owner: str, opening: int, closing: int) -> list[tuple[str, Type]]:
         """Name and type of each member; a structure without a name inside makes one place without a name."""
         tokens, found = self._tokens, []
         for statement in tokens.split(opening + 1, closing, ";"):
@@ -102,7 +122,9 @@ class Initialisers:
                     base = words[0] if len(words) == 1 else ""
                 brackets = sum(tokens[i].text == "[" for i in flat)
                 pointer = any(tokens[i].text == "*" for i in flat)
-                found.append((tokens[names[-1]].text, Type("" if pointer else base, brackets)))
+                member = tokens[names[-1]].text
+                named = f"{owner}::{tokens[names[-1]].out}" if pointer and owner.isidentifier() else ""
+                found.append((member, Type("" if pointer else base, brackets, named)))
         return found
 
     def _enumerators(self, opening: int) -> None:
@@ -131,13 +153,13 @@ class Initialisers:
         while tokens.text_at(at) == "]":
             at, dimensions = tokens.partner[at] - 1, dimensions + 1
         at -= 1
-        while at >= 0 and tokens[at].text not in (";", "{", "}", "("):
-            at = tokens.partner[at] - 1 if tokens[at].text in (")", "]") else at - 1
+        while at >= 0 and (tokens[at].text not in (";", "{", "}", "(") or self._list_of_another(at)):
+            at = tokens.partner[at] - 1 if tokens[at].text in (")", "]", "}") else at - 1
         if tokens.text_at(at) == "}" and tokens.text_at(at + 1) not in (";", ""):  # struct { ... } name = { ... }
             opening = tokens.partner[at]
             if tokens.text_at(opening - 1) in ("struct", "union") or tokens.text_at(opening - 2) in ("struct", "union"):
                 name = f"{{{opening}"
-                self._members.setdefault(name, self._fields(opening, at))
+                self._members.setdefault(name, self._fields(name, opening, at))
                 if "union" in (tokens.text_at(opening - 1), tokens.text_at(opening - 2)):
                     self._unions.add(name)
                 return Type(name, dimensions)
@@ -146,12 +168,20 @@ class Initialisers:
                 return Type(word, dimensions)
         return None
 
+    def _list_of_another(self, i: int) -> bool:
+        """Whether the brace at ``i`` ends the initialiser of a name that is declared before in the same declaration."""
+        return self._tokens[i].text == "}" and self._tokens.text_at(self._tokens.partner[i] - 1) == "="
+
     def _designated(self, opening: int) -> bool:
         """Whether the list or one inside has a designator."""
         tokens = self._tokens
-        return any(
-            tokens[i].text in (".", "[") and tokens.text_at(i - 1) in ("{", ",") for i in range(opening + 1, tokens.partner[opening])
-        )
+        inside = range(opening + 1, tokens.partner[opening])
+        return any((tokens[i].text in (".", "[") and tokens.text_at(i - 1) in ("{", ",")) or self._old(i) for i in inside)
+
+    def _old(self, i: int) -> bool:
+        """Whether GNU C's older designator ``name:`` begins at ``i``."""
+        tokens = self._tokens
+        return tokens[i].kind == "name" and tokens.text_at(i + 1) == ":" and tokens.text_at(i - 1) in ("{", ",")
 
     def _replace(self, opening: int, kind: Type) -> None:
         made = self._list(opening, kind)
@@ -170,20 +200,22 @@ class Initialisers:
                 continue
             path: list[tuple[int, int]] = []
             at, inner = part.start, kind
-            while tokens.text_at(at) in (".", "["):
+            while tokens.text_at(at) in (".", "[") or self._old(at):
                 step = self._step(at, inner)
                 if step is None:
                     return None
                 first, last, inner = step
                 path.append((first, last))
-                at = at + 2 if tokens.text_at(at) == "." else tokens.partner[at] + 1
+                at = tokens.partner[at] + 1 if tokens.text_at(at) == "[" else at + (tokens.text_at(at) == ".") + 1
             if path:
-                at += 1  # the equals sign
+                at += 1  # the equals sign or the colon
             else:
                 if self._elided(part, kind):
                     return None
                 path, inner = [(place, place)], self._inner(kind, place)
             text = self._list(at, inner) if tokens.text_at(at) == "{" and at < part.stop else tokens.emitted(range(at, part.stop))
+            if text is not None and tokens.text_at(at) != "{":
+                text = text.join(inner.cast)
             if text is None or path[0][1] > _MOST:
                 return None
             _put(root, path, text)
@@ -205,7 +237,7 @@ class Initialisers:
             last = first if dots == tokens.partner[at] else self._number(range(dots + 1, tokens.partner[at]))
             return None if first is None or last is None else (first, last, Type(kind.name, kind.dimensions - 1))
         for place, (name, inner) in enumerate(self._fields_of(kind)):
-            if name == tokens.text_at(at + 1):
+            if name == tokens.text_at(at + (tokens.text_at(at) == ".")):
                 return place, place, inner
         return None
 

@@ -7,19 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pcpp import Preprocessor
-from pcpp.parser import LexToken
+
+from portatile.dialect.lexer import Lexer
 
 _NOWHERE: frozenset[str] = frozenset()
 _NO_MACROS = frozenset({"__LINE__", "__COUNTER__"})  # names that mean something without being macros
-
-
-class _Token(LexToken):  # type: ignore[misc]
-    """A token whose copy takes a tenth of the time: pcpp copies every token of every expansion."""
-
-    def __copy__(self) -> _Token:
-        made = object.__new__(_Token)
-        made.__dict__.update(self.__dict__)
-        return made
 
 
 class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
@@ -28,12 +20,27 @@ class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
     A token knows the macros that it came from (``expanded_from``), which it does not expand again.
     """
 
+    def __init__(self) -> None:
+        super().__init__(Lexer())
+
     def group_lines(self, input: str, abssource: Any) -> Iterator[list[Any]]:
-        """The tokens of each line."""
-        for line in super().group_lines(input, abssource):
-            for token in line:
-                token.__class__ = _Token
-            yield line
+        """The tokens of each line, its end included; only a newline ends one."""
+        lexer, line = self.lexer.clone(), []
+        lexer.input("\n".join(part.rstrip() for part in f"{input}\n".split("\n")[:-1]) + "\n")
+        while token := lexer.token():
+            token.source = abssource
+            line.append(token)
+            if token.value == "\n":
+                yield line
+                line = []
+
+    def define(self, tokens: Any) -> None:
+        """``#define NEGATIVE-1`` too, which C takes as if there were a blank."""
+        if not isinstance(tokens, str) and len(tokens) > 1 and tokens[1].type not in self.t_WS and tokens[1].value != "(":
+            blank = copy.copy(tokens[1])
+            blank.type, blank.value = self.t_SPACE, " "
+            tokens = [tokens[0], blank, *tokens[1:]]
+        super().define(tokens)
 
     def expand_macros(self, tokens: list[Any], expanding_from: Sequence[str] = ()) -> list[Any]:
         """Expand every macro in ``tokens``, which is changed and returned."""

@@ -34,6 +34,18 @@ SPELT = {
     "__const": "const",
     "__volatile": "volatile",
     "__signed": "signed",
+    "__const__": "const",
+    "__volatile__": "volatile",
+    "__signed__": "signed",
+    "__extension__": "",
+    "__asm": "asm",
+    "__asm__": "asm",
+    "_Static_assert": "static_assert",
+    "_Alignas": "alignas",
+    "_Alignof": "alignof",
+    "__alignof__": "alignof",
+    "__builtin_memset": "portatile_fill",
+    "__builtin_memcpy": "portatile_copy",
     **dict.fromkeys(ACCESS, ""),
 }
 

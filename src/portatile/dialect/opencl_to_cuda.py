@@ -13,6 +13,7 @@ from types import MappingProxyType
 from portatile.dialect import declarations, expressions
 from portatile.dialect.initialisers import Initialisers
 from portatile.dialect.names import SPACES
+from portatile.dialect.nested import hoist
 from portatile.dialect.preprocess import Places, preprocess, quoted
 from portatile.dialect.swizzles import accessor
 from portatile.dialect.tokens import Tokens, UnbalancedError
@@ -30,6 +31,7 @@ _ON_DEMAND = {
         r"(?:sub|work)_group_(?:barrier|all|any|broadcast|shuffle|reduce|scan)\w*|\w+_sub_groups?_\w+|intel_sub_group_\w+"
     ),
     "cuda_printf.h": re.compile(r"printf"),
+    "cuda_builtins.h": re.compile(r"__builtin_(?!astype|expect|assume|unreachable|bit_cast|offsetof)\w+"),
 }
 
 
@@ -101,6 +103,7 @@ def translate(
     Initialisers(tokens, names).rewrite()
     walk = declarations.Declarations(tokens, names, places)
     walk.rewrite()
+    hoist(tokens)
     accessors = "".join(map(accessor, ambiguous))
     opening = f"namespace ocl {{ namespace prog {{ namespace {{ {accessors}\n#line 1 {quoted(file)}\n"
     words = {token.text for token in tokens if token.kind == "name"}

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from portatile.dialect.lexer import parted
 from portatile.dialect.macros import LinearPreprocessor
 from portatile.errors import CompileError
 from portatile.records import Backend
@@ -21,6 +22,7 @@ _SEEDS: Mapping[Backend, tuple[Path, Mapping[str, str]]] = {
     "opencl": (Path(__file__).with_name("opencl.h"), {"__OPENCL_VERSION__": "120", "cl_khr_fp64": "1"}),
 }
 _LINE = re.compile(r'^[ \t]*#[ \t]*line[ \t]+(\d+)(?:[ \t]+"((?:\\.|[^"\\\n])*)")?', re.MULTILINE)
+_SPLIT_WORD = re.compile(r"(?<=\w)\\\n(\w+)")
 _COMMENT_OR_STRING = re.compile(r"""//(?:\\\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
 
 
@@ -62,6 +64,8 @@ class _Pass(LinearPreprocessor):
         self._places = places
 
     def on_error(self, file: str, line: int, msg: str) -> None:
+        if found := re.search(r"Could not evaluate .* \(passed to evaluator: '(.*)'\)", msg, re.DOTALL):
+            msg = f"#if: {found[1].strip()!r} is not an expression of integers"
         raise CompileError(f"{self._places.at(line)}: {msg}")
 
     def on_file_open(self, is_system_include: bool, includepath: str) -> Any:
@@ -100,7 +104,7 @@ def _without_comments(text: str) -> str:
         newline = "\\\n" if text[start : match.start()].lstrip().startswith("#") else "\n"  # a directive goes on
         return " " + newline * found.count("\n")
 
-    return _COMMENT_OR_STRING.sub(blank, text)
+    return _COMMENT_OR_STRING.sub(blank, _SPLIT_WORD.sub(r"\1\\\n", text))
 
 
 @cache
@@ -127,7 +131,7 @@ def preprocess(text: str, file: str, defines: Mapping[str, str], backend: Backen
         reader.define(f"{name} {value}")
     reader.parse(_without_comments(text), file)
     parts: list[str] = []
-    line, fresh = 1, True
+    line, fresh, before = 1, True, None
     with _uncollected():
         while token := reader.token():
             if fresh and token.lineno > line:
@@ -135,7 +139,11 @@ def preprocess(text: str, file: str, defines: Mapping[str, str], backend: Backen
                 line = token.lineno
             fresh = token.value.endswith("\n")
             line += token.value.count("\n")
-            parts.append(token.value)
+            if token.value:
+                if before is not None and parted(before, token):
+                    parts.append(" ")
+                parts.append(token.value)
+                before = token
     return "".join(parts)
 
 

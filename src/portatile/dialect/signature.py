@@ -67,8 +67,8 @@ def _heads(tokens: Tokens) -> Iterator[_Head]:
             kernel = True
         elif token.text == "(" and tokens[i - 1].kind == "name" and tokens[i - 1].text != "__attribute__" and opening is None:
             opening = i
-        elif token.text in ("{", ";") or (token.kind == "directive" and i == start):
-            if kernel and opening is not None and token.text in ("{", ";"):
+        elif token.text in ("{", ";"):
+            if kernel and opening is not None:
                 yield _Head(start, opening, i)
             start, kernel, opening = tokens.partner.get(i, i) + 1, False, None
 
@@ -81,7 +81,7 @@ def _read(tokens: Tokens, head: _Head, places: Places) -> Signature:
         if tokens[i].text == "__attribute__":
             attributes.read(tokens, i, places)
     parameters, read_only = [], set()
-    for part in tokens.split(head.opening + 1, closing):
+    for part in tokens.parameters(head.opening):
         words = [tokens[i].text for i in part]
         if words == ["void"]:
             continue

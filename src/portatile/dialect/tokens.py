@@ -1,4 +1,4 @@
-"""Tokens of preprocessed C: text with its place, and a second text that a pass may change."""
+"""Tokens of preprocessed C: text with its place, and a second text that a pass may change. A directive counts as white space."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _LEX = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 CLOSING = {"(": ")", "[": "]", "{": "}"}
+_KEPT = ("#pragma unroll", "#line")
 ASSIGNMENTS = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 
 
@@ -91,12 +92,26 @@ class Tokens(Sequence[Token]):
                 start = i + 1
         return [*parts, range(start, end)] if start < end or parts else []
 
+    def parameters(self, opening: int) -> list[range]:
+        """The parts between the bracket at ``opening`` and its partner, without the attributes around them."""
+        parts = []
+        for part in self.split(opening + 1, self.partner[opening]):
+            first, end = part.start, part.stop
+            while first < end and self.text_at(first) == "__attribute__":
+                first = self.partner[first + 1] + 1
+            while end - 1 > first and self.text_at(end - 1) == ")" and self.text_at(self.partner[end - 1] - 1) == "__attribute__":
+                end = self.partner[end - 1] - 1
+            parts.append(range(first, end))
+        return parts
+
     def _lex(self, text: str) -> None:
         before, line = "", 1
         for match in _LEX.finditer(text):
             kind, piece = match.lastgroup or "op", match.group()
             if kind == "space":
                 before += piece
+            elif kind == "directive" and before.rstrip(" \t").endswith("\n" if self._list else ("\n", "")):
+                before += piece if piece.startswith(_KEPT) else ""
             else:
                 self._list.append(Token(kind, piece, before, line))
                 before = ""

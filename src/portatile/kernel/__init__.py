@@ -28,7 +28,7 @@ from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem,
 from portatile.select import Choice
 from portatile.space import ParameterSpace, Predicate
 from portatile.store import ResultStore, known_results
-from portatile.trials import Budget, Trial
+from portatile.trials import Budget
 from portatile.tuning import tuner
 from portatile.tuning.objective import Objective
 from portatile.verify import POISON_BYTE, compare
@@ -223,12 +223,11 @@ class Kernel(Workload):
         sizes = " ".join(f"{name}={self.arguments.scalars[name]}" for name in self.sizes)
         return f"{self.entry} {sizes or _spell_arrays(self._shapes())}"
 
-    def speed(self, trial: Trial) -> str:
+    def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
         """Gflop/s where the user said ``flops``, else GB/s if each array is read or written once."""
-        flops = self.flops(trial.problem)
-        if flops > 0:
-            return f"{flops / trial.median / 1e9:.1f} Gflop/s"
-        return f"{sum(array.value.nbytes for array in self.arguments.arrays) / trial.median / 1e9:.1f} GB/s"
+        if self._flops is not None:
+            return super().speed(problem, seconds)
+        return sum(array.value.nbytes for array in self.arguments.arrays) / seconds / 1e9, "GB/s"
 
     # What a workload says
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
@@ -16,15 +15,11 @@ from portatile.dialect.signature import Signature
 from portatile.errors import ArgumentError, LaunchError, UnknownNameError
 from portatile.form import ImageForm, ImageType, Sampler
 from portatile.kernel.expression import Expression
-from portatile.records import Arg, Parameter, Value
+from portatile.records import ELEMENT, SCALARS, Arg, Parameter, Value
 
 ArrayRole = Literal["in", "out", "inout"]
 _ROLES = ("in", "out", "inout")
-_INTEGERS = {"char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32"}
-_INTEGERS |= {"long": "int64", "ulong": "uint64"}
-TYPES = {**_INTEGERS, "half": "float16", "float": "float32", "double": "float64"}
-_DTYPES = frozenset({*TYPES.values(), "complex64", "complex128"})
-_VECTOR = re.compile(rf"({'|'.join(TYPES)})(2|3|4|8|16)?")
+_DTYPES = frozenset({*SCALARS.values(), "complex64", "complex128"})
 
 
 @dataclass(frozen=True)
@@ -179,7 +174,7 @@ def _match(
     head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: Sequence[str]
 ) -> Array | Scalar | Sampling | Local:
     name, declared = parameter.name, parameter.type.removesuffix("*")
-    known = _VECTOR.fullmatch(declared)
+    known = ELEMENT.fullmatch(declared)
     if declared == "sampler_t":
         if not isinstance(value, Sampler):
             raise ArgumentError(f"argument {name} of {head.name} is a sampler: pass portatile.Sampler(...), not {value!r}")
@@ -188,11 +183,11 @@ def _match(
         if known is None:
             raise ArgumentError(f"argument {name} of {head.name}: local memory of {declared} has no known size; declare it char or float")
         width = {"": 1, "3": 4}.get(known[2] or "", int(known[2] or 1))
-        return Local(name, width * np.dtype(TYPES[known[1]]).itemsize, Expression.of(value, f"elements of {name}"))
+        return Local(name, width * np.dtype(SCALARS[known[1]]).itemsize, Expression.of(value, f"elements of {name}"))
     if parameter.kind == "scalar":
-        if declared not in TYPES:
+        if declared not in SCALARS:
             raise ArgumentError(f"argument {name} of {head.name} is a {declared} by value; pass numbers, or a pointer to it")
-        return Scalar(name, TYPES[declared], scalar(value, name, TYPES[declared]))
+        return Scalar(name, SCALARS[declared], scalar(value, name, SCALARS[declared]))
     role = roles.get(name, "in" if name in head.read_only else "inout")
     if role != "in" and name in head.read_only:
         how = "read_only" if parameter.kind == "image" else "const"
@@ -233,8 +228,8 @@ def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
     """Raise ArgumentError where elements of ``dtype`` are not what a pointer to ``declared`` points to."""
     if dtype.name not in _DTYPES or not dtype.isnative:
         raise ArgumentError(f"argument {name} has dtype {dtype}, which OpenCL C has no type for; it has {', '.join(sorted(_DTYPES))}")
-    known = _VECTOR.fullmatch(declared)
-    wanted = TYPES[known[1]] if known else None
+    known = ELEMENT.fullmatch(declared)
+    wanted = SCALARS[known[1]] if known else None
     if wanted is not None and real(dtype).name != wanted:
         raise ArgumentError(f"argument {name} has dtype {dtype}, but the kernel declares {declared}*: pass {name}.astype('{wanted}')")
 

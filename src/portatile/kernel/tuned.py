@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from portatile import device as devices
+from portatile.records import duration, rate
 from portatile.trials import Trial
 from portatile.tuning.tuner import Result
 
@@ -65,11 +66,4 @@ class TunedKernel(Result):
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
         faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""
-        return f"{_spelt(trial.median)}  {self.kernel.speed(trial)}{faster}  {config}".rstrip()
-
-
-def _spelt(seconds: float) -> str:
-    for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
-        if seconds < limit:
-            return f"{seconds * scale:.3g} {unit}"
-    return f"{seconds:.3g} s"
+        return f"{duration(trial.median)}  {rate(*self.kernel.speed(trial.problem, trial.median))}{faster}  {config}".rstrip()

@@ -103,7 +103,7 @@ def contenders(asked: Problem, info: DeviceInfo) -> list[Config]:
     elif cpu:
         changes = [{"VECTOR": 2 * int(default["VECTOR"])}, {"ILP": 12, "UNROLL": 4}, {"MAD": "fma"}]
     else:
-        changes = [{"ILP": 4}, {"ILP": 16, "UNROLL": 16}, {"WGS": 256}]
+        changes = [{"ILP": 4}, {"ILP": 16, "UNROLL": 16}, {"WGS": 128}]
     space = workload.space(asked, info)
     wanted = ({**default, **change} for change in changes)
     return [config for config in (default, *wanted) if space.violated(config) is None]

@@ -114,10 +114,11 @@ class Group:
         return self.workload.traffic(self.problem) if self.workload is not None else 0.0
 
     def speed(self, trial: Trial) -> str:
-        """Gflop/s; GB/s of the least traffic for a workload without floating-point operations; nothing for an unknown one."""
-        if self.flops > 0:
-            return f"{spell.digits(self.flops / trial.median / 1e9)}{spell.NBSP}Gflop/s"
-        return f"{spell.digits(self.traffic / trial.median / 1e9)}{spell.NBSP}GB/s" if self.traffic > 0 else ""
+        """What people compare; nothing for a workload that is not known, or knows neither its operations nor its traffic."""
+        if self.workload is None or not (self.flops or self.traffic):
+            return ""
+        value, unit = self.workload.speed(self.problem, trial.median)
+        return f"{spell.digits(value)}{spell.NBSP}{unit}"
 
     def speedup(self, trial: Trial) -> float | None:
         """How many times as fast as the default; None where the default was not measured or failed."""

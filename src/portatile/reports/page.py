@@ -94,6 +94,7 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
         duration=spell.duration,
         spelled=spell.config,
         digits=spell.digits,
+        moment=spell.moment,
     )
 
 
@@ -129,7 +130,7 @@ def _winner(group: Group) -> dict[str, object]:
         "time": spell.duration(best.median),
         "spread": spell.percent(spread(best)),
         "speed": group.speed(best),
-        "convention": "of the plain algorithm" if group.flops > 0 else "of the least traffic",
+        "convention": "of the plain algorithm" if group.speed(best).endswith("flop/s") else "of the least traffic",
         "speedup": "" if speedup is None else spell.times(speedup),
         "default_time": "" if speedup is None or default is None else spell.duration(default.median),
         "share": "" if share is None else spell.percent(share[1]),
@@ -196,6 +197,8 @@ def _convergence(anchor: str, stem: str, group: Group) -> list[Figure]:
         last = improved[-1]
         when = f"after {spell.duration(last.elapsed)} of searching" if seconds else f"at trial {last.number} of {len(group.trials)}"
         text = f"The best time falls from {spell.duration(improved[0].best)} to {spell.duration(best)}, reached {when}."
+        if len(improved) == 1:
+            text = f"The first valid time, {spell.duration(best)}, stays the best, reached {when}."
         title = f"Best time against {noun}"
         chart = charts.convergence(group, Caption(f"{anchor}-{noun}", title, text), seconds)
         made.append(Figure(title, text, chart, "" if seconds else f"{stem}-trials.csv", "" if seconds else link))
@@ -223,7 +226,9 @@ def _strips(anchor: str, found: Sequence[Effect]) -> list[Figure]:
         best = min(effect.values, key=lambda one: one.median)
         said = f"Time for each value of {effect.name}; the lowest median, {spell.duration(best.median)}, is at {spell.value(best.value)}."
         caption = Caption(f"{anchor}-p-{_slug(effect.name)}", f"{effect.name}: time for each value", said)
-        share = "" if effect.share is None else f"explains {spell.percent(effect.share)}"
+        share = "" if effect.share is None else "explains no more than chance"
+        if effect.share is not None and effect.share >= _TOLD:
+            share = f"explains {spell.percent(effect.share)}"
         made.append(Figure(effect.name, share, charts.distribution(effect, x, caption)))
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 from portatile.records import Config, Problem, Value
 from portatile.workload import Workload
@@ -34,6 +35,14 @@ def tick(seconds: float) -> str:
     """``duration`` without the zeros that end it."""
     number, _, unit = duration(seconds).partition(_NARROW)
     return f"{number.rstrip('0').rstrip('.') if '.' in number else number}{_NARROW}{unit}"
+
+
+def moment(time: str) -> str:
+    """``2026-11-22 05:36 UTC`` of a time in ISO 8601, of which seconds say nothing to people; another text as it is."""
+    try:
+        return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return time
 
 
 def percent(share: float) -> str:

@@ -135,9 +135,13 @@ def _device_matrix(buffer: Buffer, name: str) -> Matrix:
     transposed, rows, columns, stride = _stored(buffer.shape, buffer.strides, size, name)
     if buffer.offset % size:
         raise ArgumentError(f"{name} begins {buffer.offset} bytes into its memory, which is no multiple of {size}; copy it")
+    return Matrix(buffer, transposed, rows, columns, stride, buffer.offset // size, alignment(buffer))
+
+
+def alignment(buffer: Buffer) -> int:
+    """Bytes at which the memory of a Buffer begins, as far as is known; that of a driver's own is well aligned."""
     handle = buffer.memory.handle
-    alignment = min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
-    return Matrix(buffer, transposed, rows, columns, stride, buffer.offset // size, alignment)
+    return min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
 
 
 def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:

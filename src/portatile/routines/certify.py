@@ -69,6 +69,8 @@ class Certifier:
         info = self._device.info
         if (trial.device.driver, trial.device.compiler) != (info.driver, info.compiler) or device_key(trial.device) != device_key(info):
             return False
+        if not trial.proven:
+            return False
         if trial.problem.key != problem.key:
             try:
                 plan = self._plan(trial.problem, choice)

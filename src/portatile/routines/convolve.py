@@ -15,7 +15,7 @@ from portatile import workloads
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, limit, runtime, volume
+from portatile.routines import arrays, limit, pointwise, runtime, volume
 from portatile.routines.arrays import Array
 from portatile.routines.engine import engine
 from portatile.routines.scratch import SHARE, scratch
@@ -24,6 +24,7 @@ Boundary = Literal["periodic", "zero", "grow", "shrink"]
 Bank = Literal["analysis", "synthesis"]
 
 _AXES = 3
+_NAMES = {np.dtype(name): name for name in ("float32", "float64")}
 
 
 def convolve1d(
@@ -139,12 +140,39 @@ def passes3d(
     return cast(Array, current.numpy() if moved and isinstance(current, Buffer) else current)
 
 
+def sum_over_axes(psi: Array, filters: Sequence[NDArray[Any]], lower: int, boundary: Boundary, device: str | None) -> Array:
+    """The sum of ``convolve1d`` along each axis with its one of ``filters``, in the order of ``psi``, a NumPy array or a Buffer.
+
+    A device with memory of its own is given a NumPy array once.
+    """
+    current: Any = psi
+    arrays.check_dtype(current.dtype, "psi")
+    moved = isinstance(psi, np.ndarray) and psi.size > 0 and not devices.get(device).info.unified_memory
+    if moved and not limit.too_large(devices.get(device), (current.nbytes,) * 5):
+        current = Buffer.from_numpy(np.ascontiguousarray(psi), devices.get(device))
+    total: Any = None
+    for axis, taps in enumerate(filters):  # each is the first axis in turn, and the others follow in order
+        part: Any = convolve1d(current, taps, lower=lower, boundary=boundary, transposed=True, device=device)
+        total = part if total is None else pointwise.add(part, _turned(total, device))
+        if axis + 1 < len(filters):
+            current = _turned(current, device)
+    return cast(Array, total.numpy() if isinstance(psi, np.ndarray) and isinstance(total, Buffer) else total)
+
+
+def _turned(array: Any, device: str | None) -> Any:
+    """The array with its first axis as its last one."""
+    if isinstance(array, np.ndarray):
+        return np.moveaxis(array, 0, -1)
+    return convolve1d(array, [1.0], lower=0, transposed=True, device=device)
+
+
 def _at_once(
     psi: Buffer, filters: NDArray[Any], lower: int, bank: str, boundaries: tuple[str, ...], device: str | None, out: Buffer | None
 ) -> Buffer | None:
     """All passes as one plan; None where a single pass has to say what is wrong, or where memory is too scarce to keep some."""
     options = workloads.get("convolution").options
-    sound = psi.dtype.name in ("float32", "float64") and psi.strides == packed(psi.shape, psi.dtype.itemsize)
+    dtype, size = _NAMES.get(psi.dtype), psi.dtype.itemsize
+    sound = dtype is not None and psi.strides == packed(psi.shape, size) and not psi.offset % size
     sound = sound and filters.shape[1] in options["taps"] and not isinstance(lower, bool) and lower in options["lower"]
     if not sound or not set(boundaries) <= set(options["boundary"]) or (device is not None and devices.get(device) is not psi.device):
         return None
@@ -158,22 +186,23 @@ def _at_once(
     else:
         result = out
         _check_out(out, shape, psi)
-    passes = volume.Volume(psi.shape, psi.dtype.name, bank, filters.shape[1], int(lower), boundaries, _place(psi), _place(result))
-    if max(volume.between(passes)) > psi.device.info.global_memory // SHARE:
+    if dtype is None or result.offset % size:
         return None
+    passes = volume.Volume(psi.shape, dtype, bank, filters.shape[1], int(lower), boundaries, _place(psi), _place(result))
     home = engine(psi.device)
     weights = scratch(psi.device).constant(np.ascontiguousarray(filters, psi.dtype))
     with home.lock:
-        executable = volume.prepared(home, passes)
+        executable = volume.prepared(home, passes, psi.device.info.global_memory // SHARE)
+        if executable is None:
+            return None
         operands = {"psi": psi.memory, "filter": weights.memory, "out": result.memory}
         executable.run(psi.device.default_queue(), operands, {})
     return result
 
 
 def _place(array: Buffer) -> tuple[int, int]:
-    """Offset, in elements, and alignment of a contiguous array of three dimensions."""
-    stored = arrays.matrix(Buffer(array.memory, (array.shape[0], prod(array.shape[1:])), array.dtype, None, array.offset), "psi")
-    return stored.offset, stored.alignment
+    """Offset, in elements, and alignment of a contiguous array."""
+    return array.offset // array.dtype.itemsize, arrays.alignment(array)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,14 @@ def product(x: Any, y: Any) -> Any:
     return x * y if isinstance(x, np.ndarray) else _stream("product", x, y, _like(x), 1.0)
 
 
+def add(x: Any, y: Any) -> Any:
+    """x + y; of NumPy arrays the sum is in x."""
+    if isinstance(x, np.ndarray):
+        x += y
+        return x
+    return _stream("add", x, y, _like(x), 1.0)
+
+
 def add_square(total: Any, x: Any, weight: float) -> Any:
     """total + weight x^2, in a new array."""
     if isinstance(x, np.ndarray):

@@ -1,4 +1,8 @@
-"""Three passes over a volume as one plan: settled once, and every further call is its launches and little else."""
+"""The filters of a volume as one plan: settled once, and every further call is its launches and little else.
+
+A GPU filters two axes in one launch, whose values between the filters stay in local memory, and the third in another; so four
+arrays' worth of memory goes through its memory instead of six. Elsewhere there are three launches, one for each axis.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ from math import prod
 
 from portatile import workloads
 from portatile.execute import Executable
-from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary, Value
+from portatile.records import ITEMSIZE, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.routines.engine import Engine
+
+_KINDS = ("gpu",)  # devices that filter two axes at once
+_BANKS = ("single",)
+_MOST = 2**15  # points of an axis, so that no device is asked for too many work-groups
 
 
 @dataclass(frozen=True)
 class Volume:
-    """What three passes read and write: ``shape`` and where the first element of either Buffer lies in its memory, in elements."""
+    """What the passes read and write: ``shape`` and where the first element of either Buffer lies in its memory, in elements."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -25,50 +33,99 @@ class Volume:
     out: tuple[int, int]
 
 
-def prepared(home: Engine, volume: Volume) -> Executable:
-    """The launches of all passes; they read ``psi`` and ``filter`` and write ``out``."""
-    return home.assembled(volume, lambda: _plan(home, volume))
+class _TooLargeError(Exception):
+    """Not enough memory for the arrays between the passes."""
 
 
-def between(volume: Volume) -> tuple[int, int]:
-    """Bytes of the two arrays between the passes."""
-    first, second = (prod(after) for _, after in _shapes(volume)[:2])
-    return ITEMSIZE[volume.dtype] * first, ITEMSIZE[volume.dtype] * second
+@dataclass(frozen=True)
+class _Pass:
+    """One launch: from an array of the shape ``before`` to one of the shape ``after``, whose last axes it filtered."""
+
+    axes: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
 
 
-def _shapes(volume: Volume) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """What each pass reads and what it makes of it: the first axis, filtered, becomes the last."""
-    found, shape = [], volume.shape
+def prepared(home: Engine, volume: Volume, most: int) -> Executable | None:
+    """The launches of all passes, which read ``psi`` and ``filter`` and write ``out``; None if more than ``most`` bytes lie between two."""
+
+    def make() -> Plan:
+        if max(between(volume, home.device.info)) > most:
+            raise _TooLargeError
+        return _plan(home, volume)
+
+    try:
+        return home.assembled(volume, make)
+    except _TooLargeError:
+        return None
+
+
+def between(volume: Volume, info: DeviceInfo) -> tuple[int, ...]:
+    """Bytes of the arrays between the passes."""
+    return tuple(ITEMSIZE[volume.dtype] * prod(one.after) for one in _passes(volume, info)[:-1])
+
+
+def _passes(volume: Volume, info: DeviceInfo) -> list[_Pass]:
+    """What each pass reads and what it makes of it: the first axes, filtered, become the last."""
+    one, two = _pass(volume, 0, 1, volume.shape), _pass(volume, 0, 2, volume.shape)
+    found = [two] if _at_once(volume, two, info) else [one, _pass(volume, 1, 1, one.after)]
+    return [*found, _pass(volume, 2, 1, found[-1].after)]
+
+
+def _pass(volume: Volume, axis: int, count: int, shape: tuple[int, ...]) -> _Pass:
+    """``count`` axes of the volume from ``axis`` on, which are the first of an array of that shape."""
     ends = max(volume.taps - _phases(volume), 0)
-    for boundary in volume.boundaries:
-        after = (*shape[1:], shape[0] + {"grow": ends, "shrink": -ends}.get(boundary, 0))
-        found.append((shape, after))
-        shape = after
-    return found
+    axes = tuple(range(axis, axis + count))
+    made = (n + {"grow": ends, "shrink": -ends}.get(volume.boundaries[at], 0) for at, n in zip(axes, shape, strict=False))
+    return _Pass(axes, shape, (*shape[count:], *made))
+
+
+def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
+    """Whether two axes are filtered in one launch: where whole tiles and aligned rows make up for what a tile's neighbours do again.
+
+    Filter banks gain nothing by it: their outputs are stored one by one.
+    """
+    workload = workloads.get("convolution2d")
+    if info.kind not in _KINDS or volume.bank not in _BANKS or volume.taps not in workload.options["taps"] or max(both.after) >= _MOST:
+        return False
+    width = both.after[-1]
+    tile = int(workload.default(_problem(volume, both, (0, 128), (0, 128)), info)["T2"])
+    return width * ITEMSIZE[volume.dtype] % 16 == 0 and -width % tile * 10 <= width
 
 
 def _phases(volume: Volume) -> int:
     return 1 if volume.bank == "single" else 2
 
 
+def _problem(volume: Volume, one: _Pass, source: tuple[int, int], target: tuple[int, int]) -> Problem:
+    """The pass as a problem; ``source`` and ``target`` are places, as of ``Volume``."""
+    kinds = [volume.boundaries[axis] for axis in one.axes]
+    made = one.after[len(one.after) - len(kinds) :]
+    points = [min(one.before[at], made[at]) for at in range(len(kinds))]
+    options: dict[str, Value] = {"boundary": kinds[0], "bank": volume.bank, "taps": volume.taps, "lower": volume.lower}
+    rest = prod(one.before[len(kinds) :])
+    weights = Layout((volume.taps, 1), 0, ITEMSIZE[volume.dtype])
+    if len(kinds) == 1:
+        layout = {"psi": Layout((rest, 1), *source), "out": Layout((made[0], 1), *target), "filter": weights}
+        return workloads.get("convolution").problem({"n": points[0], "ndat": rest}, volume.dtype, options, layout)
+    psi, out = Layout((one.before[1] * rest, rest, 1), *source), Layout((made[0] * made[1], made[1], 1), *target)
+    layout, sizes = {"psi": psi, "out": out, "filter": weights}, {"n1": points[0], "n2": points[1], "ndat": rest}
+    return workloads.get("convolution2d").problem(sizes, volume.dtype, {**options, "across": kinds[1]}, layout)
+
+
 def _plan(home: Engine, volume: Volume) -> Plan:
     """The passes' plans, each in the configuration known for it, one after another."""
     steps: list[Launch] = []
-    names, places = ("psi", "first", "second", "out"), {"psi": volume.psi, "out": volume.out}
-    for axis, (shape, after) in enumerate(_shapes(volume)):
-        boundary, source, target = volume.boundaries[axis], names[axis], names[axis + 1]
-        n = min(shape[0], after[-1]) if boundary in ("grow", "shrink") else shape[0]
-        layout = {
-            "psi": Layout((prod(shape[1:]), 1), *places.get(source, (0, 128))),
-            "out": Layout((after[-1], 1), *places.get(target, (0, 128))),
-            "filter": Layout((volume.taps, 1), 0, ITEMSIZE[volume.dtype]),
-        }
-        options: dict[str, Value] = {"boundary": boundary, "bank": volume.bank, "taps": volume.taps, "lower": volume.lower}
-        problem = workloads.get("convolution").problem({"n": n, "ndat": prod(shape[1:])}, volume.dtype, options, layout)
+    passes = _passes(volume, home.device.info)
+    names = ("psi", *("first", "second")[: len(passes) - 1], "out")
+    places = {"psi": volume.psi, "out": volume.out}
+    for at, one in enumerate(passes):
+        source, target = names[at], names[at + 1]
+        problem = _problem(volume, one, places.get(source, (0, 128)), places.get(target, (0, 128)))
         for step in home.prepare(problem).executable.plan.steps:
             assert isinstance(step, Launch)
             renamed = {"psi": source, "filter": "filter", "out": target}
             args = tuple(replace(arg, name=renamed[arg.name]) if arg.kind == "buffer" else arg for arg in step.args)
             steps.append(Launch(step.source, step.kernel, step.global_size, step.local_size, args))
-    first, second = between(volume)
-    return Plan(tuple(steps), (Temporary("first", first), Temporary("second", second)))
+    sizes = between(volume, home.device.info)
+    return Plan(tuple(steps), tuple(Temporary(name, size) for name, size in zip(names[1:-1], sizes, strict=True)))

@@ -36,11 +36,13 @@ def load(workload: str, *, dtype: str | None = None, device: str | None = None, 
 
     ``sizes`` are the problem's sizes and options by name. What the folder holds only once need not be said: options and ``dtype``.
     """
+    if not any(p["workload"] == workload for p in problems()):
+        raise LookupError(f"this folder has no {workload!r}; it has {', '.join(sorted({p['workload'] for p in problems()})) or 'nothing'}")
     known = [p for p in problems() if p["workload"] == workload and dtype in (None, p["dtype"])]
     fitting = [p for p in known if {**p["sizes"], **p["options"]}.items() >= sizes.items() and p["sizes"].keys() <= sizes.keys()]
     if len(_spelled(fitting)) != 1:
         found = f"has no {workload} with" if not fitting else f"has {len(_spelled(fitting))} of {workload} with"
-        raise LookupError(f"this folder {found} {sizes}; it has {'; '.join(_spelled(fitting or known)) or 'no ' + workload}")
+        raise LookupError(f"this folder {found} {sizes}; it has {'; '.join(_spelled(fitting or known)) or f'none of {dtype}'}")
     seen = []
     for problem in fitting:
         tuned = problem["device"]

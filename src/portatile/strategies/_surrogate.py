@@ -11,6 +11,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.strategies._threads import one_thread
+
 Array = NDArray[np.float64]
 
 # Before data: weights (squared inverse lengths) of 1, that is correlation exp(-1/2) across the whole of a coordinate, and noise of
@@ -32,6 +34,7 @@ class Surrogate:
         self._centre = np.append(np.full(dimensions, _LOG_WEIGHT), _LOG_NOISE)
         self._theta = self._centre.copy()
 
+    @one_thread()
     def fit(self, points: Array, values: Array, steps: int) -> None:
         """Climb the posterior of the hyper-parameters from where they are: ``steps`` sign-based steps (Rprop)."""
         gaps = (points[:, None, :] - points[None, :, :]) ** 2
@@ -48,6 +51,7 @@ class Surrogate:
             last = slope
         self._theta = best
 
+    @one_thread()
     def condition(self, points: Array, candidates: Array) -> None:
         """Take these observed points, [n, dimensions], and predict for ``candidates``, [m, dimensions]."""
         gram = self._kernel(points, points)
@@ -72,6 +76,7 @@ class Surrogate:
         self._cross = np.vstack([self._cross, cross])
         self._variance = self._variance - cross**2
 
+    @one_thread()
     def widen(self, candidates: Array) -> None:
         """Predict for these candidates too."""
         cross = self._inverse @ self._kernel(self._points, candidates)

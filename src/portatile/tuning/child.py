@@ -27,12 +27,16 @@ _LOG_TAIL = 2000
 
 @dataclass(frozen=True)
 class Variant:
-    """One configuration on its way: what to compile, and what to check and time. One that is not ``screened`` is never turned away."""
+    """One configuration on its way: what to compile, and what to check and time.
+
+    One that is not ``screened`` is never turned away; one that is not ``timed`` is only checked, before others.
+    """
 
     number: int
     sources: tuple[Source, ...]
     parts: tuple[protocol.Part, ...]
     screened: bool = True
+    timed: bool = True
 
 
 class Dead(Exception):

@@ -40,7 +40,7 @@ class Finals:
 
     def decide(self) -> tuple[Trial, ...]:
         """Hold the race, unless an earlier run held it and nothing is new; the finalists in the order of their places."""
-        field, seconds = self._field(), self.seconds()
+        field, seconds = self._proven(), self.seconds()
         races = {trial.standing.race if trial.standing else "" for trial in field}
         if self.goal.is_time and len(field) > 1 and len(races) == 1 and "" not in races:
             return tuple(sorted(field, key=lambda trial: trial.rank))
@@ -48,13 +48,17 @@ class Finals:
             return ()
         self.collect()
         seconds = self.seconds()
-        return self._hold(self._field(), seconds) if seconds > 0 else ()
+        return self._hold(self._proven(), seconds) if seconds > 0 else ()
 
-    def _field(self) -> list[Trial]:
+    def field(self) -> list[Trial]:
+        """Who is fast enough to race."""
         if self.goal.is_time:
             return finals.contenders(tuple(self.trials.values()), self.trials[self.default])
         valid = [trial for trial in self.trials.values() if trial.status == "ok"]
         return sorted(valid, key=self.goal.score)[: finals.FIELD]
+
+    def _proven(self) -> list[Trial]:
+        return [trial for trial in self.field() if trial.proven]
 
     def _hold(self, field: Sequence[Trial], seconds: float) -> tuple[Trial, ...]:
         """Hold a race and keep what came of it; nothing where it was not decided."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from portatile.errors import UnknownNameError, UsageError
-from portatile.records import Config, DeviceInfo
+from portatile.records import Config, DeviceInfo, spelled
 from portatile.strategies import Finished
 from portatile.trials import Trial
 from portatile.tuning.sensors import Sensors
@@ -49,11 +52,14 @@ class Goal:
             raise self._no_power()
 
     def score(self, trial: Trial) -> float:
-        """What is to be least; infinite for a failure. Raises UsageError for a trial that does not tell the power."""
+        """What is to be least; infinite for a failure. Raises UsageError for a trial that tells no power, or no number."""
         if trial.status != "ok" or self.is_time:
             return trial.median
         if callable(self.objective):
-            return float(self.objective(trial))
+            value = self.objective(trial)
+            if not isinstance(value, int | float | np.number) or math.isnan(value):
+                raise UsageError(f"the objective makes {value!r} of a valid trial ({spelled(trial.config)}); it must return a number")
+            return float(value)
         if trial.energy is None:
             raise self._no_power()
         return trial.energy

@@ -80,15 +80,15 @@ class Planner:
         return execute.flatten(self.workload.plan(problem, config, self.info), self._resolve)
 
     def variant(self, number: int, config: Config, timed: Plan) -> Variant:
-        """A configuration's plans for every case that it is legal for; ``timed`` is the last one's."""
+        """A configuration's plans for every case that it is legal for; ``timed`` is the last one's, and its texts are the first."""
         sources: list[Source] = []
+        last = len(self.problems) - 1
+        timed_part = Part(last, thin(timed, sources), self.workload.bound(self.problems[last], config))
         parts = []
         for case, problem in enumerate(self.problems[:-1]):
             if config in self._space(problem):
                 parts.append(Part(case, thin(self.plan(problem, config), sources), self.workload.bound(problem, config)))
-        last = len(self.problems) - 1
-        parts.append(Part(last, thin(timed, sources), self.workload.bound(self.problems[last], config)))
-        return Variant(number, tuple(sources), tuple(parts))
+        return Variant(number, tuple(sources), (*parts, timed_part))
 
     def rejects(self, plan: Plan, limit: float) -> str | None:
         """Why a plan need not be compiled, or None: it cannot run, or it takes more than ``limit`` seconds whatever the compiler does."""
@@ -121,7 +121,7 @@ class Planner:
         doubt = "it does not do all its work, or the ceilings are wrong: `portatile bench peak` measures them again"
         return f"faster than the device can be: {seconds:.3g} s, where its measured ceilings allow {least:.3g} s or more; {doubt}"
 
-    def certificate(self, variant: Variant, errors: Sequence[float], source: str) -> Certificate:
+    def certificate(self, variant: Variant, errors: Sequence[float], source: str, partial: bool = False) -> Certificate:
         """What a valid variant was checked on; nothing where there is no reference to compare with."""
         checks = []
         for part, error in zip(variant.parts, errors, strict=True):
@@ -131,7 +131,7 @@ class Planner:
             shapes = self.workload.shapes(problem)
             unusual = {name: layout for name, layout in problem.layout.items() if layout != packed_layout(shapes[name])}
             checks.append(Check(problem.sizes, error, part.bound, unusual))
-        return Certificate(self.info.driver, self.info.compiler, source, tuple(checks), time=now())
+        return Certificate(self.info.driver, self.info.compiler, source, tuple(checks), time=now(), partial=partial)
 
     def _space(self, problem: Problem) -> ParameterSpace:
         if problem.key not in self._spaces:

@@ -95,6 +95,7 @@ class Evaluate(msgspec.Struct, frozen=True, tag=True):
     """Check one variant on every part and time it on the last one.
 
     ``best`` is the fastest so far, in seconds; in a race, what this variant took before. With ``screen`` the model may turn it away.
+    One that is not ``timed`` is only checked.
     """
 
     number: int
@@ -103,6 +104,7 @@ class Evaluate(msgspec.Struct, frozen=True, tag=True):
     timing: Timing
     best: float | None
     screen: Screen | None = None
+    timed: bool = True
 
 
 class Race(msgspec.Struct, frozen=True, tag=True):

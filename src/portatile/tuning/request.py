@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from portatile import model
 from portatile.errors import UsageError
-from portatile.records import Config, DeviceInfo, Problem, canonical, spelled
+from portatile.records import Config, DeviceInfo, Problem, canonical, duration, spelled
 from portatile.space import ParameterSpace
 from portatile.trials import Budget, Status, Trial
 from portatile.tuning.objective import Objective
@@ -55,8 +57,8 @@ class Request:
 
     def __post_init__(self) -> None:
         """Raise UsageError for a seed that no generator takes."""
-        if self.seed < 0:
-            raise UsageError(f"seed {self.seed} is negative; give 0 or more")
+        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise UsageError(f"seed {self.seed!r} is no whole number of 0 or more")
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,20 @@ class Progress:
     rate: float
     racing: int = 0
     warm: int = 0
+
+    def __str__(self) -> str:
+        """When, how fast the best is, and what was tried: ``listen=print`` shows a search."""
+        best = "nothing valid yet" if self.best is None else f"best {duration(self.best.median)}"
+        return f"{self.seconds:6.1f} s  {best}  {self.tried}"
+
+    @property
+    def tried(self) -> str:
+        """``12 tried (1.3/s), 4 warm starts``, and so on: what has been evaluated so far."""
+        counts = [(self.warm, f"warm start{'s' * (self.warm != 1)}"), (self.known, "from the store"), (self.racing, "finalists race")]
+        parts = [f"{self.evaluations} tried ({self.rate:.1f}/s)", *(f"{count} {what}" for count, what in counts if count)]
+        if self.failures:
+            parts.append("failed: " + ", ".join(f"{count} {kind}" for kind, count in sorted(self.failures.items())))
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)

@@ -156,10 +156,11 @@ class Supervisor:
         missing = {source.digest: source for source in variant.sources if source.digest not in self._built}
         if self._compilers and missing:
             self._unbuilt[variant.number] = variant, set(missing)
-            self._to_compile += [source for name, source in missing.items() if name not in self._asked]
+            fresh = [source for name, source in missing.items() if name not in self._asked]
+            (self._to_compile.extend if variant.timed else self._to_compile.extendleft)(fresh)
             self._asked |= missing.keys()
         else:
-            self._to_time.append(variant)
+            self._queue(variant)
         self._dispatch()
 
     def collect(self, timeout: float, eager: bool = False) -> list[Evaluated]:
@@ -249,8 +250,8 @@ class Supervisor:
         timer = self._timer
         if timer.ready and timer.variant is None:
             variant = self._to_time.popleft()
-            screen = self.screen if variant.screened else None
-            job = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best, screen)
+            screen = self.screen if variant.screened and variant.timed else None
+            job = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best, screen, variant.timed)
             timer.give(variant, job, self._patience.limit("compile"))
 
     def _turn(self, until: float) -> None:
@@ -328,7 +329,11 @@ class Supervisor:
             if failed is not None:
                 self._finish(Evaluated(number, failed, message=message))
             elif not missing:
-                (self._to_time.appendleft if number == self._first else self._to_time.append)(variant)
+                self._queue(variant)
+
+    def _queue(self, variant: Variant) -> None:
+        """Have a variant wait for the device: the first of all and what is only checked before the others."""
+        (self._to_time.appendleft if variant.number == self._first or not variant.timed else self._to_time.append)(variant)
 
     def _finish(self, outcome: Evaluated) -> None:
         """Hand an outcome to the caller; what was compiled ahead counts too."""

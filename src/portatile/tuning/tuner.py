@@ -18,12 +18,12 @@ from portatile.model import Screen
 from portatile.records import Config, Plan, Problem, canonical
 from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial
-from portatile.tuning import finals, objective, planner
+from portatile.tuning import finals, objective, planner, proofs
 from portatile.tuning.arena import Arena
-from portatile.tuning.child import Variant
 from portatile.tuning.finalists import Finals
 from portatile.tuning.objective import Goal
 from portatile.tuning.planner import Planner
+from portatile.tuning.proofs import Pending
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.request import Listener, Progress, Request, Result, Stopped
 from portatile.tuning.supervisor import Setup, Supervisor
@@ -82,7 +82,7 @@ class _Run:
     trials: dict[str, Trial] = field(default_factory=dict)
     known: int = 0
     best: Trial | None = None
-    waiting: dict[int, tuple[Config, str, Variant]] = field(default_factory=dict)
+    waiting: dict[int, Pending] = field(default_factory=dict)
     failures: Counter[Status] = field(default_factory=Counter)
     finalists: tuple[Trial, ...] = ()
     number: int = 0
@@ -129,7 +129,7 @@ class _Run:
         valid = [trial for trial in trials if trial.status == "ok"]
         if not valid:
             raise NoValidVariantError(_despair(trials))
-        best = min(valid, key=lambda trial: trial.rank if self.goal.is_time else self.goal.score(trial))
+        best = min(valid, key=lambda trial: (not trial.proven, trial.rank if self.goal.is_time else self.goal.score(trial)))
         if self.finalists and not self.goal.is_time:  # times of the race and of the search are not to be compared
             best = self.finalists[0]
         seconds = time.monotonic() - self.started
@@ -143,12 +143,23 @@ class _Run:
         tell, seconds, collect = self._announce, self._race_seconds, self._clear
         race = Finals(problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal)
         try:
+            self._prove([trial for trial in race.field() if not trial.proven])
             self.finalists = race.decide()
         except KeyboardInterrupt:
             return "interrupted"
         except DeviceError:  # the worker ends before it begins: what the search found stands
             return stopped
         return stopped
+
+    def _prove(self, trials: Sequence[Trial]) -> None:
+        """Check and time anew what was no rival in an earlier run and is one in this, if there is some time left."""
+        for trial in trials if self._seconds_left() > 0 else ():
+            self.number += 1
+            whole = self.planner.variant(self.number, trial.config, self.planner.plan(self.request.problem, trial.config))
+            self.waiting[self.number] = Pending(trial.config, trial.source, whole, whole)
+            self.supervisor.submit(whole)
+        while trials and self.waiting and self._seconds_left() > 0:
+            self._collect(self._seconds_left())
 
     def _announce(self, field: Sequence[Trial]) -> None:
         if self.listen is not None:
@@ -187,6 +198,8 @@ class _Run:
                 news = {key: trial for key, trial in self.trials.items() if key not in told}
                 if not news and not self.waiting:
                     return "exhausted"
+                if not news and not self.supervisor.hungry:
+                    continue  # a rival's proof is under way
                 told.update(news)
                 wishes = search.send([self.goal.told(trial) for trial in news.values() if trial.config in self.space])
             return "budget"
@@ -216,7 +229,7 @@ class _Run:
     def _begin(self, config: Config) -> None:
         """Have a configuration evaluated, unless it is known or under way."""
         key = canonical(config)
-        if key in self.trials or any(canonical(other) == key for other, _, _ in self.waiting.values()):
+        if key in self.trials or any(canonical(pending.config) == key for pending in self.waiting.values()):
             return
         try:
             timed = self.planner.plan(self.request.problem, config)
@@ -236,8 +249,10 @@ class _Run:
             status: Status = "compile" if isinstance(error, CompileError) else "launch"
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
             return
-        self.waiting[variant.number] = config, source, variant
-        self.supervisor.submit(replace(variant, screened=screened))
+        variant = replace(variant, screened=screened)
+        now = proofs.first_half(variant) if screened else variant
+        self.waiting[variant.number] = Pending(config, source, variant, now)
+        self.supervisor.submit(now)
 
     def _remembered(self, config: Config, source: str) -> Trial | None:
         info = self.planner.info
@@ -252,10 +267,28 @@ class _Run:
         for outcome in self.supervisor.collect(timeout, eager):
             if outcome.number not in self.waiting:
                 continue  # the search had ended before it
-            config, source, variant = self.waiting.pop(outcome.number)
-            self._add(self._trial(config, source, outcome, variant))
+            pending = self.waiting.pop(outcome.number)
+            if pending.timed is not None:
+                self._add(self._trial(pending.config, pending.source, pending.joined(outcome), pending))
+                continue
+            trial = self._trial(pending.config, pending.source, outcome, pending)
+            if trial.status != "ok" or pending.complete or not self._rivals_now(trial):
+                self._add(trial)
+                continue
+            self.waiting[outcome.number] = replace(pending, timed=outcome)
+            self.supervisor.submit(pending.rest())
 
-    def _trial(self, config: Config, source: str, outcome: Evaluated, variant: Variant | None = None) -> Trial:
+    def _rivals_now(self, trial: Trial) -> bool:
+        """Whether a trial would race if the search ended now. Who is none today is none later, for the others only get faster."""
+        if self.goal.is_time and self.best is not None and min(trial.samples) > finals.NEAR * self.best.comparable:
+            return False
+        faster = sum(self._score(other) <= self._score(trial) for other in self.trials.values() if other.status == "ok")
+        return faster < finals.FIELD
+
+    def _score(self, trial: Trial) -> float:
+        return trial.comparable if self.goal.is_time else self.goal.score(trial)
+
+    def _trial(self, config: Config, source: str, outcome: Evaluated, pending: Pending | None = None) -> Trial:
         trial = Trial(
             problem=self.request.problem,
             config=dict(config),
@@ -272,11 +305,12 @@ class _Run:
             conditions=outcome.conditions,
             cold=self.request.timing.cold,
         )
-        if trial.status != "ok" or variant is None:
+        if trial.status != "ok" or pending is None:
             return trial
         if (reason := self.planner.unbelievable(trial.median)) is not None:
             return replace(trial, status="wrong", message=reason)
-        return replace(trial, certificate=self.planner.certificate(variant, outcome.errors, source))
+        checked, partial = (pending.whole, False) if len(outcome.errors) == len(pending.whole.parts) else (pending.now, True)
+        return replace(trial, certificate=self.planner.certificate(checked, outcome.errors, source, partial))
 
     def _hopeless(self) -> float:
         """Seconds from which a variant is not worth anything."""

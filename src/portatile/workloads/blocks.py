@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Call, Layout, Problem, Role, Value
+from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get
+from portatile.workloads.gemm.plan import Shape, build
+from portatile.workloads.gemm.processor import panels
 
 MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
 Factor = float | str
@@ -38,6 +43,35 @@ def product(
     callee = get("gemm").problem(dict(zip("mnk", sizes, strict=True)), problem.dtype, options, layouts)
     names = {name: memory for name, (memory, _) in operands.items()}
     return Call(callee, names, {"alpha": factors[0], "beta": factors[1]})
+
+
+def whole(
+    problem: Problem,
+    sizes: tuple[int, int, int],
+    operands: Mapping[str, tuple[str, Layout]],
+    trans: tuple[str, str],
+    factors: tuple[Factor, Factor],
+    shape: Shape,
+    device: DeviceInfo,
+) -> Plan:
+    """As ``product``, in one launch for a processor, of operands packed before: so ``c`` may be one of them, and what ``shape`` says is
+    zero is left out.
+    """
+    called = product(problem, sizes, operands, trans, factors)
+    plan = build(called.problem, panels(called.problem, device, shape.operand != "a"), device, shape=shape)
+    target = operands["c"][0]
+
+    def bind(arg: Arg) -> Arg:
+        if arg.kind == "scalar":
+            factor = called.scalars.get(arg.name) if arg.value is None else None
+            return arg if factor is None else replace(arg, name=factor) if isinstance(factor, str) else replace(arg, value=factor)
+        name = called.operands.get(arg.name, arg.name)
+        return replace(arg, name=name, role="inout" if name == target else arg.role)
+
+    launches = [
+        msgspec.structs.replace(step, args=tuple(bind(arg) for arg in step.args)) for step in plan.steps if isinstance(step, Launch)
+    ]
+    return Plan(tuple(launches), plan.temporaries)
 
 
 def types(problem: Problem) -> dict[str, Value]:

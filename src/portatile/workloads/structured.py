@@ -26,14 +26,18 @@ def order(problem: Problem) -> int:
 
 
 def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
-    """Blocks NB of at most twice the order ``size``, and a work-group."""
+    """Blocks NB of at most twice the order ``size``, and a work-group; on a processor NB = 0 too, which has neither."""
     facts = {**device.facts(), "order": size}
-    rules = ("NB == 32 or NB < 2 * order", "WGS <= max_work_group_size")
-    return ParameterSpace({"NB": (32, 64, 128, 256, 512, 1024), "WGS": (32, 64, 128, 256)}, rules, facts)
+    rules = ("NB == 32 or NB < 2 * order", "NB > 0 or (device_kind == 'cpu' and WGS == 32)", "WGS <= max_work_group_size")
+    return ParameterSpace({"NB": (0, 32, 64, 128, 256, 512, 1024), "WGS": (32, 64, 128, 256)}, rules, facts)
 
 
 def blocked(size: int, device: DeviceInfo) -> Config:
-    """Blocks of about an eighth of the order, that waste little on the diagonal, and at least what a device likes."""
+    """None on a processor; else blocks of about an eighth of the order, that waste little on the diagonal, and at least what a device
+    likes.
+    """
+    if device.kind == "cpu":
+        return {"NB": 0, "WGS": 32}
     least = 256 if device.kind == "gpu" else 128
     nb = next(nb for nb in (1024, 512, 256, 128, 64, 32) if nb == 32 or (nb < 2 * size and nb <= max(least, size // 8)))
     return {"NB": nb, "WGS": group(device)}

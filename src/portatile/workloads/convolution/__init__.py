@@ -68,6 +68,7 @@ class Convolution(Workload):
         phases, ends = reference.phases(problem), reference.taps(problem) - reference.phases(problem)
         facts: dict[str, Value] = {"phases": phases, "ends": ends, "widest": 64 if device.kind == "cpu" else 16}
         filters = phases * _filter_ld(problem) * problem.itemsize
+        facts["spare"] = _most_skew(problem)
         facts["room"] = (device.local_memory if device.kind == "cpu" else min(device.local_memory, 49152)) - filters
         return ParameterSpace(
             {
@@ -98,8 +99,8 @@ class Convolution(Workload):
                 "not OVERLAY or (FORM == 'staged' and WGS * WINDOW == TI * TJ)",
                 "FORM != 'direct' or itemsize * TJ * (TI + ends + PADDING) <= room",
                 "FORM != 'block' or itemsize * TJ * (TI + ends) <= room",
-                "FORM != 'staged' or OVERLAY or itemsize * TJ * (2 * TI + ends + PADDING) <= room",
-                "not OVERLAY or itemsize * TJ * max(TI + ends, TI + PADDING) <= room",
+                "FORM != 'staged' or OVERLAY or itemsize * TJ * (2 * TI + ends + spare + PADDING) <= room",
+                "not OVERLAY or itemsize * TJ * max(TI + ends + spare, TI + PADDING) <= room",
             ),
             {**problem.facts(), **device.facts(), **facts},
         )
@@ -108,19 +109,21 @@ class Convolution(Workload):
         """The first of these forms that the device and the number of taps allow.
 
         A CPU's tile is copied out of psi first, whose rows lie so far apart that they would share a few lines of the cache. A GPU's
-        vectors are no wider than rows are aligned: what lies across a boundary is stored element by element.
+        tile is twice as long as it is wide, so that neighbours share less of psi, but where a plain filter meets aligned rows.
         """
-        double = problem.dtype == "float64"
-        unroll = max(u for u in (4, 8, 16) if u <= max(reference.taps(problem), 4))
-        base = {**_BASE, "UNROLL": unroll}
+        double, taps = problem.dtype == "float64", reference.taps(problem)
+        base = {**_BASE, "UNROLL": max(u for u in (4, 8, 16) if u <= max(taps, 4))}
         block = {"FORM": "block", "WGS": 1, "WINDOW": 4 if double else 8, "VECTOR": 4 if double else 8, **base}
         blocks = ({**block, "TI": ti, "TJ": tj} for ti, tj in ((64, 64), (16, 16), (8, 8)))
-        aligned = _aligned(problem)
-        four, two = min(4, aligned), min(2, aligned)
-        wide = {"FORM": "staged", "TI": 64, "TJ": 64, "WGS": 256, "WINDOW": 16, "VECTOR": four, **base, "PADDING": four, "OVERLAY": True}
-        narrow = {"FORM": "staged", "TI": 32, "TJ": 32, "WGS": 128, "WINDOW": 8, "VECTOR": two, **base, "PADDING": two, "OVERLAY": True}
-        small = {"FORM": "staged", "TI": 16, "TJ": 16, "WGS": 32, "WINDOW": 8, "VECTOR": 1, **base, "PADDING": 1}
-        staged = (narrow, small) if double else (wide, {**wide, "TJ": 32, "WGS": 128}, narrow, small)
+        vector = 2 if double else 4
+        tile = {"FORM": "staged", "WINDOW": 16, "VECTOR": vector, **base, "PADDING": vector, "OVERLAY": True}
+        long = {**tile, "TI": 64, "TJ": 32, "WGS": 128}
+        narrow = {**tile, "TI": 32, "TJ": 32, "WGS": 128, "WINDOW": 8}
+        square = narrow if double else {**tile, "TI": 64, "TJ": 64, "WGS": 256}
+        small = {**tile, "TI": 16, "TJ": 16, "WGS": 32, "WINDOW": 8, "VECTOR": 1, "PADDING": 1, "OVERLAY": False}
+        plain = problem.options["bank"] == "single" and problem.options["boundary"] == "periodic" and taps <= 16
+        plain = plain and all(problem.layout[name].vector_width(problem.itemsize) >= vector for name in ("psi", "out"))
+        staged = (square, long, narrow, small) if plain else (long, narrow, small)
         space = self.space(problem, device)
         found = chain(blocks, staged) if device.kind == "cpu" else chain(staged, ({**block, "VECTOR": 2, "TI": 8, "TJ": 8},))
         return next(config for config in found if space.violated(config) is None)
@@ -138,31 +141,37 @@ class Convolution(Workload):
         real = "double" if double else "float"
         gpu = device.kind == "gpu"
         batch = _BATCH if gpu else 1
-        lines = max(items * vector // tj, 1)
-        loads = -(-(ti + taps - phases) // lines)
+        reads, writes = _widths(problem, config)
+        skew = _skew(problem, config)
+        lines = max(items * reads // tj, 1)
+        loads = -(-(ti + taps - phases + skew) // lines)
         defines: dict[str, Value] = {
             "REAL": real,
             **({"DOUBLE": True} if double else {}),
             "INDEX": index,
-            "VEC": f"{real}{vector}" if vector > 1 else real,
+            **{name: f"{real}{width}" if width > 1 else real for name, width in (("VEC", vector), ("READ", reads), ("WRITE", writes))},
+            "READS": reads,
+            "WRITES": writes,
+            "SKEW": skew,
             **{name: config[name] for name in ("TI", "TJ", "WGS", "WINDOW", "VECTOR", "PADDING")},
             "TAPS": taps,
             "PHASES": phases,
             "BATCH": -(-loads // -(-loads // batch)),
             "ROWS": lines,
-            "COLUMNS": max(items * vector // ti, 1),
+            "COLUMNS": max(items * writes // ti, 1),
             "FILTER_LD": _filter_ld(problem),
             "PERIODIC": problem.options["boundary"] == "periodic",
-            "WRAPS_ONCE": rows >= ti + taps + abs(first),
+            "WRAPS_ONCE": rows >= ti + taps + skew + abs(first),
             "INTERLEAVE": bank == "synthesis",
             "SEPARATE": bank == "analysis",
-            "ALIGNED_PSI": layout["psi"].vector_width(problem.itemsize) >= vector,
-            "ALIGNED_OUT": layout["out"].vector_width(problem.itemsize) >= vector,
+            "ALIGNED_PSI": layout["psi"].vector_width(problem.itemsize) >= reads,
+            "ALIGNED_OUT": skew > 0 or layout["out"].vector_width(problem.itemsize) >= writes,
         }
         values = {"form": config["FORM"], "window": int(config["WINDOW"]), "lanes": int(config["LANES"]), "unroll": int(config["UNROLL"])}
-        values["passes"] = -(-ti // vector * tj // items) if gpu else 1
+        values["passes"] = -(-ti // writes * tj // items) if gpu else 1
         values |= {"gpu": gpu, "overlay": config["OVERLAY"], "order": config["ORDER"], "vector": vector, "stages": vector.bit_length() - 1}
-        across, down = -(-length // ti), -(-ndat // tj)
+        values |= {"reads": reads, "writes": writes, "skew": skew}
+        across, down = -(-(length + skew) // ti), -(-ndat // tj)
         fast, slow = (across, down) if config["ORDER"] == "i" else (down, across)
         deep = -(-slow // _MAX_DOWN)
         values |= {"deep": deep > 1, "separate": bank == "analysis"}
@@ -233,10 +242,35 @@ class Convolution(Workload):
         return "int" if max(extents) < 2**31 - 2**16 and max(steps) < 2**31 else "long"
 
 
-def _aligned(problem: Problem) -> int:
-    """The widest vector, in elements, at which the rows of psi and out are aligned; outputs that are stored apart have none."""
-    names = ("psi",) if problem.options["bank"] == "analysis" else ("psi", "out")
-    return min(problem.layout[name].vector_width(problem.itemsize) for name in names)
+def _most_skew(problem: Problem) -> int:
+    """Of vectors of 16 bytes; none of a filter bank, whose even and odd outputs are not alike, nor where memory begins anywhere."""
+    width = 16 // problem.itemsize
+    sound = problem.options["bank"] == "single" and problem.layout["out"].alignment >= 16
+    return width - 1 if sound and problem.layout["out"].vector_width(problem.itemsize) < width else 0
+
+
+def _skew(problem: Problem, config: Config) -> int:
+    """By how many outputs rows of a staged tile may begin further left, so that every store of a whole vector is aligned."""
+    vector = int(config["VECTOR"])
+    aligned = problem.layout["out"].vector_width(problem.itemsize) >= vector
+    return vector - 1 if config["FORM"] == "staged" and _most_skew(problem) and not aligned else 0
+
+
+def _widths(problem: Problem, config: Config) -> tuple[int, int]:
+    """Elements of a load and of a store: no more than rows are aligned at, but that a work-group's reach over a tile's row.
+
+    Even and odd outputs that are stored apart are stored one by one: of a pair either lies beside its neighbour's.
+    """
+    vector = int(config["VECTOR"])
+    if config["FORM"] == "block":
+        return vector, vector
+    layout, items = problem.layout, int(config["WGS"])
+    aligned = {name: layout[name].vector_width(problem.itemsize) for name in ("psi", "out")}
+    if problem.options["bank"] == "analysis":
+        aligned["out"] = 2
+    reads = min(vector, max(aligned["psi"], -(-int(config["TJ"]) // items)))
+    writes = min(vector, max(aligned["out"], -(-int(config["TI"]) // items)))
+    return reads, vector if _skew(problem, config) else writes
 
 
 def _filter_ld(problem: Problem) -> int:

@@ -2,13 +2,15 @@
 // of psi. With PHASES 2 even and odd o take a filter each, and both start at the even one. A work-group computes TI values
 // of o for TJ of j from a tile of SPAN x TJ in local memory.
 // REAL is the element type, VEC a vector of VECTOR of them, INDEX an integer type that holds every place in the operands.
+// READ and WRITE are the vectors, of READS and WRITES elements, that go from psi and to out: as wide as their rows are aligned.
+// With SKEW, which is WRITES - 1, each row of the tile in out begins where a vector is aligned, up to SKEW values further left.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
-#define SPAN (TI + TAPS - PHASES)
+#define SPAN (TI + TAPS - PHASES + SKEW)
 
-{% macro component(name, i) %}{{ name if vector == 1 else name ~ ".s" ~ "0123456789abcdef"[i] }}{% endmacro %}
+{% macro component(name, i, width) %}{{ name if width == 1 else name ~ ".s" ~ "0123456789abcdef"[i] }}{% endmacro %}
 {% set step = phases if window > 1 else 1 %}
 {% set sum_type = real ~ "2" if lanes == 2 else ("VEC" if form == "block" else real) %}
 {% set value_type = "VEC" if form == "block" else real %}
@@ -53,40 +55,40 @@ int column_of(const int o, const int length)
 #endif
 }
 
-// VECTOR elements from a column on of a row of psi, zeros where it ends or where there is no such row.
-VEC fetch(__global const REAL* restrict psi, const INDEX ld, const int row, const int column, const int columns)
+// READS elements from a column on of a row of psi, zeros where it ends or where there is no such row.
+READ fetch(__global const REAL* restrict psi, const INDEX ld, const int row, const int column, const int columns)
 {
 #define OF(i) (row >= 0 && column + i < columns ? psi[row * ld + column + i] : (REAL)0)
-{% if vector == 1 %}
+{% if reads == 1 %}
     return OF(0);
 {% else %}
-    if (row >= 0 && column + VECTOR <= columns)
+    if (row >= 0 && column + READS <= columns)
 #if ALIGNED_PSI
-        return *(__global const VEC*)(psi + row * ld + column);
+        return *(__global const READ*)(psi + row * ld + column);
 #else
-        return vload{{ vector }}(0, psi + row * ld + column);
+        return vload{{ reads }}(0, psi + row * ld + column);
 #endif
-    return (VEC)({% for i in range(vector) %}OF({{ i }}){{ ", " if not loop.last }}{% endfor %});
+    return (READ)({% for i in range(reads) %}OF({{ i }}){{ ", " if not loop.last }}{% endfor %});
 {% endif %}
 #undef OF
 }
 
 {% if gpu %}
 // The same from a column's beginning on, where the whole vector lies in the row.
-VEC fetch_whole(__global const REAL* restrict from, const INDEX ld, const int row)
+READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int row)
 {
     __global const REAL* place = AT_ROW(__global const REAL, from, row, ld);
 #if !PERIODIC
     if (row < 0)
-        return (VEC)(0);
+        return (READ)(0);
 #endif
-{% if vector == 1 %}
+{% if reads == 1 %}
     return LDG(place);
 {% else %}
 #if ALIGNED_PSI
-    return LDG((__global const VEC*)place);
+    return LDG((__global const READ*)place);
 #else
-    return vload{{ vector }}(0, place);
+    return vload{{ reads }}(0, place);
 #endif
 {% endif %}
 }
@@ -154,52 +156,58 @@ VEC fetch_whole(__global const REAL* restrict from, const INDEX ld, const int ro
 {% endmacro %}
 {% macro total(w) %}{{ "(sum" ~ w ~ ".x + sum" ~ w ~ ".y)" if lanes == 2 else "sum" ~ w }}{% endmacro %}
 
-{# VECTOR elements called `name` to places i and on of the group's part of out, in a row that begins at `row`, where `here` is place i;
+{# WRITES elements called `name` to places i and on of the group's part of out, in a row that begins at `row`, where `here` is place i;
    `inside` it knows that they lie there. #}
-{% macro target(c) %}{{ "row[column_of(left + i + " ~ c ~ ", length)]" if separate else "here[" ~ c ~ "]" }}{% endmacro %}
+{% set place = "left + i - skew" if skew else "left + i" %}
+{% macro target(c) %}{{ "row[column_of(" ~ place ~ " + " ~ c ~ ", length)]" if separate else "here[" ~ c ~ "]" }}{% endmacro %}
 {% macro store(name, inside=false) %}
-{% if vector > 1 and not separate %}
-                {{ "if (left + i + VECTOR <= length)" if not inside }}
+{% if writes > 1 and not separate %}
+                {{ "if (" ~ ("(uint)(left + i - skew) < (uint)length && " if skew) ~ place ~ " + WRITES <= length)" if not inside }}
 #if ALIGNED_OUT
-                    *(__global VEC*)here = {{ name }};
+                    *(__global WRITE*)here = {{ name }};
 #else
-                    vstore{{ vector }}({{ name }}, 0, here);
+                    vstore{{ writes }}({{ name }}, 0, here);
 #endif
                 {{ "else" if not inside }}
 {% endif %}
 {% if form == "block" %}
                 {
-                    REAL edge[VECTOR];
-                    vstore{{ vector }}({{ name }}, 0, edge);
-                    for (int c = 0; c < VECTOR && left + i + c < length; c++)
+                    REAL edge[WRITES];
+                    vstore{{ writes }}({{ name }}, 0, edge);
+                    for (int c = 0; c < WRITES && left + i + c < length; c++)
                         {{ target("c") }} = edge[c];
                 }
-{% elif vector == 1 or separate or not inside %}
+{% elif writes == 1 or separate or not inside %}
                 {
-{% for c in range(vector) %}
-                    {{ "if (left + i + " ~ c ~ " < length)" if not inside }}
-                        {{ target(c) }} = {{ component(name, c) }};
+{% for c in range(writes) %}
+                    {{ "if (" ~ ("(uint)(" ~ place ~ " + " ~ c ~ ") < (uint)length" if skew else place ~ " + " ~ c ~ " < length") ~ ")" if not inside }}
+                        {{ target(c) }} = {{ component(name, c, writes) }};
 {% endfor %}
                 }
 {% endif %}
 {% endmacro %}
 
+{% if skew %}
+// By how much row top + j of the tile begins further left: what its first place in memory is beyond an aligned one.
+#define SKEW_OF(j) ((int)(out_offset + (INDEX)(top + (j)) * out_ld) & SKEW)
+{% endif %}
+
 {# The group's part of psi to the tile, BATCH loads at a time: an item's lie in one column, ROWS apart. `whole` groups end within psi. #}
 {% macro load_tile(whole) %}
-    const int lane = item % (TJ / VECTOR), at = item / (TJ / VECTOR);
-    const int p = START(left + first + at);
+    const int lane = item % (TJ / READS), at = item / (TJ / READS);
+    const int p = START(left - SKEW + first + at);
 {% if whole %}
-    __global const REAL* from = psi + psi_offset + top + lane * VECTOR;
+    __global const REAL* from = psi + psi_offset + top + lane * READS;
 {% endif %}
     for (int line = 0; line < SPAN; line += BATCH * ROWS) {
-        VEC part[BATCH];
+        READ part[BATCH];
 #pragma unroll
         for (int b = 0; b < BATCH; b++) {
             if (line + (b + 1) * ROWS <= SPAN || line + b * ROWS + at < SPAN)
 {% if whole %}
                 part[b] = fetch_whole(from, psi_ld, row_of(DOWN(p, line + b * ROWS), rows));
 {% else %}
-                part[b] = fetch(psi + psi_offset, psi_ld, row_of(DOWN(p, line + b * ROWS), rows), top + lane * VECTOR, columns);
+                part[b] = fetch(psi + psi_offset, psi_ld, row_of(DOWN(p, line + b * ROWS), rows), top + lane * READS, columns);
 {% endif %}
         }
 #pragma unroll
@@ -207,11 +215,11 @@ VEC fetch_whole(__global const REAL* restrict from, const INDEX ld, const int ro
             if (line + (b + 1) * ROWS <= SPAN || line + b * ROWS + at < SPAN) {
                 const int r = line + b * ROWS + at;
 {% if form == "direct" %}
-{% for k in range(vector) %}
-                tile[(lane * VECTOR + {{ k }}) * (SPAN + PADDING) + r] = {{ component("part[b]", k) }};
+{% for k in range(reads) %}
+                tile[(lane * READS + {{ k }}) * (SPAN + PADDING) + r] = {{ component("part[b]", k, reads) }};
 {% endfor %}
 {% else %}
-                tile[r * (TJ / VECTOR) + lane] = part[b];
+                ((__local READ*)tile)[r * (TJ / READS) + lane] = part[b];
 {% endif %}
             }
         }
@@ -220,14 +228,17 @@ VEC fetch_whole(__global const REAL* restrict from, const INDEX ld, const int ro
 
 {# The second tile to out: an item's vectors lie below one another, COLUMNS apart; `inside` groups lie within it. #}
 {% macro store_tile(inside) %}
-    const int i = item % (TI / VECTOR) * VECTOR, start = item / (TI / VECTOR);
+    const int i = item % (TI / WRITES) * WRITES, start = item / (TI / WRITES);
     __global REAL* corner = out + out_offset{{ " + left + i" if not separate }};
 #pragma unroll {{ passes }}
     for (int pass = 0; pass < (TJ + COLUMNS - 1) / COLUMNS; pass++) {
         const int j = pass * COLUMNS + start;
         if ({{ "TJ % COLUMNS == 0 || j < TJ" if inside else "j < TJ && top + j < columns" }}) {
-            __global REAL* {{ "row" if separate else "here" }} = AT_ROW(__global REAL, corner, top + j, out_ld);
-            const VEC value = turned[(j * (TI + PADDING) + i) / VECTOR];
+{% if skew %}
+            const int skew = SKEW_OF(j);
+{% endif %}
+            __global REAL* {{ "row" if separate else "here" }} = AT_ROW(__global REAL, corner, top + j, out_ld){{ " - skew" if skew }};
+            const WRITE value = ((__local const WRITE*)turned)[(j * (TI + PADDING) + i) / WRITES];
 {{ store("value", inside) }}
         }
     }
@@ -349,7 +360,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
 
     for (int place = item; place < TI / WINDOW * TJ; place += WGS) {
         const int j = place % TJ, start = place / TJ * WINDOW;
-        __local const REAL* cells = (__local const REAL*)tile + start * TJ + j;
+        __local const REAL* cells = (__local const REAL*)tile + {{ "(start + SKEW - SKEW_OF(j))" if skew else "start" }} * TJ + j;
 #define AT(p) cells[(p) * TJ]
 {{ window_sums() }}
 #undef AT
@@ -368,7 +379,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void convolution(
     barrier(CLK_LOCAL_MEM_FENCE);
 
 {% if gpu %}
-    if (top + TJ <= columns && left + TI <= length) {
+    if (top + TJ <= columns && left + TI <= length{{ " && left > 0" if skew }}) {
 {{ store_tile(true) }}
     } else
 {% endif %}

@@ -11,6 +11,7 @@ from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads.gemm import choice, plan, presets, reference, space
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
 
 class Gemm(Workload):
@@ -74,6 +75,10 @@ class Gemm(Workload):
         """Tiles past the edges of C, steps past k, and multiprocessors that wait for the last group."""
         return choice.waste(problem, config, device)
 
+    def loss(self, problem: Problem, device: DeviceInfo) -> float:
+        """Little where the default comes from an estimate that was fitted to timings of such a device."""
+        return choice.loss(problem, device)
+
     def loads(self, problem: Problem, config: Config) -> float:
         """For each step of k a work-item loads a column of its tile of A and a row of its tile of B."""
         return choice.loads(problem, config)
@@ -86,9 +91,7 @@ class Gemm(Workload):
         """As for any workload, and infinite where one allows vector copies of an operand that the other does not: tiles for aligned
         operands are not those for others.
         """
-        alike = all(
-            check(one, name) == check(other, name) for check in (plan.takes_vectors, plan.takes_vectors_along_k) for name in ("a", "b")
-        )
+        alike = all(check(one, name) == check(other, name) for check in (takes_vectors, takes_vectors_along_k) for name in ("a", "b"))
         return super().distance(one, other) if alike else float("inf")
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:

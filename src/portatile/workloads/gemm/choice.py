@@ -6,15 +6,17 @@ import math
 from dataclasses import replace
 
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.workloads.gemm import processor
-from portatile.workloads.gemm.plan import ceil_div, k_fast, tail, takes_vectors, takes_vectors_along_k
+from portatile.workloads.gemm import estimate, processor
+from portatile.workloads.gemm.plan import ceil_div, count_groups, tail
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline
 from portatile.workloads.gemm.space import local_limit, matrix_units
+from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k, turned
 
 _WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
-_TAIL_PAYS = 0.03  # of the time: what a tail has to save for its two launches
+_TAIL_PAYS = 0.015  # of the time: what a tail has to save for its two launches
 _EVEN = 0.95  # of a last wave of groups: as good as full
+_LARGE, _MANY = 2.5, 1.2  # waves from which the largest tile of float32 and of float64 is taken
 _SHORT = 128  # steps of k up to which storing C takes longer than computing it
 _DEEP = 16  # groups that share one tile's k from which there is nothing but k to share
 _STREAMED = 3.0  # what copying the operands of a tile costs, beside 1 for multiplying them, times the perimeter over the area
@@ -36,17 +38,23 @@ def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Config:
 
 def waste(problem: Problem, config: Config, device: DeviceInfo, batch: int = 1) -> float:
     """How many times the work of m n k the tiles of a configuration do, times how unevenly their groups share the compute units."""
-    m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     point = Point(**config)  # type: ignore[arg-type]
+    computed = turned(problem) if point.FORM == "cpu" and point.TURN else problem
+    m, n, k = (max(computed.sizes[s], 1) for s in "mnk")
     tiles = ceil_div(m, point.rows) * ceil_div(n, point.columns)
     block = point.KB if point.FORM != "cpu" else 1
     padded = tiles * point.rows * point.columns / (m * n) * (ceil_div(k, block) * block / k)
-    units, groups = max(device.compute_units, 1), max(batch, 1) * tiles * point.SPLIT_K
+    units, groups = max(device.compute_units, 1), max(batch, 1) * max(count_groups(computed, point), 1) * point.SPLIT_K
     cut = tail(problem, point, device) if point.TAIL else None
     if cut is not None:
         slots = point.TAIL * units
         return padded * ceil_div(tiles, slots) * slots / tiles * (1 - cut.saved)
     return padded * ceil_div(groups, units) * units / groups
+
+
+def loss(problem: Problem, device: DeviceInfo) -> float:
+    """The default's time over the best one's on shapes that nobody measured, as far as that is known."""
+    return 1.03 if _estimated(problem, device) else 1.25
 
 
 def loads(problem: Problem, config: Config) -> float:
@@ -63,8 +71,14 @@ def _anything(problem: Problem, device: DeviceInfo) -> Point:
 
 
 def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
-    """The largest tile that fills the device, or a smaller one that wastes much less of it; the smallest also with k split."""
+    """What should be fastest by ``estimate``, where that knows the device's units; where the largest tile fills the device, and for
+    batches, by steps: the largest tile that fills it, or a smaller one that wastes much less of it; the smallest also with k split.
+    """
     m, n, k = (problem.sizes[s] for s in "mnk")
+    if batch == 1 and _estimated(problem, device) and not _fills(problem, device):
+        found = estimate.fastest(problem, device, local_limit(device))
+        if found is not None:
+            return found
     if problem.dtype == "float32":
         ladder = _float32(problem, device)
     elif matrix_units(device):
@@ -98,6 +112,22 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
                 break
     assert chosen is not None  # the last rung of a ladder fits every problem
     return chosen
+
+
+def _estimated(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether ``estimate`` knows the units that compute the problem."""
+    nvidia = device.kind == "gpu" and "nvidia" in device.vendor.lower()
+    return nvidia and (problem.dtype == "float32" or matrix_units(device))
+
+
+def _fills(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether the largest tile leaves little of the device idle: then copies decide, not waves."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    if problem.dtype == "float64":
+        return k > _SHORT and ceil_div(m, 128) * ceil_div(n, 128) >= _MANY * device.compute_units
+    tiles = ceil_div(m, 256) * ceil_div(n, 128)
+    waves = tiles / max(device.compute_units, 1)
+    return waves >= (0.9 if waves >= _EVEN * ceil_div(tiles, device.compute_units) else _LARGE)
 
 
 def _cost(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> float:
@@ -141,7 +171,7 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point],
     big = replace(pipeline(4, (16, 16), (4, 2), 16, 3, 4), TAIL=1)
     tiles = ceil_div(max(m, 1), big.rows) * ceil_div(max(n, 1), big.columns)
     waves = tiles / device.compute_units
-    large = 0.9 if waves >= _EVEN * ceil_div(tiles, device.compute_units) else 2.5  # whole waves suffice
+    large = 0.9 if waves >= _EVEN * ceil_div(tiles, device.compute_units) else _LARGE  # whole waves suffice
     if device.backend == "opencl":
         return (
             (large, big),
@@ -174,7 +204,7 @@ def _float64_matrix(problem: Problem) -> tuple[tuple[float, Point], ...]:
     if k <= _SHORT:  # little but writing C: small tiles overlap it
         return (1.0, tile((2, 2), (2, 2), 16, 4)), *small[2:]
     big = replace(tile((4, 2), (2, 4), 16, 4), TAIL=1)
-    return (1.2, replace(big, RASTER=8) if ceil_div(m, 128) * ceil_div(n, 128) >= _BANDED else big), *small
+    return (_MANY, replace(big, RASTER=8) if ceil_div(m, 128) * ceil_div(n, 128) >= _BANDED else big), *small
 
 
 def _deep(point: Point) -> Point:

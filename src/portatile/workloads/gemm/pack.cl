@@ -2,6 +2,8 @@
 //
 // The operand is `across` x k in storage with K_FAST (k contiguous), else k x `across`. panels[p][kk][w] is the element at
 // p WIDTH + w across and kk along k; a panel is `depth` >= k deep. alpha = 0 must not read the operand: nothing is written then.
+// With TRIANGLE the operand is triangular, its diagonal ones with UNIT: "below" keeps what has kk <= i across, "above" kk >= i. There are
+// zeros beside the diagonal as far as WIDTH steps go; what lies beyond is undefined, and nobody reads it.
 {# with BATCH, groups of the third dimension are problems of the batch #}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -22,6 +24,13 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
         return;
     const int slices = (depth - 1) / SLICE + 1, first = (int)get_group_id(0) / slices * SPAN;
     const int start = (int)get_group_id(0) % slices * SLICE, end = min(start + SLICE, k);
+{% if TRIANGLE == "below" %}
+    if (start >= (first + SPAN) * WIDTH)
+        return;
+{% elif TRIANGLE == "above" %}
+    if (end <= first * WIDTH)
+        return;
+{% endif %}
     const int whole = min(first + SPAN, across / WIDTH), last = min(first + SPAN, (across - 1) / WIDTH + 1);
     const long panel_size = (long)depth * WIDTH;
     __global const {{ real }}* from = base + offset;
@@ -54,6 +63,16 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
         for (int kk = max(end, start); kk < min(start + SLICE, depth); ++kk)
             for (int w = 0; w < WIDTH; ++w)
                 panels[(long)kk * WIDTH + w] = 0;
+{% if TRIANGLE %}
+    panels -= (last - first) * panel_size;
+    for (int panel = first; panel < last; ++panel, panels += panel_size)
+        for (int kk = max(panel * WIDTH, start); kk < min((panel + 1) * WIDTH, end); ++kk)
+            for (int w = 0; w < WIDTH; ++w) {
+                const int i = panel * WIDTH + w;
+                if (kk {{ ">" if TRIANGLE == "below" else "<" }} i{{ " || kk == i" if UNIT }})
+                    panels[(long)kk * WIDTH + w] = kk == i;
+            }
+{% endif %}
 }
 {% else %}
 // A work-group of 32 x 8 moves a square of 32 x 32: groups count squares across, then along k.

@@ -9,6 +9,7 @@ from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, So
 from portatile.template import load
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k, turned
 
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
@@ -19,6 +20,7 @@ _DEFINES: dict[str, tuple[str, ...]] = {
     "generic": ("VL", "TC", "TR", "TBC", "TBR", "TCR", "TRR", "KB", "PAD"),
     "cpu": ("VL", "TC", "TR", "RASTER"),
     "dots": ("VL", "TC", "TR"),
+    "staged": ("VL", "TC", "TR", "KB", "RASTER"),
     "gpu": (),
 }
 _STATIC_LOCAL = 48 * 1024
@@ -38,6 +40,18 @@ class Batch:
     a: int
     b: int
     c: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is zero of a product's operand, or not wanted of C: the part ``zeros`` ("below" or "above" the diagonal) of ``operand``.
+
+    With ``unit`` the operand's diagonal is not read and counts as ones. The cpu form with both operands packed knows of it.
+    """
+
+    operand: str
+    zeros: str
+    unit: bool = False
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -69,7 +83,7 @@ def check(problem: Problem) -> None:
             )
 
 
-def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None = None) -> Plan:
+def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None = None, shape: Shape | None = None) -> Plan:
     """The plan of ``point``; raises ArgumentError where the configuration contradicts itself or the problem.
 
     With ``batch``, ``problem`` is its first one, and every step works on all of them.
@@ -82,7 +96,7 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
         return Plan((_reduce(problem, 0, batch),), (Temporary("planes", problem.itemsize),))
     cut = tail(problem, point, device) if point.TAIL and batch is None else None
     if cut is None:
-        return _Steps(problem, point, device, batch).plan()
+        return _Steps(problem, point, device, batch, shape).plan()
     whole = _Steps(_rows(problem, 0, cut.above), point, device, None).plan()
     rest = _Steps(_rows(problem, cut.above, m - cut.above), replace(point, SPLIT_K=cut.parts), device, None).plan()
     largest: dict[str, Temporary] = {}
@@ -132,22 +146,12 @@ def _rows(problem: Problem, first: int, count: int) -> Problem:
     return replace(problem, sizes={**problem.sizes, "m": count}, layout={**problem.layout, **moved})
 
 
-def k_fast(problem: Problem, name: str) -> bool:
-    """Whether neighbours along k are contiguous in the storage of A or B."""
-    return (problem.options["trans_a"] == "N") if name == "a" else (problem.options["trans_b"] == "T")
-
-
-def takes_vectors(problem: Problem, name: str) -> bool:
-    """Whether A or B can be copied to local memory 16 bytes at a time as it lies: k slow, rows aligned and whole vectors long."""
-    width = 16 // problem.itemsize
-    across = problem.sizes["m" if name == "a" else "n"]
-    return not k_fast(problem, name) and across % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
-
-
-def takes_vectors_along_k(problem: Problem, name: str) -> bool:
-    """Whether A or B has k fast and can be read 16 bytes at a time along it."""
-    width = 16 // problem.itemsize
-    return k_fast(problem, name) and problem.sizes["k"] % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
+def count_groups(problem: Problem, point: Point) -> int:
+    """Work-groups that share C, without those that share its k; of a problem that is turned already where the point turns it."""
+    down, across = ceil_div(problem.sizes["m"], point.rows), ceil_div(problem.sizes["n"], point.columns)
+    if point.FORM == "cpu" and point.SM:  # a group has a column of a band of tiles
+        down = 1 if point.RASTER == 0 else ceil_div(down, point.RASTER)
+    return down * across
 
 
 def real(problem: Problem) -> str:
@@ -200,7 +204,12 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
 class _Steps:
     """What the steps of one plan share."""
 
-    def __init__(self, problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None) -> None:
+    def __init__(self, problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None, shape: Shape | None = None) -> None:
+        self.shape = shape
+        self.whole, self.names = problem, {"a": "a", "b": "b"}
+        if point.FORM == "cpu" and point.TURN:
+            problem, batch = turned(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
+            self.names = {"a": "b", "b": "a"}
         self.problem, self.point, self.device, self.batch = problem, point, device, batch
         self.count = 1 if batch is None else batch.count
         if batch is not None and point.TXC:
@@ -208,7 +217,9 @@ class _Steps:
         if point.FORM == "cpu" and point.KEEP:
             if problem.options["trans_a"] == "T" or problem.options["trans_b"] != ("N" if point.PACK_B else "T"):
                 raise ArgumentError("gemm: KEEP in the cpu form reads A m x k and B n x k in place: set PACK_B where B is k x n")
-        elif point.FORM == "cpu" and not point.PACK_B and (problem.options["trans_b"] == "T" or problem.sizes["n"] < point.TC):
+        elif (
+            point.FORM == "cpu" and not (point.PACK_B or point.SM) and (problem.options["trans_b"] == "T" or problem.sizes["n"] < point.TC)
+        ):
             raise ArgumentError("gemm: the cpu form reads B in place only if it is k x n and at least TC wide: set PACK_B")
         if point.MMA and problem.dtype != "float64":
             raise ArgumentError("gemm: MMA multiplies float64 only")
@@ -218,12 +229,15 @@ class _Steps:
         self.m, self.n, self.k = (problem.sizes[s] for s in "mnk")
         self.trans_a = problem.options["trans_a"] == "T"
         self.trans_b = problem.options["trans_b"] == "T"
+        staged = point.FORM == "cpu" and point.SM
         block = point.KB if point.FORM != "cpu" else 1
         self.depth = ceil_div(self.k, block) * block
         self.chunk = ceil_div(ceil_div(self.k, point.SPLIT_K), block) * block
         self.parts = ceil_div(self.k, self.chunk)
         self.starts: tuple[int, ...] = (0,)
-        if point.FORM == "cpu" and 0 < point.KB < self.k:
+        if staged:
+            self.chunk, self.parts = ceil_div(self.k, ceil_div(self.k, point.KB)), 1
+        elif point.FORM == "cpu" and 0 < point.KB < self.k:
             if point.SPLIT_K > 1:
                 raise ArgumentError("gemm: the cpu form splits k over groups or over launches: set SPLIT_K = 1 or KB = 0")
             self.chunk = ceil_div(self.k, max(1, round(self.k / point.KB)))  # equal passes: a short last one would cost as much of C
@@ -237,7 +251,7 @@ class _Steps:
         """All steps in order."""
         steps = []
         layouts = dict(self.problem.layout)
-        names = {"a": "a", "b": "b"}
+        names = dict(self.names)
         for name, packed, across in (("a", self.point.PACK_A, self.m), ("b", self.point.PACK_B, self.n)):
             if packed:
                 steps.append(self._pack(name, across))
@@ -249,7 +263,7 @@ class _Steps:
         target = self.problem.layout["c"]
         if self.split:
             self.temporaries.append(Temporary("planes", self.count * self.parts * self.m * self.n * self.problem.itemsize))
-            target = packed_layout((self.m, self.n))
+            target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
         operands = (
             *self._factor(names["a"], layouts["a"]),
             *self._factor(names["b"], layouts["b"]),
@@ -260,7 +274,7 @@ class _Steps:
             operands = (*operands, _long("a_batch", self._step("a")), _long("b_batch", self._step("b")), _long("c_batch", steps_c))
         if self.local_argument:
             operands = (*operands, Arg("tiles", "local", value=self.point.local_bytes(self.problem.itemsize)))
-        groups = ceil_div(self.m, self.point.rows) * ceil_div(self.n, self.point.columns)
+        groups = count_groups(self.problem, self.point)
         local = (self.point.items, 1, 1) if self.point.FORM == "gpu" else (self.point.TBC, self.point.TBR, 1)
         size = (groups * local[0], self.parts * local[1], self.count)
         source = self._source()
@@ -272,7 +286,7 @@ class _Steps:
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
         if self.split:
-            steps.append(_reduce(self.problem, self.parts, self.batch))
+            steps.append(_reduce(self.whole, self.parts, self.batch))
         return Plan(tuple(steps), tuple(self.temporaries))
 
     def _factor(self, name: str, layout: Layout) -> tuple[Arg, ...]:
@@ -330,13 +344,16 @@ class _Steps:
         serial = self.point.FORM == "cpu"
         span, steps = _spans(self.problem, width, k_fast(self.problem, name))
         defines = {"WIDTH": width} | ({"SLICE": steps, "SPAN": span} if serial else {})
-        source = load(
-            __file__, "pack.cl", defines, real=real(self.problem), SERIAL=serial, K_FAST=k_fast(self.problem, name), BATCH=batched
-        )
+        triangle = ""
+        if self.shape is not None and self.shape.operand == name:  # what is kept, of rows along k
+            triangle = "below" if (self.shape.zeros == "above") == (name == "a") else "above"
+        facts: dict[str, Value] = {"SERIAL": serial, "K_FAST": k_fast(self.problem, name), "BATCH": batched}
+        facts |= {"TRIANGLE": triangle, "UNIT": bool(triangle and self.shape and self.shape.unit)}
+        source = load(__file__, "pack.cl", defines, real=real(self.problem), **facts)
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
             Arg("alpha", "scalar", dtype=self.problem.dtype),
-            *_matrix(name, "in", layout),
+            *_matrix(self.names[name], "in", layout),
             Arg(f"{name}_panels", role="temporary"),
         )
         if self.batch is not None:
@@ -351,9 +368,12 @@ class _Steps:
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
         if point.FORM == "gpu":
             facts = {"SPLIT": self.split, "BATCH": self.batch is not None, "LOCAL_ARGUMENT": self.local_argument, **self._staging()}
+        facts["ZEROS"] = "" if self.shape is None else f"{self.shape.operand} {self.shape.zeros}"
         config = point.config()
         values = {**config, **facts, "real": real(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
-        text = "dots" if point.FORM == "cpu" and point.KEEP else point.FORM
+        text = point.FORM
+        if text == "cpu" and (point.KEEP or point.SM):
+            text = "dots" if point.KEEP else "staged"
         return load(__file__, f"{text}.cl", {name: config[name] for name in _DEFINES[text]}, **values)
 
     def _staging(self) -> dict[str, Value]:

@@ -12,20 +12,21 @@ from portatile.records import Config, Value
 class Point:
     """One configuration. Defaults are the values that leave a parameter without effect.
 
-    FORM: kernel text, ``generic``, ``cpu`` or ``gpu``. VL: elements of a vector. TR, TC: rows and columns of one block of a
-    work-item; TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group. KB: steps of k per stage of local memory or per
-    unrolled block; in ``cpu`` per launch, 0 for all. TXC: operands through images. SM: operands through local memory. UNROLL: steps
-    of k unrolled. MAD: spelling of multiply-add. SCALARS: the register tile as scalars, not arrays. PAD: elements added to a row of
-    local memory, in ``gpu`` only where a tile is transposed by elements. STAGES: tiles in local memory, filled by asynchronous
-    copies. LANES: work-items of a warp along columns. DOUBLE: operands of the next step of k are loaded to registers during the
-    current one: 0 neither, 1 B's to a second set and A's in place as they are used up, 2 both to a second set. KG: parts of a
-    work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of its own. TURN: an
-    operand that is not packed and has k fast is transposed on its way to local memory by vectors, not by elements. KEEP: it lies
-    there with k fast too, and work-items load vectors along k; MMA does so without being told. In ``cpu``
-    both operands are read along k, from where they lie or from panels one column wide. SPLIT_K: groups that share the k of
-    one tile. TAIL: groups that a multiprocessor is taken to hold at once; the tiles that would leave part of the device idle in the
-    end have their k split as far as it takes, 0 for whole tiles. RASTER: rows of tiles that neighbouring groups cover together, 0
-    for all. MMA: matrix instructions, with LANES 8 (then TR is 4 and TC 2) so that B takes the place of the instruction's A.
+    FORM: kernel text, ``generic``, ``cpu`` or ``gpu``. VL: elements of a vector. TR, TC: rows and columns of one block of a work-item;
+    TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group. KB: steps of k per stage of local memory or per unrolled block; in
+    ``cpu`` without SM per launch, 0 for all. TXC: operands through images. SM: operands through local memory, in ``cpu`` B only.
+    UNROLL: steps of k unrolled. MAD: spelling of multiply-add. SCALARS: the register tile as scalars, not arrays. PAD: elements added
+    to a row of local memory, in ``gpu`` only where a tile is transposed by elements. STAGES: tiles in local memory, filled by
+    asynchronous copies. LANES: work-items of a warp along columns. DOUBLE: operands of the next step of k are loaded to registers
+    during the current one: 0 neither, 1 B's to a second set and A's in place as they are used up, 2 both to a second set. KG: parts of
+    a work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of its own. TURN: an operand
+    that is not packed and has k fast is transposed on its way to local memory by vectors, not by elements; in ``cpu`` C is computed
+    transposed, so that vectors lie along its columns, and A and B, rows and columns change places in what was said. KEEP: it lies there
+    with k fast too, and work-items load vectors along k; MMA does so without being told. In ``cpu`` both operands are read along k,
+    from where they lie or from panels one column wide. SPLIT_K: groups that share the k of one tile. TAIL: groups that a multiprocessor
+    is taken to hold at once; the tiles that would leave part of the device idle in the end have their k split as far as it takes, 0 for
+    whole tiles. RASTER: rows of tiles that neighbouring groups cover together, 0 for all. MMA: matrix instructions, with LANES 8 (then
+    TR is 4 and TC 2) so that B takes the place of the instruction's A.
     """
 
     FORM: str
@@ -85,6 +86,9 @@ class Point:
                 ("the cpu form has one work-item to a group", self.items == self.TRR == self.TCR == 1),
                 ("KEEP in the cpu form packs single columns of B", not (self.KEEP and self.PACK_B) or self.TC == 1),
                 ("KEEP in the cpu form reads A in place, all of k at once", not self.KEEP or (not self.PACK_A and self.KB == 0)),
+                ("KEEP in the cpu form excludes SM and TURN", not (self.KEEP and (self.SM or self.TURN))),
+                ("SM in the cpu form brings B there itself, KB steps at a time", not self.SM or (self.KB > 0 and not self.PACK_B)),
+                ("SM in the cpu form has all of k to a group", not self.SM or self.SPLIT_K == 1),
             ]
         elif self.FORM == "gpu":
             steps = self.KB / self.KG / (8 if self.MMA else self.VL if self.KEEP else 1)

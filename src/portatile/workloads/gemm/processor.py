@@ -5,21 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.plan import count_groups
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import register
+from portatile.workloads.gemm.storage import turned
 
 _LONG = {4: 1800, 8: 1200}  # the size, by bytes of an element, from which the caches want the problem in blocks
 _LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger
 _LONG_TURNED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
 _PANELS = 6 << 20  # bytes of A's panels from which bands of rows keep a part of them near
-_DEEP = 4096  # the k from which one panel of B is more than the second cache holds
-_FEW = 64  # rows of C up to which reading B is most of the work: packing it would read it twice
-_PAGE = 4096  # bytes: rows of B a multiple of it apart share few places of the caches, so that few of them are kept ...
-_NEAR = {4: 512, 64: 64}  # ... so many, by rows of C at most: one row of tiles reads each of them once
-_TURNED = 256  # rows of A, one step of k each, that are read a few elements at a time while they stay in the caches
-_DOTS = 4  # rows or columns of C up to which products along k are faster than any tile; with k fast and C wide, up to _FEW rows
+_DEEP = 2048  # steps of k in float32 for which one panel of B stays in the second cache
+_FEW = 64  # rows of C up to which B is read in place where ...
+_NEAR = 1024  # ... its rows lie no more bytes apart, so that the cache holds all of what is read again
+_AGAIN = 4  # tiles of columns from which an A that is not contiguous along k had better be packed than read so by each of them
+_DOTS = 4  # rows or columns of C up to which products along k are faster than any tile; with k fast and C wide, up to _DOTS_ROWS
+_DOTS_ROWS = 16
 _DOTS_WIDE = 256
 _DOTS_LONG = 64  # steps of k that pay for adding a vector up
+_STAGE = 256  # steps of k that a work-item brings to local memory: with its columns not much more than the first cache
+_STAGED_ROWS = 128  # of C, up to which a launch that packs B costs more than each work-item's own copy of its columns ...
+_STAGED_DEPTH = 64  # ... or steps of k, ...
+_STAGED_ALL = 1 << 24  # ... or multiply-adds
+_ALONE = 1 << 18  # multiply-adds that are done before another core has been told of them
+_STEPS = 32  # vectors across C up to which narrow tiles pay where zeros follow its diagonal
+_TURNED_COLUMNS = 32  # of C, up to which vectors down them are better for an A that is contiguous that way
 
 
 @dataclass(frozen=True)
@@ -41,14 +50,33 @@ _NARROW = {4: Registers(8, 2, {1: 8, 2: 6}, 8), 8: Registers(4, 3, {1: 8, 2: 6, 
 def point(problem: Problem, device: DeviceInfo) -> Point:
     """Register tiles for AVX-512 or AVX2, whichever the compiler targets."""
     registers = (_WIDE if device.wide_vectors else _NARROW)[problem.itemsize]
-    return _dots(problem, registers) or _tile(problem, registers, device.wide_vectors)
+    dots = _dots(problem, registers)
+    if dots is not None:
+        return dots
+    m, n = problem.sizes["m"], problem.sizes["n"]
+    if problem.options["trans_a"] == "T" and n <= _TURNED_COLUMNS and m >= registers.lanes and m > n:
+        return replace(_streamed(turned(problem), registers, device), TURN=True)
+    return _staged(problem, registers, device) or _tile(problem, registers, device.wide_vectors)
+
+
+def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Point:
+    """The tile for a product of panels, all of k at once: what a product with zeros in it (see ``plan.Shape``) is made of.
+
+    ``stepped`` where the zeros begin at other places for each column, so that a wide tile computes many of them.
+    """
+    registers = (_WIDE if device.wide_vectors else _NARROW)[problem.itemsize]
+    if stepped and problem.sizes["n"] <= _STEPS * registers.lanes:
+        registers = replace(registers, vectors=2)
+    lanes, vectors, rows = _shape(problem, registers)
+    large = problem.sizes["m"] * problem.sizes["k"] * problem.itemsize > _PANELS
+    return replace(register(lanes, rows, vectors, band=43 if large else 0), PACK_A=True)
 
 
 def _dots(problem: Problem, registers: Registers) -> Point | None:
     """A point that reads both operands along k, for problems with few rows or columns that have k fast, or one column to be packed."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     packed = problem.options["trans_b"] == "N"
-    few = n == 1 if packed else min(m, n) <= _DOTS or (m <= _FEW and n >= _DOTS_WIDE)
+    few = n == 1 if packed else min(m, n) <= _DOTS or (m <= _DOTS_ROWS and n >= _DOTS_WIDE)
     if problem.options["trans_a"] == "T" or not few or k < _DOTS_LONG:
         return None
     if n <= _DOTS:
@@ -60,32 +88,66 @@ def _dots(problem: Problem, registers: Registers) -> Point | None:
     return replace(register(registers.lanes, rows, 1), TC=columns, KEEP=True, PACK_B=packed)
 
 
-def _tile(problem: Problem, registers: Registers, wide: bool) -> Point:
-    """A tile no larger than C, in blocks where the operands are larger than the caches."""
-    m, n, k = (problem.sizes[size] for size in "mnk")
-    turned, single, least = problem.options["trans_a"] == "T", problem.itemsize == 4, min(m, n, k)
+def _shape(problem: Problem, registers: Registers) -> tuple[int, int, int]:
+    """(lanes, vectors, rows) of a register tile no larger than C."""
+    m, n = problem.sizes["m"], problem.sizes["n"]
     lanes = _least(tuple(width for width in (1, 2, 4, 8, 16) if width <= registers.lanes), n)
     vectors = min(registers.vectors, max(-(-n // lanes), 1))
     rows = _least(tuple(count for count in (1, 2, 3, 4, 5, 6, 8) if count * vectors >= 4 and count <= registers.rows[vectors]), m)
+    return lanes, vectors, rows
+
+
+def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Point:
+    """For few rows of C: B is read once, in place where one row of tiles takes all of it."""
+    m, n, k = (problem.sizes[size] for size in "mnk")
+    lanes, vectors, rows = _shape(problem, registers)
+    if problem.options["trans_b"] == "N" and n >= lanes * vectors:
+        step = problem.layout["b"].strides[0] * problem.itemsize
+        if m <= _FEW and step <= _NEAR:
+            deep = _DEEP * 4 // problem.itemsize
+            return replace(register(lanes, rows, vectors, block=deep if k > deep else 0), PACK_B=False)
+        if m <= rows:
+            return replace(register(lanes, rows, vectors, block=_STAGE if k > _STAGE else 0), PACK_B=False)
+    point = replace(register(lanes, rows, vectors, block=_stage(problem, lanes * vectors, device)), SM=True, PACK_B=False)
+    return replace(point, PACK_A=problem.options["trans_a"] == "T" and n > _AGAIN * point.columns)
+
+
+def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Point | None:
+    """A point whose work-items copy their own columns of B, where a launch that packs B would not pay."""
+    m, n, k = (problem.sizes[size] for size in "mnk")
+    point = _streamed(problem, registers, device)
+    small = m <= _STAGED_ROWS or k <= _STAGED_DEPTH or m * n * k <= _STAGED_ALL
+    slow = problem.options["trans_a"] == "T"
+    if (not small and not (slow and n <= point.columns)) or (slow and k >= 2 * _DEEP):
+        return None
+    if m * n * k <= _ALONE:
+        return point
+    enough = [band for band in (0, 43, 32, 8) if count_groups(problem, replace(point, RASTER=band)) >= device.compute_units]
+    return replace(point, RASTER=enough[0]) if enough and point.SM else point if not point.SM else None
+
+
+def _stage(problem: Problem, columns: int, device: DeviceInfo) -> int:
+    """Steps of k for which ``columns`` of B fit local memory."""
+    return next((steps for steps in (_STAGE, 128) if steps * columns * problem.itemsize <= device.local_memory), 64)
+
+
+def _tile(problem: Problem, registers: Registers, wide: bool) -> Point:
+    """A tile no larger than C, in blocks where the operands are larger than the caches."""
+    m, n, k = (problem.sizes[size] for size in "mnk")
+    slow, single, least = problem.options["trans_a"] == "T", problem.itemsize == 4, min(m, n, k)
+    lanes, vectors, rows = _shape(problem, registers)
     if wide:
-        long = _LONG_TURNED if turned and not single else _LONG_WIDE
-        block, band = (2048 if single else 1024, 43) if least > long else (0, 0)
+        long = _LONG_TURNED if slow and not single else _LONG_WIDE
+        block, band = (_DEEP if single else _DEEP // 2, 43) if least > long else (0, 0)
     else:
         block, band = (1024, 43 if single else 32) if least > _LONG[problem.itemsize] else (0, 0)
-    columns, loose_a = lanes * vectors, turned and lanes == registers.lanes and n <= lanes * vectors
-    in_place = problem.options["trans_b"] == "N" and n >= columns and m <= _FEW
-    if block == 0 and k >= _DEEP:
-        block = 2048 if single else 1024
-    if loose_a and k > _TURNED:
-        block = _TURNED
-    elif in_place and problem.layout["b"].strides[0] * problem.itemsize % _PAGE == 0:
-        near = next(steps for rows_most, steps in _NEAR.items() if m <= rows_most)
-        block = near if k > near else block
-    pack_a = (turned and not loose_a) or (band > 0 and not wide)
-    if turned and pack_a and m * k * problem.itemsize > _PANELS:
+    if block == 0 and k >= 2 * _DEEP:
+        block = _DEEP if single else _DEEP // 2
+    pack_a = slow or (band > 0 and not wide)
+    if slow and m * k * problem.itemsize > _PANELS:
         band = band or 43
-    unroll = 1 if not wide and not single else 2 if in_place and single else 4
-    return replace(register(lanes, rows, vectors, unroll, block, band), PACK_A=pack_a, PACK_B=not in_place)
+    unroll = 1 if not wide and not single else 4
+    return replace(register(lanes, rows, vectors, unroll, block, band), PACK_A=pack_a)
 
 
 def _least(of: tuple[int, ...], needed: int) -> int:

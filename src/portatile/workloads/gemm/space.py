@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workloads.gemm.plan import ceil_div, takes_vectors, takes_vectors_along_k
+from portatile.workloads.gemm.plan import ceil_div
+from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
 
 def build(problem: Problem, device: DeviceInfo, batch: int | None = None) -> ParameterSpace:
@@ -124,17 +125,19 @@ _GENERIC = (
 )
 
 _CPU = (
-    "not SM",
+    "not SM or (device_kind == 'cpu' and not KEEP and not PACK_B and SPLIT_K == 1)",
+    "not SM or (KB in (64, 128, 256, 512) and KB * TC * itemsize <= local_memory)",
+    "not TURN or (device_kind == 'cpu' and not KEEP and m > 1)",
     "not TXC",
     "SCALARS",
     "KEEP or (TC % VL == 0 and TC // VL in (1, 2, 3, 4) and 4 <= TR * TC // VL <= 30)",
-    "TR > 1 or m == 1 or KEEP",
+    "TR > 1 or (n if TURN else m) == 1 or KEEP",
     "TRR == 1",
     "TCR == 1",
     "TBR == 1",
     "TBC == 1",
     "LANES == 0",
-    "KB in (0, 64, 128, 256, 512, 1024, 2048) and (KB == 0 or KB < k)",
+    "KB in (0, 64, 128, 256, 512, 1024, 2048) and (KB == 0 or KB < k or SM)",
     "KB not in (64, 128) or not PACK_B",  # steps so short are for rows of B that lie far apart
     "UNROLL in (1, 2, 4)",
     "KG == 1",
@@ -142,15 +145,14 @@ _CPU = (
     "TAIL == 0",
     "STAGES == 1",
     "DOUBLE == 0",
-    "KEEP or PACK_B or (trans_b == 'N' and n >= TC)",
-    "not TURN",
+    "KEEP or PACK_B or SM or (trans_a == 'T' and m >= TC if TURN else trans_b == 'N' and n >= TC)",
     "not KEEP or (device_kind == 'cpu' and trans_a == 'N' and not PACK_A and min(m, n) <= 64)",
     "not KEEP or (VL >= 4 and TC <= 8 and 4 <= TR * TC <= 16)",
     "not KEEP or PACK_B == (trans_b == 'N')",
     "not KEEP or not PACK_B or TC == 1",
     "not KEEP or (KB == 0 and RASTER == 0 and MAD == 'a*b+c')",
     "SPLIT_K == 1 or KB == 0",
-    "RASTER in (0, 32, 43)",
+    "RASTER in (0, 32, 43) or (SM and RASTER == 8)",
     "MAD != 'mad'",
     "MAD == 'a*b+c' or VL * itemsize <= 32",  # compilers have died of fma() of 512 bits
     "device_kind == 'cpu' or VL <= 4",

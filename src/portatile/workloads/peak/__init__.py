@@ -76,7 +76,7 @@ class Peak(Workload):
             return {"WGS": 1, "VECTOR": 32 // problem.itemsize, "ILP": 8, "UNROLL": unroll, "MAD": mad}
         if local:
             return {"WGS": 64, "VECTOR": 16 // problem.itemsize, "ILP": 4, "UNROLL": 8, "MAD": "fma"}
-        return {"WGS": min(128, device.max_work_group_size), "VECTOR": 1, "ILP": 8, "UNROLL": 32, "MAD": "fma"}
+        return {"WGS": min(256, device.max_work_group_size), "VECTOR": 1, "ILP": 8, "UNROLL": 32, "MAD": "fma"}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch; none without chains."""

@@ -145,6 +145,10 @@ class Stream(Workload):
         """BabelStream's count: two arrays for copy, mul and dot, three for the others."""
         return float(ARRAYS[str(problem.options["operation"])] * problem.itemsize * problem.sizes["n"])
 
+    def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
+        """GB/s, whatever is computed on the way."""
+        return self.traffic(problem) / seconds / 1e9, "GB/s"
+
     def awkward(self, problem: Problem) -> list[Problem]:
         """Nothing; one element; fewer than a group's; what no vector divides, aligned to nothing; more than a group's."""
         found = []

@@ -11,6 +11,9 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import blocks, get, structured
+from portatile.workloads.gemm.plan import Shape
+
+_NO_TERMS = 32  # NB where there is nothing to multiply
 
 
 class Syrk(Workload):
@@ -19,7 +22,7 @@ class Syrk(Workload):
     A is stored n x k, or k x n with ``trans="T"``. beta = 0 does not read C, alpha = 0 does not read A.
 
     Parameters: NB: order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is
-    kept. WGS: work-group of the kernel that does that.
+    kept; 0, on a processor: one product that leaves out the tiles of the other triangle. WGS: work-group of the kernel that does that.
     """
 
     name = "syrk"
@@ -48,6 +51,12 @@ class Syrk(Workload):
         if n == 0:
             return Plan(())
         upper = problem.options["uplo"] == "U"
+        if nb == 0 and problem.sizes["k"] > 0:
+            plain, a = problem.options["trans"] == "N", ("a", problem.layout["a"])
+            operands = {"a": a, "b": a, "c": ("c", problem.layout["c"])}
+            trans, shape = ("N", "T") if plain else ("T", "N"), Shape("c", "below" if upper else "above")
+            return blocks.whole(problem, (n, n, problem.sizes["k"]), operands, trans, ("alpha", "beta"), shape, device)
+        nb = nb or _NO_TERMS
         steps: list[Launch | Call] = [*self._diagonal(problem, nb)]
         for start in range(0, n, nb):
             stop = min(start + nb, n)

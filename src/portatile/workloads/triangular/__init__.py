@@ -72,7 +72,7 @@ class Triangular(Workload):
             nb = max(16, 1 << max(order - 1, 0).bit_length())
             return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": min(group, 64), "PANEL": 8}
         nb = (256 if order >= 2048 else 128) if gpu else 64
-        return {"METHOD": "invert", "NB": nb, "IB": 16, "WGS": group, "PANEL": 16}
+        return {"METHOD": "invert", "NB": nb, "IB": 16 if gpu else 32, "WGS": group, "PANEL": 16}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal in order, with products of growing size between them; no step for an empty B."""

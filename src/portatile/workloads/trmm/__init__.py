@@ -11,6 +11,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import blocks, structured
+from portatile.workloads.gemm.plan import Shape
 
 
 class Trmm(Workload):
@@ -19,9 +20,9 @@ class Trmm(Workload):
     ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is not
     read. alpha = 0 makes B zero whatever A and B hold.
 
-    Parameters: NB: rows (side L) or columns of B that one product computes, with the
-    part of A that is not zero for them; inside a block on the diagonal zeros are multiplied, so that an infinity in B may give NaN
-    where BLAS does not. WGS: work-group of the kernels that expand A and copy B.
+    Parameters: NB: rows (side L) or columns of B that one product computes, with the part of A that is not zero for them; inside a
+    block on the diagonal zeros are multiplied, so that an infinity in B may give NaN where BLAS does not. 0, on a processor: one
+    product whose register tiles are the blocks. WGS: work-group of the kernels that expand A and copy B.
     """
 
     name = "trmm"
@@ -49,6 +50,8 @@ class Trmm(Workload):
         m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
         if m == 0 or n == 0:
             return Plan(())
+        if config["NB"] == 0:
+            return self._whole(problem, device)
         full, copy = Layout((blocks.padded(order), 1)), Layout((blocks.padded(n), 1))
         upper, group = problem.options["uplo"] == "U", int(config["WGS"])
         defines = {**blocks.types(problem), "UPPER": upper, "UNIT": problem.options["diag"] == "U", "WGS": group}
@@ -64,6 +67,17 @@ class Trmm(Workload):
         steps += [self._product(problem, start, int(config["NB"]), full, copy) for start in range(0, order, int(config["NB"]))]
         squares = Temporary("full", order * full.strides[0] * problem.itemsize)
         return Plan(tuple(steps), (squares, Temporary("copy", m * copy.strides[0] * problem.itemsize)))
+
+    def _whole(self, problem: Problem, device: DeviceInfo) -> Plan:
+        """Both operands packed, and one product that leaves out what is zero."""
+        left, trans = problem.options["side"] == "L", str(problem.options["trans"])
+        lower = (problem.options["uplo"] == "L") != (trans == "T")  # op(A)
+        triangle, full = ("a", problem.layout["a"]), ("b", problem.layout["b"])
+        operands = {"a": triangle, "b": full, "c": full} if left else {"a": full, "b": triangle, "c": full}
+        sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
+        shape = Shape("a" if left else "b", "above" if lower else "below", problem.options["diag"] == "U")
+        op = (trans, "N") if left else ("N", trans)
+        return blocks.whole(problem, sizes, operands, op, ("alpha", 0.0), shape, device)
 
     def _product(self, problem: Problem, start: int, nb: int, full: Layout, copy: Layout) -> Call:
         """The rows (side L) or columns (side R) of B from ``start`` on: a block of op(A) times what it does not make zero."""

@@ -1,0 +1,49 @@
+"""One thread for small linear algebra: a BLAS that wakes a thread on every core takes many times as long while others compile."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+
+# How to ask for the number of threads and how to set it: OpenBLAS as NumPy's wheels and as distributions have it, and MKL.
+_CONTROLS = (
+    ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
+    ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
+    ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
+    ("openblas_get_num_threads", "openblas_set_num_threads"),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """NumPy's BLAS uses the caller's thread only meanwhile; nothing changes where that BLAS has no such switch."""
+    found = controls()
+    if found is None:
+        yield
+        return
+    ask, tell = found
+    before = ask()
+    tell(1)
+    try:
+        yield
+    finally:
+        tell(before)
+
+
+@cache
+def controls() -> tuple[Callable[[], int], Callable[[int], object]] | None:
+    """How many threads NumPy's BLAS uses, and how to tell it; found among what NumPy's own library is linked with."""
+    try:
+        library = ctypes.CDLL(import_module("numpy.linalg._umath_linalg").__file__)
+    except (ImportError, AttributeError, TypeError, OSError):  # another NumPy than is known
+        return None
+    for ask, tell in _CONTROLS:
+        if hasattr(library, ask) and hasattr(library, tell):
+            setting = getattr(library, tell)
+            setting.argtypes, setting.restype = (ctypes.c_int,), None
+            return getattr(library, ask), setting
+    return None

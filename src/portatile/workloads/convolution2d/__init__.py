@@ -1,0 +1,230 @@
+"""A convolution along two axes in one pass: what a volume's filters read and write once instead of twice.
+
+The values between the two filters stay in local memory. Three separable filters of a volume are one such pass and one of
+``convolution``: four arrays' worth of traffic instead of six.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+from portatile.workloads.convolution2d import reference
+from portatile.workloads.convolution2d.reference import axes
+
+MAX_TAPS = 20  # an item keeps a window of them in registers
+_MOST = 2**31 - 2**16
+_MAX_GROUPS = 2**16 - 1  # along the second and third axis of a launch
+_TILES: tuple[Config, ...] = tuple(
+    {"T1": t1, "T2": t2, "TJ": tj}
+    for t1, t2, tj in ((128, 64, 8), (64, 64, 8), (64, 32, 8), (32, 32, 8), (32, 32, 4), (16, 32, 4), (16, 16, 4), (16, 8, 4), (16, 8, 2))
+)
+_BOUNDARIES = ("periodic", "zero", "grow", "shrink")
+
+
+class Convolution2d(Workload):
+    """Filters along two axes: out[j, o, q] = the sum over t, u of f[t] f[u] psi[o + lower + t, q + lower + u, j].
+
+    psi is rows x lines x ndat, out ndat x length x width, both row-major: what two passes of ``convolution`` make of psi.
+    ``boundary`` is the first axis's, ``across`` the second's, ``bank``, ``taps`` and ``lower`` belong to both; see there.
+
+    Parameters: T1, T2, TJ: outputs of a work-group along the first and second axis, and its lines. WINDOW: neighbouring
+    outputs that an item sums at a time along the first axis, by which the group steps, and TURN along the second. VECTOR: elements
+    of a store.
+    AHEAD: the next step's values are asked for before this one's are summed. OVERLAY: the turned tile lies over the first.
+    RESIDENT: work-groups for which CUDA's compiler must leave registers; 0: as it likes.
+    """
+
+    name = "convolution2d"
+    sizes: Mapping[str, str] = {"n1": "points along the first axis", "n2": "points along the second", "ndat": "lines of either"}
+    options: Mapping[str, tuple[Value, ...]] = {
+        "boundary": _BOUNDARIES,
+        "across": _BOUNDARIES,
+        "bank": ("single", "analysis", "synthesis"),
+        "taps": (16, *(taps for taps in range(1, MAX_TAPS + 1) if taps != 16)),
+        "lower": (-8, *(lower for lower in range(1 - MAX_TAPS, MAX_TAPS) if lower != -8)),
+    }
+    operands = (Operand("psi"), Operand("filter"), Operand("out", "out"))
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """psi is rows x lines x ndat, filter one row or two of taps, out ndat x length x width."""
+        one, two = axes(problem)
+        ndat = problem.sizes["ndat"]
+        return {"psi": (one.rows, two.rows, ndat), "filter": (one.phases, one.taps), "out": (ndat, one.length, two.length)}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """All parameters; a group has an item for each column that the second filter reads."""
+        one, _ = axes(problem)
+        facts: dict[str, Value] = {"phases": one.phases, "ends": one.ends}
+        facts["room"] = min(device.local_memory, 49152) - one.phases * _filter_ld(problem) * problem.itemsize
+        return ParameterSpace(
+            {
+                "T1": (16, 32, 64, 128, 256),
+                "T2": (8, 16, 32, 64),
+                "TJ": (2, 4, 8, 16, 32),
+                "WINDOW": (2, 4, 8, 16),
+                "TURN": (4, 8, 16),
+                "VECTOR": (1, 2, 4),
+                "AHEAD": (True, False),
+                "OVERLAY": (False, True),
+                "RESIDENT": (0, 2, 3),
+            },
+            (
+                "T1 % WINDOW == 0 and T2 % TURN == 0",
+                "WINDOW % phases == 0 and TURN % VECTOR == 0",
+                "WINDOW <= 2 * TURN and TURN <= 2 * WINDOW",
+                "not OVERLAY or TURN >= WINDOW",
+                "VECTOR * itemsize <= 16",
+                "RESIDENT == 0 or backend == 'cuda'",
+                "(T2 + ends) * TJ <= min(max_work_group_size, 1024) // 32 * 32",
+                "OVERLAY or itemsize * WINDOW * TJ * (2 * T2 + ends + 1 + VECTOR) <= room",
+                "itemsize * WINDOW * TJ * max(T2 + ends + 1, T2 + VECTOR) <= room",
+            ),
+            {**problem.facts(), **device.facts(), **facts},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """The largest of these tiles that fits the second axis and of which there are enough for the device, or the smallest."""
+        double, space = problem.dtype == "float64", self.space(problem, device)
+        window = 4 if double or device.kind == "cpu" else 8
+        base: dict[str, Value] = {"WINDOW": window, "TURN": 8, "VECTOR": 2 if double else 4, "AHEAD": True, "OVERLAY": False, "RESIDENT": 0}
+        legal = [config for tile in _TILES if space.violated(config := {**tile, **base}) is None]
+        enough = [config for config in legal if _groups(problem, config) * 2 >= 3 * device.compute_units]
+        width = axes(problem)[1].length
+        fitting = [config for config in enough if -width % int(config["T2"]) * 10 <= width]
+        return next(iter((*fitting, *enough, *reversed(legal))))
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch; none for an empty output."""
+        shapes, layout, (one, two) = self.shapes(problem), problem.layout, axes(problem)
+        if 0 in shapes["out"]:
+            return Plan(())
+        t1, t2, tj, window, vector = (int(config[name]) for name in ("T1", "T2", "TJ", "WINDOW", "VECTOR"))
+        items = -(-(t2 + one.ends) * tj // 32) * 32
+        groups = (-(-problem.sizes["ndat"] // tj), -(-one.length // t1), -(-two.length // t2))
+        index = self._index(problem)
+        if max(groups[1:]) > _MAX_GROUPS:
+            raise ArgumentError(f"convolution2d: an output of the shape {shapes['out']} is too long for one launch; filter axis by axis")
+        writes = vector if problem.options["bank"] != "analysis" else 1
+        writes = min(writes, layout["out"].vector_width(problem.itemsize))
+        writes = max(writes, -(-t2 // items))
+        real = "double" if problem.dtype == "float64" else "float"
+        defines: dict[str, Value] = {
+            "REAL": real,
+            **({"DOUBLE": True} if real == "double" else {}),
+            "INDEX": index,
+            "WRITE": f"{real}{writes}" if writes > 1 else real,
+            "WRITES": writes,
+            **{name: config[name] for name in ("T1", "T2", "TJ", "WINDOW", "TURN", "VECTOR")},
+            "WGS": items,
+            "TAPS": one.taps,
+            "PHASES": one.phases,
+            "FILTER_LD": _filter_ld(problem),
+            "INTERLEAVE": one.bank == "synthesis",
+            "SEPARATE": one.bank == "analysis",
+        }
+        values = {
+            "real": real,
+            "window": window,
+            "turns": config["TURN"],
+            "vector": vector,
+            "writes": writes,
+            "taps": one.taps,
+            "phases": one.phases,
+        }
+        values |= {
+            "ends": one.ends,
+            "many": 16 // problem.itemsize,
+            "ahead": config["AHEAD"],
+            "overlay": config["OVERLAY"],
+            "resident": config["RESIDENT"],
+        }
+        values |= {"periodic": one.boundary == "periodic", "once": one.rows >= t1 + one.taps + window + abs(one.first)}
+        values |= {"periodic_across": two.boundary == "periodic", "separate": one.bank == "analysis"}
+        source = load(__file__, "convolution2d.cl", defines, **values)
+        scalars = {"rows": one.rows, "lines": two.rows, "columns": problem.sizes["ndat"], "length": one.length, "width": two.length}
+        scalars |= {"first": one.first, "across": two.first}
+        arguments = (
+            *(Arg(name, "scalar", dtype="int32", value=value) for name, value in scalars.items()),
+            *_operand("psi", layout["psi"], index, "in"),
+            *_operand("filter", layout["filter"], index, "in"),
+            *_operand("out", layout["out"], index, "out"),
+        )
+        return Plan((Launch(source, "convolution2d", (groups[0] * items, *groups[1:]), (items, 1, 1), arguments),))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """psi and filter uniform in [-0.5, 0.5)."""
+        shapes, layout = self.shapes(problem), problem.layout
+        memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("psi", "filter")}
+        return Inputs({**memory, "out": operands.storage(layout["out"], shapes["out"], problem.dtype)})
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """The sums, and the sums of absolute values as the scale; with ``sample`` at some places of the output."""
+        return {"out": reference.solution(problem, self.shapes(problem), inputs, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """gamma of twice the taps: an inner product of inner products; twice for float64, whose reference errs as well."""
+        taps = axes(problem)[0].taps
+        return operands.gamma(2 * taps, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+
+    def flops(self, problem: Problem) -> float:
+        """2 taps for each of n1 x n2 x ndat points and either axis."""
+        return 4.0 * axes(problem)[0].taps * problem.sizes["n1"] * problem.sizes["n2"] * problem.sizes["ndat"]
+
+    def traffic(self, problem: Problem) -> float:
+        """psi read once, out written once."""
+        shapes = self.shapes(problem)
+        return float(problem.itemsize) * sum(float(np.prod(shapes[name], dtype=np.float64)) for name in ("psi", "out"))
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """One point; shorter than the filter; sizes that no tile divides, padded, aligned to nothing and aligned well."""
+        found = []
+        for n1, n2, ndat, pad, offset in ((1, 1, 1, 0, 0), (5, 3, 7, 0, 0), (21, 37, 19, 3, 5), (68, 34, 9, 0, 0), (36, 40, 20, 4, 0)):
+            sizes = {"n1": n1, "n2": n2, "ndat": ndat}
+            bare = self.problem(sizes, problem.dtype, problem.options)
+            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
+            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
+        return found
+
+    def _index(self, problem: Problem) -> str:
+        """The narrowest integer type that holds every place in the operands; raises ArgumentError for what the kernel cannot address."""
+        shapes = self.shapes(problem)
+        for name, layout in problem.layout.items():
+            if layout.strides[-1] != 1 and shapes[name][-1] > 1:
+                raise ArgumentError(
+                    f"convolution2d takes row-major operands; the elements of a row of {name!r} lie {layout.strides[-1]} apart"
+                )
+            if max(shapes[name]) >= _MOST:
+                raise ArgumentError(f"convolution2d: {name!r} has the shape {shapes[name]}; each dimension must be below {_MOST}")
+        return "int" if max(problem.layout[name].extent(shape) for name, shape in shapes.items()) < _MOST else "long"
+
+
+def _groups(problem: Problem, config: Config) -> int:
+    """Work-groups of a launch."""
+    one, two = axes(problem)
+    tiles = ((problem.sizes["ndat"], "TJ"), (one.length, "T1"), (two.length, "T2"))
+    return int(np.prod([-(-points // int(config[name])) for points, name in tiles]))
+
+
+def _filter_ld(problem: Problem) -> int:
+    """Elements from one filter to the next in local memory: whole vectors of 16 bytes."""
+    return -(-int(problem.options["taps"]) // 4) * 4
+
+
+def _operand(name: str, layout: Layout, index: str, role: Role) -> tuple[Arg, ...]:
+    """A buffer, its offset, and the strides of all axes but the last."""
+    kind = "int32" if index == "int" else "int64"
+    numbers = {"offset": layout.offset, "ld": layout.strides[0], "line": layout.strides[1]} if len(layout.strides) == 3 else {
+        "offset": layout.offset, "ld": layout.strides[0],
+    }  # fmt: skip
+    return Arg(name, role=role), *(Arg(f"{name}_{part}", "scalar", dtype=kind, value=value) for part, value in numbers.items())
+
+
+workload = Convolution2d()

@@ -1,0 +1,340 @@
+"""How long a tiled configuration should take on an NVIDIA GPU, so that shapes nobody has measured get a good one.
+
+A sum of what was seen to cost time: launches, rounds of groups that fill and drain, multiply-adds at the rate that the resident warps
+reach, copies that are not whole vectors, memory. The constants are fitted to timings of an H200 (docs/gemm-on-gpus.md), in
+microseconds at its clock; on another GPU the order of the candidates is what counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.plan import ceil_div, tail
+from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.presets import matrix, pipeline
+from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
+
+_PRODUCTS = 128 * 1.755e3  # a multiprocessor's multiply-adds in a microsecond
+_BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
+_SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
+_WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
+_STEPS = 128  # of k for each group that shares it, at least
+_KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
+_FULL = 4  # groups a multiprocessor up to which k is split
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of a back end and a precision.
+
+    Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
+    ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
+    ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``turned``, ``kept``. Multiply-adds: ``columns``, ``elements``,
+    ``dots`` for each element that is copied so; ``exchange``, in 1e-5 microseconds, for each of C in each part of a group. ``warps``:
+    beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``tiles`` gives, a part of what the units can do.
+    """
+
+    launch: float
+    fill: float
+    pack: float
+    packed: float
+    add: float
+    added: float
+    cached: float
+    read: float
+    warps: float
+    stored: float
+    exchange: float
+    wait: float
+    drain: float
+    turned: float
+    kept: float
+    columns: float
+    elements: float
+    dots: float
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A point without staging, and how many of its groups a multiprocessor holds; only with a cut last wave where ``tail`` is set."""
+
+    point: Point
+    groups: int
+    tail: int = 0
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the estimate needs of a problem."""
+
+    m: int
+    n: int
+    k: int
+    itemsize: int
+    fast: tuple[bool, bool]  # k is, in A and B
+    whole: tuple[bool, bool]  # vectors can be copied
+    units: int
+
+
+def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Point | None:
+    """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any."""
+    costs = COSTS[problem.dtype, device.backend]
+    shape = shape_of(problem, device)
+    found: Point | None = None
+    least = math.inf
+    for tile, rate in zip(tiles(problem), costs.rates, strict=True):
+        if tile.point.items > device.max_work_group_size or tile.point.local_bytes(problem.itemsize) > limit:
+            continue
+        for point in _variants(problem, shape, tile, device):
+            saved = None
+            if point.TAIL:
+                cut = tail(problem, point, device)
+                if cut is None:
+                    continue
+                saved = cut.saved
+            took = microseconds(shape, point, tile.groups, rate, saved, costs)
+            if took < least and point.local_bytes(problem.itemsize) <= limit:
+                found, least = point, took
+    return found
+
+
+def shape_of(problem: Problem, device: DeviceInfo) -> _Shape:
+    """The problem's sizes, and how its operands lie."""
+    m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
+    fast = (k_fast(problem, "a"), k_fast(problem, "b"))
+    whole = tuple(takes_vectors(problem, name) or takes_vectors_along_k(problem, name) for name in "ab")
+    return _Shape(m, n, k, problem.itemsize, fast, (whole[0], whole[1]), max(device.compute_units, 1))
+
+
+def microseconds(shape: _Shape, point: Point, groups: int, rate: float, saved: float | None, costs: Costs) -> float:
+    """The estimate for a point of which a multiprocessor holds ``groups``; ``saved`` of the waves by its tail, if it has one."""
+    rows, columns, units = point.rows, point.columns, shape.units
+    tiles = ceil_div(shape.m, rows) * ceil_div(shape.n, columns)
+    chunk = ceil_div(ceil_div(shape.k, point.SPLIT_K), point.KB) * point.KB
+    parts = ceil_div(shape.k, chunk)
+    slower, copies, packs, packed = 1.0, 0.0, 0, 0.0
+    for pack, fast, whole, across, side in (
+        (point.PACK_A, shape.fast[0], shape.whole[0], shape.m, rows),
+        (point.PACK_B, shape.fast[1], shape.whole[1], shape.n, columns),
+    ):
+        if pack:
+            packs, packed = packs + 1, packed + 2e-6 * across * shape.k * shape.itemsize
+        elif fast and (point.KEEP or point.MMA):
+            slower *= costs.kept if whole else 1.0
+            copies += 0.0 if whole else costs.dots * side
+        elif fast and point.TURN and whole:
+            slower *= costs.turned
+        elif fast:
+            copies += costs.columns * side
+        elif not whole:
+            copies += costs.elements * side
+    work = (rows * columns / rate * slower + copies) * chunk / _PRODUCTS
+    wait = costs.wait * chunk / point.KB / max(point.STAGES - 1, 1)
+    warps = point.items / 32
+
+    def busy(count: int) -> float:
+        """A round of ``count`` groups on a multiprocessor."""
+        reached = count * warps / (count * warps + costs.warps) * (_BUSY + costs.warps) / _BUSY
+        return float(((count * work / reached) ** _SOFT + wait**_SOFT) ** (1 / _SOFT))
+
+    drain = costs.drain * 1e-3 * rows * columns * shape.itemsize if groups == 1 else 0.0
+    c = 1e-6 * shape.m * shape.n * shape.itemsize
+    took = costs.launch + (costs.pack * packs + packed / costs.packed if packs else 0.0)
+    if saved is not None:
+        waves = ceil_div(tiles, point.TAIL * units) * (1 - saved)
+        return took + costs.add + waves * busy(point.TAIL) + (costs.fill + drain) * (waves + 1) + c / costs.stored
+    each = ceil_div(tiles * parts, units)
+    rounds, rest = divmod(each, groups)
+    multiplied = rounds * busy(groups) + (busy(rest) if rest else 0.0)
+    copied = 1e-6 * tiles * parts * (rows + columns) * chunk * shape.itemsize / costs.cached
+    read = 1e-6 * (shape.m + shape.n) * shape.k * shape.itemsize / costs.read
+    took += (costs.fill + drain) * (rounds + (rest > 0)) + max(multiplied, copied, read) + c * parts / costs.stored
+    took += costs.exchange * 1e-5 * rows * columns * (point.KG - 1) * shape.itemsize / 4 * each
+    return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
+
+
+def _variants(problem: Problem, shape: _Shape, tile: Tile, device: DeviceInfo) -> Iterator[Point]:
+    """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
+    tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
+    coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)
+    if tile.point.KG > 1 and coarse > 2 * shape.units:
+        return
+    if tile.tail and (shape.m <= tile.point.rows or shape.k < 256 or tiles <= tile.tail * shape.units):
+        return
+    for point in stagings(shape, tile.point):
+        if point.KG > 1 and point.columns >= 64 and not (point.PACK_B or shape.fast[1] or shape.whole[1]):
+            continue  # seen to take up to a third longer than estimated
+        if tile.tail:
+            if not point.PACK_B:
+                yield replace(point, TAIL=tile.tail)
+            continue
+        yield point
+        split = 2
+        while split <= 64 and split * tiles <= _FULL * shape.units and split * coarse <= 4 * shape.units and split * _STEPS <= shape.k:
+            yield replace(point, SPLIT_K=split)
+            split *= 2
+
+
+def stagings(shape: _Shape, point: Point) -> Iterator[Point]:
+    """The point with operands as they lie, or packed where that may pay; on the way turned, kept along k, or element by element."""
+    plain = tuple(whole and (point.MMA or not fast) for fast, whole in zip(shape.fast, shape.whole, strict=True))
+    packing = (False, True) if shape.m * shape.n * shape.k >= _WORTH_PACKING else (False,)
+    for pack_a, pack_b in product(packing, repeat=2):
+        if (pack_a and plain[0]) or (pack_b and plain[1]):
+            continue
+        packed = replace(point, PACK_A=pack_a, PACK_B=pack_b)
+        left = [whole for pack, fast, whole in zip((pack_a, pack_b), shape.fast, shape.whole, strict=True) if fast and not pack]
+        if point.MMA or not left:
+            yield packed
+            continue
+        if any(left):
+            yield replace(packed, TURN=True, PAD=0 if all(left) else 4)
+        else:
+            yield replace(packed, PAD=4)
+        if point.TR * point.TRR * point.TC * point.TCR * shape.itemsize <= _KEPT:
+            yield replace(packed, KEEP=True)
+
+
+def tiles(problem: Problem) -> tuple[Tile, ...]:
+    """The tiles that are candidates, in the order of ``Costs.rates``."""
+    if problem.dtype == "float32":
+        return _FLOAT32
+    return _WRITTEN if not k_fast(problem, "a") and k_fast(problem, "b") else _FLOAT64
+
+
+_FLOAT32 = (
+    Tile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=2), 5),
+    Tile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=2), 4),
+    Tile(replace(pipeline(4, (8, 8), (2, 1), 32, 3, 4), KG=4), 2),
+    Tile(replace(pipeline(4, (8, 8), (1, 2), 32, 3, 4), KG=2), 4),
+    Tile(pipeline(4, (8, 8), (1, 2), 32, 3, 4), 6),
+    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4, double=1), KG=2), 3),
+    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=2), 3),
+    Tile(replace(pipeline(4, (8, 8), (2, 2), 32, 3, 4), KG=4), 1),
+    Tile(replace(pipeline(4, (8, 16), (3, 1), 32, 3, 4), KG=2), 1),
+    Tile(pipeline(4, (8, 16), (3, 1), 32, 3, 4), 3),
+    Tile(replace(pipeline(4, (8, 8), (3, 1), 32, 3, 4), KG=2), 3),
+    Tile(pipeline(4, (16, 8), (2, 2), 16, 3, 4), 3),
+    Tile(pipeline(4, (8, 16), (2, 2), 16, 3, 4), 3),
+    Tile(pipeline(4, (8, 16), (4, 2), 16, 3, 8), 2),
+    Tile(pipeline(4, (16, 16), (4, 2), 16, 3, 4), 1),
+    Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1, tail=2),
+)
+
+
+def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
+    """For matrix instructions; ``written``: as they are, else rows and columns change places, which spares moves between registers."""
+
+    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Point:
+        return matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
+
+    big = tile((4, 2), (2, 4), 16, 4)
+    return (
+        Tile(tile((1, 2), (2, 1), 16, 4, 2), 6),
+        Tile(tile((2, 2), (2, 1), 32, 3, 2), 3),
+        Tile(tile((2, 2), (2, 1), 16, 3), 4),
+        Tile(tile((2, 2), (1, 2), 32, 3, 2), 3),
+        Tile(replace(tile((2, 2), (2, 1), 32, 3, 2), KG=2), 2),
+        Tile(tile((2, 2), (2, 2), 16, 4), 3),
+        Tile(tile((4, 2), (1, 2), 32, 3, 2), 2),
+        Tile(tile((4, 2), (2, 1), 32, 3, 2), 1),
+        Tile(tile((4, 2), (2, 2), 32, 3, 2), 1),
+        Tile(tile((2, 2), (4, 2), 16, 4), 2),
+        Tile(big, 1),
+        Tile(big, 1, tail=1),
+    )
+
+
+_FLOAT64, _WRITTEN = _matrix_tiles(False), _matrix_tiles(True)
+
+COSTS: Mapping[tuple[str, str], Costs] = {
+    ("float32", "cuda"): Costs(
+        launch=3.11,
+        fill=0.499,
+        pack=3.96,
+        packed=4.38,
+        add=5.23,
+        added=2.48,
+        cached=4.08,
+        read=3.5,
+        warps=1.15,
+        stored=22.3,
+        exchange=1.61,
+        wait=0.867,
+        drain=0.0197,
+        turned=1.12,
+        kept=1.05,
+        columns=17.2,
+        elements=20.3,
+        dots=19.4,
+        rates=(0.584, 0.722, 0.662, 0.724, 0.757, 0.886, 0.874, 0.828, 0.825, 0.869, 0.75, 0.895, 0.931, 0.873, 0.932, 0.856),
+    ),
+    ("float32", "opencl"): Costs(
+        launch=4.41,
+        fill=0.506,
+        pack=3.18,
+        packed=4.44,
+        add=5.09,
+        added=2.21,
+        cached=3.79,
+        read=3.5,
+        warps=0.923,
+        stored=21.2,
+        exchange=1.4,
+        wait=1.06,
+        drain=0.0176,
+        turned=1.06,
+        kept=1.03,
+        columns=16,
+        elements=18.1,
+        dots=16.5,
+        rates=(0.625, 0.728, 0.686, 0.722, 0.756, 0.899, 0.85, 0.832, 0.827, 0.747, 0.742, 0.878, 0.904, 0.875, 0.909, 0.847),
+    ),
+    ("float64", "cuda"): Costs(
+        launch=2.89,
+        fill=0.905,
+        pack=3.62,
+        packed=4.94,
+        add=6.05,
+        added=5.1,
+        cached=9.81,
+        read=3.02,
+        warps=0.698,
+        stored=12.6,
+        exchange=2.1,
+        wait=0.524,
+        drain=0.0117,
+        turned=1.1,
+        kept=0.939,
+        columns=12,
+        elements=24,
+        dots=9.01,
+        rates=(0.724, 0.867, 0.863, 0.865, 0.834, 0.941, 0.926, 0.925, 1.01, 0.938, 0.992, 0.984),
+    ),
+    ("float64", "opencl"): Costs(
+        launch=5.45,
+        fill=0.871,
+        pack=3.31,
+        packed=7.61,
+        add=4.45,
+        added=4.89,
+        cached=10.4,
+        read=3.67,
+        warps=0.414,
+        stored=19.4,
+        exchange=2.14,
+        wait=0.548,
+        drain=0.00957,
+        turned=1.1,
+        kept=0.912,
+        columns=12,
+        elements=21.2,
+        dots=7.77,
+        rates=(0.745, 0.864, 0.878, 0.851, 0.877, 0.966, 0.959, 0.931, 1.01, 0.944, 0.98, 0.984),
+    ),
+}

@@ -1,0 +1,126 @@
+{# What cpu.cl and staged.cl share: a register tile of TR rows x TC columns as vectors of VL, all of them scalars with names.
+
+   `a_at` or `a0`, `a1`, ... and `b` point at the operands' current step of k; `kk` counts steps where A is read along k. With TURN the
+   kernel computes C transposed: its m, n, A and B are C's n, m, B and A, and a row of the tile is stored down a column of C. #}
+{% set vectors = TC // VL %}
+{% set realv = real if VL == 1 else real ~ VL %}
+{% macro prelude() %}
+{% if real == "double" %}
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+{% endif %}
+{% if MAD == "fma" %}
+#define MULTIPLY_ADD(x, y, z) fma(({{ realv }})(x), (y), (z))
+{% elif MAD == "mad" %}
+#define MULTIPLY_ADD(x, y, z) mad(({{ realv }})(x), (y), (z))
+{% else %}
+#define MULTIPLY_ADD(x, y, z) ((x) * (y) + (z))
+{% endif %}
+#if defined(PORTATILE_CUDA)
+#define LOAD(p) {{ "(*(p))" if VL == 1 else "vload%d(0, p)" % VL }}
+#define STORE(x, p) {{ "(*(p) = (x))" if VL == 1 else "vstore%d(x, 0, p)" % VL }}
+#else  // not vload: some compilers call it as a function, and some do not survive its 512-bit forms
+typedef {{ realv }} loose __attribute__((aligned({{ 4 if real == "float" else 8 }})));
+#define LOAD(p) (*(__global const loose*)(p))
+#define STORE(x, p) (*(__global loose*)(p) = (x))
+#endif
+{% endmacro %}
+{# one step of k, `u` steps on; `panel` is the memory that holds B in panels, empty where B is read in place #}
+{% macro step(u, panel) %}
+        {
+            const {{ realv }} {% for v in range(vectors) %}b{{ v }} = {% if panel %}*({{ panel }} const {{ realv }}*)(b + {{ u * TC + v * VL }}){% else %}LOAD(b + {{ v * VL }}{{ " + (long)%d * b_step" % u if u }}){% endif %}{{ ", " if not loop.last }}{% endfor %};
+{% for r in range(TR) %}
+            {
+{% if PACK_A %}
+                const {{ real }} a = a_at[{{ u * TR + r }}];
+{% elif TRANS_A %}
+                const {{ real }} a = a_at[r{{ r }}{{ " + (long)%d * a_step" % u if u }}];
+{% else %}
+                const {{ real }} a = a{{ r }}[kk{{ " + %d" % u if u }}];
+{% endif %}
+{% for v in range(vectors) %}
+                c{{ r }}_{{ v }} = MULTIPLY_ADD(a, b{{ v }}, c{{ r }}_{{ v }});
+{% endfor %}
+            }
+{% endfor %}
+        }
+{% endmacro %}
+{% macro advance(steps, panel) %}
+        b += {{ steps * TC if panel else "(long)%d * b_step" % steps }};
+{% if PACK_A %}
+        a_at += {{ steps * TR }};
+{% elif TRANS_A %}
+        a_at += (long){{ steps }} * a_step;
+{% endif %}
+{% endmacro %}
+{# sums from `kk` to `end` for the tile whose first row is `row0`, from step `k0` of A on #}
+{% macro multiply(k0, end, panel) %}
+{% if PACK_A %}
+    __global const {{ real }}* a_at = a_base + ((long)tile_row * k + {{ k0 }}) * TR;
+{% elif TRANS_A %}
+    __global const {{ real }}* a_at = a_base + a_offset + (long){{ k0 }} * lda + row0;
+    const int a_step = lda;
+    const int {% for r in range(TR) %}r{{ r }} = min({{ r }}, m - 1 - row0){{ ", " if not loop.last }}{% endfor %};
+{% else %}
+{% for r in range(TR) %}
+    __global const {{ real }}* a{{ r }} = a_base + a_offset + (long)min(row0 + {{ r }}, m - 1) * lda;
+{% endfor %}
+{% endif %}
+{% for r in range(TR) %}
+    {{ realv }} {% for v in range(vectors) %}c{{ r }}_{{ v }} = ({{ realv }})(0){{ ", " if not loop.last }}{% endfor %};
+{% endfor %}
+
+    int kk = {{ k0 }};
+{% if UNROLL > 1 %}
+    for (; kk + {{ UNROLL }} <= {{ end }}; kk += {{ UNROLL }}) {
+{% for u in range(UNROLL) %}
+{{ step(u, panel) }}{% endfor %}
+{{ advance(UNROLL, panel) }}    }
+{% endif %}
+    for (; kk < {{ end }}; ++kk) {
+{{ step(0, panel) }}
+{{ advance(1, panel) }}    }
+{% endmacro %}
+{# C's tile at row0, col becomes alpha times the sums + `factor` times what it was; columns own .. end of it are the tile's to store #}
+{% macro store(factor, split) %}
+{% if not TURN %}
+    __global {{ real }}* c = c_base + c_offset + (long)row0 * ldc + col{{ " + (long)get_group_id(1) * m * n" if split }};
+    if (own == 0 && end == TC{{ {"c below": " && row0 + TR <= col + 1", "c above": " && col + TC <= row0 + 1"}.get(ZEROS, "") }}) {
+{% for r in range(TR) %}
+        if (row0 + {{ r }} < m) {
+            __global {{ real }}* to = c + (long){{ r }} * ldc;
+{% if split %}
+{% for v in range(vectors) %}
+            STORE(c{{ r }}_{{ v }}, to + {{ v * VL }});
+{% endfor %}
+{% else %}
+            if ({{ factor }} == 0) {
+{% for v in range(vectors) %}
+                STORE(alpha * c{{ r }}_{{ v }}, to + {{ v * VL }});
+{% endfor %}
+            } else {
+{% for v in range(vectors) %}
+                STORE(alpha * c{{ r }}_{{ v }} + {{ factor }} * LOAD(to + {{ v * VL }}), to + {{ v * VL }});
+{% endfor %}
+            }
+{% endif %}
+        }
+{% endfor %}
+    } else {
+{% else %}
+    __global {{ real }}* c = c_base + c_offset + (long)col * ldc + row0{{ " + (long)get_group_id(1) * m * n" if split }};
+    {
+{% endif %}
+        {{ real }} line[TC] __attribute__((aligned(64)));
+{% for r in range(TR) %}
+        if (row0 + {{ r }} < m) {
+            __global {{ real }}* to = c + {{ r if TURN else "(long)%d * ldc" % r }};
+{% for v in range(vectors) %}
+            *({{ realv }}*)(line + {{ v * VL }}) = c{{ r }}_{{ v }};
+{% endfor %}
+            for (int j = {{ "max(own, row0 + %d - col)" % r if ZEROS == "c below" else "own" }}; j < {{ "min(end, row0 + %d - col)" % (r + 1) if ZEROS == "c above" else "end" }}; ++j)
+{% set place = "to[(long)j * ldc]" if TURN else "to[j]" %}
+                {{ place }} = {% if split %}line[j]{% else %}alpha * line[j] + ({{ factor }} == 0 ? 0 : {{ factor }} * {{ place }}){% endif %};
+        }
+{% endfor %}
+    }
+{% endmacro %}

@@ -1,0 +1,66 @@
+// GEMM for processors where a work-item has columns of its own: it brings TC columns of B, KB steps of k at a time, to local memory and
+// multiplies them by all rows of A, or by those of its band.
+//
+// C = alpha op(A) op(B) + beta C, every operand row-major. Nothing is packed before, so there is one launch, and B is read once for each
+// band; C is read and written once for every stage of k but the first. Columns past n are zeros in local memory. Group x: the columns
+// of bands of RASTER rows of tiles, one band after another (0: one band). `chunk` steps of k, at most KB, are a stage. A is read as in
+// cpu.cl, and TURN, too, is what it is there.
+{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
+{% from "registers.cl" import prelude, multiply, store, realv, vectors with context %}
+{{ prelude() }}
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
+          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
+          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
+          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }})
+{
+    __local {{ real }} panel[KB * TC] __attribute__((aligned(64)));
+{% if BATCH %}
+    a_base += (long)get_group_id(2) * a_batch;
+    b_base += (long)get_group_id(2) * b_batch;
+    c_base += (long)get_group_id(2) * c_batch;
+{% endif %}
+    const int down = (m - 1) / TR + 1, across = (n - 1) / TC + 1, group = (int)get_group_id(0);
+{% if RASTER == 0 %}
+    const int first = 0, last = down;
+{% else %}
+    const int first = group / across * RASTER, last = min(down, first + RASTER);
+{% endif %}
+    const int col = group % across * TC, own = 0, end = min(TC, n - col);
+    const int known = alpha == 0 ? 0 : k;  // alpha = 0 must not read A or B
+    int k0 = start;
+    do {
+        const int k1 = min(known, k0 + chunk);
+        const {{ real }} factor = k0 == start ? beta : 1;  // later stages add to what the first one made of C
+{% if TRANS_B %}
+        __global const {{ real }}* from = b_base + b_offset + (long)col * ldb;
+        if (end == TC)
+            for (int l = 0; l < k1 - k0; ++l)
+#pragma unroll
+                for (int j = 0; j < TC; ++j)
+                    panel[l * TC + j] = from[(long)j * ldb + k0 + l];
+        else
+            for (int l = 0; l < k1 - k0; ++l)
+                for (int j = 0; j < TC; ++j)
+                    panel[l * TC + j] = j < end ? from[(long)j * ldb + k0 + l] : 0;
+{% else %}
+        __global const {{ real }}* from = b_base + b_offset + (long)k0 * ldb + col;
+        if (end == TC)
+            for (int l = 0; l < k1 - k0; ++l, from += ldb) {
+{% for v in range(vectors) %}
+                *(__local {{ realv }}*)(panel + l * TC + {{ v * VL }}) = LOAD(from + {{ v * VL }});
+{% endfor %}
+            }
+        else
+            for (int l = 0; l < k1 - k0; ++l, from += ldb)
+                for (int j = 0; j < TC; ++j)
+                    panel[l * TC + j] = j < end ? from[j] : 0;
+{% endif %}
+        for (int tile_row = first; tile_row < last; ++tile_row) {
+            const int row0 = tile_row * TR;
+            __local const {{ real }}* b = panel;
+{{ multiply("k0", "k1", "__local") }}
+{{ store("factor", False) }}        }
+        k0 += chunk;
+    } while (k0 < known);
+}

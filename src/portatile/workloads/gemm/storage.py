@@ -1,0 +1,34 @@
+"""How the operands of a product lie in memory, and what a kernel may do with them for that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from portatile.records import Problem, Value
+
+
+def k_fast(problem: Problem, name: str) -> bool:
+    """Whether neighbours along k are contiguous in the storage of A or B."""
+    return (problem.options["trans_a"] == "N") if name == "a" else (problem.options["trans_b"] == "T")
+
+
+def takes_vectors(problem: Problem, name: str) -> bool:
+    """Whether A or B can be copied to local memory 16 bytes at a time as it lies: k slow, rows aligned and whole vectors long."""
+    width = 16 // problem.itemsize
+    across = problem.sizes["m" if name == "a" else "n"]
+    return not k_fast(problem, name) and across % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
+
+
+def takes_vectors_along_k(problem: Problem, name: str) -> bool:
+    """Whether A or B has k fast and can be read 16 bytes at a time along it."""
+    width = 16 // problem.itemsize
+    return k_fast(problem, name) and problem.sizes["k"] % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
+
+
+def turned(problem: Problem) -> Problem:
+    """C^T = op(B)^T op(A)^T, but for the layout of C, which stays as it is: what a kernel computes that stores its tiles transposed."""
+    other = {"N": "T", "T": "N"}
+    sizes = {**problem.sizes, "m": problem.sizes["n"], "n": problem.sizes["m"]}
+    options: dict[str, Value] = {"trans_a": other[str(problem.options["trans_b"])], "trans_b": other[str(problem.options["trans_a"])]}
+    layout = {**problem.layout, "a": problem.layout["b"], "b": problem.layout["a"]}
+    return replace(problem, sizes=sizes, options=options, layout=layout)

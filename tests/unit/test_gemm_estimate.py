@@ -1,0 +1,108 @@
+"""The estimate by which tiles are chosen for shapes that nobody measured, against the timings that it was fitted to."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from portatile import select, workloads
+from portatile.records import DeviceInfo, Problem, from_json
+from portatile.trials import Trial
+from portatile.workloads.gemm import estimate
+from portatile.workloads.gemm.plan import tail
+from portatile.workloads.gemm.point import Point
+
+GEMM = workloads.get("gemm")
+ROOT = Path(__file__).parents[2]
+TIMINGS: dict[str, Any] = json.loads(max((ROOT / "bench" / "results").glob("tiles-nvidia-h200-*.json")).read_text())
+SHIPPED = ROOT / "src" / "portatile" / "tuning" / "shipped" / "nvidia-h200-gemm.json"
+BACKENDS = pytest.mark.parametrize("backend", ["cuda", "opencl"])
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64"])
+
+
+def h200(backend: str) -> DeviceInfo:
+    return from_json(json.dumps(TIMINGS["devices"][backend]), DeviceInfo)
+
+
+def gemm(sizes: list[int], dtype: str, trans: str = "NN") -> Problem:
+    return GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, {"trans_a": trans[0], "trans_b": trans[1]})
+
+
+def estimated(case: Problem, info: DeviceInfo, point: Point, place: int) -> float:
+    cut = tail(case, point, info) if point.TAIL else None
+    costs = estimate.COSTS[case.dtype, info.backend]
+    tile = estimate.tiles(case)[place]
+    return estimate.microseconds(
+        estimate.shape_of(case, info), point, tile.groups, costs.rates[place], None if cut is None else cut.saved, costs
+    )
+
+
+@BACKENDS
+@DTYPES
+def test_choices_are_near_the_best_that_was_timed(backend: str, dtype: str) -> None:
+    """Of the configurations that were timed on a shape the one with the least estimate takes little more than the fastest."""
+    info, losses = h200(backend), {}
+    for entry in TIMINGS["shapes"]:
+        if (entry["backend"], entry["dtype"]) != (backend, dtype) or not entry["rows"]:
+            continue
+        case = gemm(entry["sizes"], dtype, entry["trans"])
+        allowed = [list(estimate.stagings(estimate.shape_of(case, info), tile.point)) for tile in estimate.tiles(case)]
+        guessed = []
+        for place, pack_a, pack_b, turn, keep, pad, split, took in entry["rows"]:
+            tile = estimate.tiles(case)[place]
+            changes = {"PACK_A": bool(pack_a), "PACK_B": bool(pack_b), "TURN": bool(turn), "KEEP": bool(keep), "PAD": pad}
+            bare = replace(tile.point, **changes)
+            point = replace(bare, SPLIT_K=split, TAIL=tile.tail)
+            if bare in allowed[place] and (not tile.tail or tail(case, point, info) is not None):
+                guessed.append((estimated(case, info, point, place), took))
+        losses[f"{entry['sizes']} {entry['trans']}"] = min(guessed)[1] / entry["best"]
+    assert len(losses) > 20
+    assert fmean(losses.values()) < 1.06, losses
+    assert sum(loss < 1.1 for loss in losses.values()) > 0.8 * len(losses), losses
+
+
+@BACKENDS
+@DTYPES
+def test_more_work_takes_longer(backend: str, dtype: str) -> None:
+    info, place = h200(backend), 3
+    point = next(
+        estimate.stagings(estimate.shape_of(gemm([512, 512, 512], dtype), info), estimate.tiles(gemm([512] * 3, dtype))[place].point)
+    )
+    base = estimated(gemm([1000, 1000, 1000], dtype), info, point, place)
+    for more in ([1000, 1000, 4000], [4000, 1000, 1000], [1000, 4000, 1000]):
+        assert 2 * base < estimated(gemm(more, dtype), info, point, place) < 6 * base
+    packed = replace(point, PACK_A=True, PACK_B=True)
+    slim, wide = (estimated(gemm([64, 64, k], dtype), info, packed, place) for k in (64, 640))
+    assert slim < wide
+
+
+@BACKENDS
+@DTYPES
+def test_few_tiles_share_the_sum_and_many_do_not(backend: str, dtype: str) -> None:
+    info = h200(backend)
+    limit = info.local_memory if backend == "cuda" else 226 * 1024
+    few, many = (estimate.fastest(gemm(sizes, dtype), info, limit) for sizes in ([64, 64, 50000], [1500, 1500, 500]))
+    assert few is not None
+    assert many is not None
+    assert few.SPLIT_K >= 16
+    assert many.SPLIT_K == 1
+    assert estimate.fastest(gemm([64, 64, 64], dtype), info, 1024) is None, "no tile is so small"
+
+
+@BACKENDS
+def test_a_default_that_was_fitted_gives_way_to_nothing_but_its_own_shape(backend: str) -> None:
+    """On the device of the timings what comes with the package serves its shapes; others take the estimate's choice."""
+    known = [from_json(json.dumps(row), Trial) for row in json.loads(SHIPPED.read_text())]
+    info = h200(backend)
+    assert select.choose(GEMM, gemm([1000, 1000, 1000], "float32"), info, known).reason == "tuned"
+    for sizes in ([640, 640, 640], [2000, 256, 800], [777, 555, 333], [1280, 1280, 1280], [150, 150, 8000]):
+        case = gemm(sizes, "float32")
+        assert select.choose(GEMM, case, info, known).config == GEMM.default(case, info)
+    assert math.isclose(GEMM.loss(case, info), 1.03)
+    assert GEMM.loss(case, replace(info, vendor="someone else")) > 1.1

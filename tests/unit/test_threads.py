@@ -1,0 +1,38 @@
+"""The switch of NumPy's BLAS: one thread inside, as many as before afterwards, and no harm where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from portatile.strategies import _threads
+
+
+def test_one_thread_inside_and_as_many_as_before_afterwards() -> None:
+    found = _threads.controls()
+    if found is None:
+        pytest.skip("NumPy's BLAS here has no switch that is known")
+    ask, tell = found
+    before = ask()
+    try:
+        tell(2)
+        with _threads.one_thread():
+            assert ask() == 1
+            assert np.linalg.inv(2 * np.eye(200))[0, 0] == 0.5
+        assert ask() == 2
+        with pytest.raises(KeyError), _threads.one_thread():
+            raise KeyError
+        assert ask() == 2
+    finally:
+        tell(before)
+
+
+def test_a_blas_without_a_switch_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_threads, "_CONTROLS", (("no_such_question", "no_such_setting"),))
+    _threads.controls.cache_clear()
+    try:
+        assert _threads.controls() is None
+        with _threads.one_thread():
+            assert np.linalg.inv(2 * np.eye(20))[0, 0] == 0.5
+    finally:
+        _threads.controls.cache_clear()
