@@ -121,7 +121,7 @@ def test_wrong_maps(device: Device) -> None:
         (pairs.Request(small(), "TQ", "TC"), UnknownNameError),
         (pairs.Request(small(), "TC", "TC"), ArgumentError),
         (pairs.Request(small(), "TR", "TC", {"TC": (5,)}), ArgumentError),
-        (pairs.Request(small(), "TR", "TC", {"FORM": ("cpu",), "SM": (True,)}), SpaceError),
+        (pairs.Request(small(), "TR", "TC", {"FORM": ("cpu",), "TXC": (True,)}), SpaceError),
     ]:
         with pytest.raises(error):
             pairs.sweep(device, wrong)

@@ -131,7 +131,8 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) {{ "MIN_GROUPS(" ~ res
 {% if ahead %}
         v{{ ends + w }} = next{{ w }};
 {% else %}
-        v{{ ends + w }} = mine ? {{ load("step + " ~ (ends + w)) }} : (REAL)0;
+        v{{ ends + w }} = {{ load("step + " ~ (ends + w)) }};
+        v{{ ends + w }} = mine ? v{{ ends + w }} : (REAL)0; // no branch: PoCL 5 and 6 take it out of the loop, with the barriers
 {% endif %}
 {% endfor %}
 {% if ahead %}
