@@ -34,8 +34,8 @@ class Coulomb(Workload):
 
     Parameters: a work-group is WGX x WGY x SPLIT, SPLIT slices that share the atoms; a work-item computes PX vectors of VL
     points (CPUs: as wide as a register) in each of PY rows. CHUNK atoms at a time are staged in local memory, 0: read
-    directly. UNROLL: atoms at a time. RSQRT: ``rsqrt``, ``native`` (native_rsqrt) or ``approx`` (the device's instruction,
-    denormals taken as zero); POLY of the PX PY vectors use a polynomial instead, which leaves the special-function unit free
+    directly. UNROLL: atoms at a time. RSQRT: ``rsqrt``, or on GPUs ``native`` (native_rsqrt) or ``approx`` (the device's
+    instruction, denormals taken as zero); POLY of the PX PY vectors use a polynomial instead, which leaves the special-function unit free
     for the others; it is right for distances from 1e-19 to 1e19. DEGREE: of the polynomial: 3 errs by 7e-7 of a term, 2 by
     1.7e-5, and is for sums of so many atoms that their rounding may be twice as large. RESIDENT: work-groups for which CUDA's
     compiler must leave registers; with 1 it may use more of them and spread the functions out, 0: it decides.
@@ -82,6 +82,7 @@ class Coulomb(Workload):
                 "PX * PY <= 16",
                 "POLY <= PX * PY",
                 "POLY < PX * PY or RSQRT == 'rsqrt'",  # which is not used then
+                "RSQRT == 'rsqrt' or device_kind == 'gpu'",  # on a CPU others may have 12 bits
                 f"DEGREE == 3 or (POLY > 0 and atoms >= {_ENOUGH_ATOMS})",
                 "RESIDENT == 0 or backend == 'cuda'",
                 "PX * PY * UNROLL <= (128 if device_kind == 'gpu' else 64)",

@@ -25,9 +25,9 @@ _SAMPLED = 64
 class Peak(Workload):
     """Peak rates: out[i] = what ``rounds`` steps make of x[i]; no step of a chain can begin before the one before it has ended.
 
-    ``quantity``: ``fma`` v -> a v + b; ``rsqrt`` v -> 1 / sqrt(v); ``cos`` v -> cos(v); ``exp2`` v -> 2^-v; float32 functions
-    are the device's own (native) ones. ``local``: the sum over rounds r of x[i ^ 16 r], where only the lowest 10 bits of the
-    index change, read from local memory. All maps but the last contract, so that rounding errors do not grow.
+    ``quantity``: ``fma`` v -> a v + b; ``rsqrt`` v -> 1 / sqrt(v); ``cos`` v -> cos(v); ``exp2`` v -> 2^-v; on GPUs
+    float32 functions are the device's own (native) ones. ``local``: the sum over rounds r of x[i ^ 16 r], where only the lowest 10
+    bits of the index change, read from local memory. All maps but the last contract, so that rounding errors do not grow.
 
     Parameters: WGS work-items of a group; VECTOR chains of one vector; ILP vectors of an item, so that the next is under way
     while one waits; UNROLL rounds written out; MAD: how ``fma`` is spelled.
@@ -94,6 +94,7 @@ class Peak(Workload):
         defines: dict[str, Value] = {"WGS": items, "VECTOR": vector, "ILP": ilp, "REAL": real, "SEGMENT": SEGMENT, "STRIDE": STRIDE}
         defines |= {"VEC": real if vector == 1 else f"{real}{vector}", **({"DOUBLE": True} if double else {})}
         values = {"vector": vector, "ilp": ilp, "unroll": config["UNROLL"], "mad": config["MAD"]}
+        values["native"] = not double and device.kind == "gpu"  # on a CPU they may have 12 bits
         source = load(__file__, "peak.cl", defines, quantity=quantity, real=real, **values)
         groups = -(-n // (SEGMENT if quantity == "local" else items * vector * ilp))
         sizes = tuple(Arg(name, "scalar", dtype="int32", value=problem.sizes[name]) for name in ("n", "rounds"))

@@ -1,7 +1,7 @@
 // Arithmetic without memory: chains of one instruction, ILP vectors of them to a work-item, and reads of local memory.
 // Element i of out is what ROUNDS steps make of element i of x, whatever the shape of the work-groups.
 {% set local = quantity == "local" %}
-{% set fast = "native_" if real == "float" else "" %}
+{% set fast = "native_" if native else "" %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -9,7 +9,7 @@
 {% if quantity == "fma" %}
 #define STEP(v) {{ "fma(v, factor, summand)" if mad == "fma" else "((v) * factor + summand)" }}
 {% elif quantity == "rsqrt" %}
-{% if real == "float" and vector == 1 %}
+{% if native and vector == 1 %}
 #define STEP(v) RSQRT_APPROX(v)
 {% else %}
 #define STEP(v) {{ fast }}rsqrt(v)
