@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug
+from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug, until_stopped
 
 PHASES = ("import", "platform", "context", "build", "kernel", "transfer", "execution", "again", "read-back")
 STATES = (("cold", "cold"), ("cold", "warm"), ("warm", "cold"), ("warm", "warm"))  # (portatile's cache, the driver's)
@@ -162,10 +162,9 @@ def main() -> None:
 
     chosen = [device.get(selector) for selector in options.device] or device.devices()
     document: dict[str, Any] = {"bench": "cold_warm", **facts(options.commit), "programs": []}
-    for chip in chosen:
-        for name, text in (("gemm", options.gemm), ("trsm", options.trsm)):
-            if not text:
-                continue
+    programs = [(chip, name, text) for chip in chosen for name, text in (("gemm", options.gemm), ("trsm", options.trsm)) if text]
+    with until_stopped():
+        for chip, name, text in programs:
             task = {"selector": chip.info.id, "name": name, "sizes": [int(x) for x in text.split("x")], "dtype": options.dtype}
             print(f"\n{name} {text} {options.dtype} on {chip.info.name} ({chip.info.id}), milliseconds")
             try:

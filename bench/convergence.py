@@ -5,7 +5,7 @@
 
 Every repetition is a process of its own with another seed, an empty store and empty caches, the drivers' too. At the end every
 configuration that was the best of its run at some time is measured again, all in one process, with those that come with the package for
-this problem and device, and the fastest of them race: shares of the best known are by these times, not by those of separate runs.
+this problem and device, in many short bursts by turns: shares of the best known are by their medians, not by times of separate runs.
 ``--shipped`` also lets the results that come with the package suggest what to try first, as `portatile tune` does.
 """
 
@@ -14,36 +14,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
-from measure import facts, parser, print_table, save, slug
+from measure import afresh, facts, parser, print_table, save, shapes, slug, until_stopped
 
 GOALS = (0.95, 0.98)
 MARKS = (5, 10, 15, 20, 30, 45, 60, 90, 120)  # seconds at which the table shows the share
 NEAR = 1.3  # steps up to so many times the best are measured again
-
-
-def environment(folder: str) -> dict[str, str]:
-    """Empty stores and caches, portatile's and the drivers', and when the process is started."""
-    places = {
-        "PORTATILE_DATA_DIR": "data",
-        "PORTATILE_CACHE_DIR": "cache",
-        "POCL_CACHE_DIR": "pocl",
-        "CUDA_CACHE_PATH": "cuda",
-        "CUPY_CACHE_DIR": "cupy",
-        "XDG_CACHE_HOME": "xdg",
-    }
-    for name in places.values():
-        Path(folder, name).mkdir(exist_ok=True)
-    found = {**os.environ, **{variable: str(Path(folder, name)) for variable, name in places.items()}}
-    return {**found, "BENCH_STARTED": repr(time.monotonic())}
+ROUNDS = 25  # each measured in as many bursts
 
 
 def child(task: dict[str, Any]) -> None:
@@ -82,6 +66,8 @@ def child(task: dict[str, Any]) -> None:
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
     final = {canonical(trial.config): trial.comparable for trial in result.trials if trial.status == "ok"}
+    if configs is not None:
+        final = by_turns(problem, device.get(task["device"]), [trial.config for trial in result.trials if trial.status == "ok"])
     document = {
         "rows": rows,
         "final": final,
@@ -96,14 +82,19 @@ def child(task: dict[str, Any]) -> None:
     print("\n" + json.dumps(document))
 
 
-def ask(task: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Run a child; its answer is the last line that it prints."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--child", json.dumps(task)]
-    done = subprocess.run(command, env=environment(folder), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{task}: {done.stderr[-2000:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return answer
+def by_turns(problem: Any, device: Any, configs: Sequence[Any]) -> dict[str, float]:
+    """The median of each configuration's bursts, seconds a run, by its canonical text."""
+    from portatile.measure import runs
+    from portatile.records import canonical
+
+    burst = runs.Length(samples=1, seconds=0.0, burst=0.01 if device.info.kind == "gpu" else 0.05)
+    samples: dict[str, list[float]] = {canonical(config): [] for config in configs}
+    with runs.prepared(device, problem) as ready, ExitStack() as loaded:
+        executables = {canonical(config): loaded.enter_context(runs.loaded(device, problem, config)) for config in configs}
+        for _ in range(ROUNDS):
+            for name, executable in executables.items():
+                samples[name] += ready.samples(executable, burst)
+    return {name: median(times) for name, times in samples.items()}
 
 
 def steps(run: dict[str, Any]) -> list[tuple[float, dict[str, Any]]]:
@@ -129,7 +120,7 @@ def series(task: dict[str, Any], repeats: int) -> dict[str, Any]:
     for seed in range(repeats):
         with tempfile.TemporaryDirectory(prefix="convergence-") as folder:
             try:
-                run = ask({**task, "seed": seed}, folder)
+                run = afresh(__file__, {**task, "seed": seed}, folder)
             except RuntimeError as error:  # one that failed is told, and ends no other
                 print(f"  seed {seed}: {error}", flush=True)
                 failed.append(str(error))
@@ -140,7 +131,7 @@ def series(task: dict[str, Any], repeats: int) -> dict[str, Any]:
     best = min(row["median"] for run in runs for _, row in steps(run))
     near = {key(row["config"]): row["config"] for run in runs for _, row in steps(run) if row["median"] <= NEAR * best}
     with tempfile.TemporaryDirectory(prefix="convergence-") as folder:
-        again = ask({**task, "configs": list(near.values())}, folder)
+        again = afresh(__file__, {**task, "configs": list(near.values())}, folder)
     times = {key(json.loads(text)): took for text, took in again["final"].items()}
     known = min(times.values())
     curves = []
@@ -234,10 +225,10 @@ def main() -> None:
 
     names = list(workloads.get(options.workload).sizes)
     found = []
-    for device in options.device or [None]:
-        for text in options.sizes.split(","):
-            numbers = list(map(int, text.split("x")))
-            sizes = dict(zip(names, numbers * len(names) if len(numbers) == 1 else numbers, strict=False))
+    cases = [(device, text) for device in options.device or [None] for text in options.sizes.split(",")]
+    with until_stopped():
+        for device, text in cases:
+            (sizes,) = shapes(text, names)
             task = {"workload": options.workload, "dtype": options.dtype, "sizes": sizes, "device": device, "budget": options.budget}
             task |= {"strategy": options.strategy, "shipped": options.shipped, "options": dict(o.split("=", 1) for o in options.option)}
             print(f"{device} {text}", flush=True)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import portatile
-from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug, spread
+from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug, spread, until_stopped
 from peers import PEERS, Peer, check, inputs_of, problem_of
 from portatile import cache, device, execute, program, store, workloads
 from portatile.device.base import Device, Memory, Queue
@@ -243,15 +243,14 @@ def main() -> None:
         "options": vars(options) | {"out": None},
         "problems": [],
     }
-    try:
+    with until_stopped():
         for task in tasks:
             rows = measure(children, task, options, infos)
             if rows:
                 report(rows, task)
             document["problems"].append({**task, "rows": rows})
-    finally:
-        for child in children.values():
-            child.close()
+    for child in children.values():
+        child.close()
     name = f"gemm-{slug(next(iter(infos.values()))['name'])}"
     print(f"\nwritten to {save(name, document, options.out)}")
 

@@ -1,4 +1,4 @@
-"""TRSM, TRMM, SYMM and SYRK on a processor beside the BLAS of SciPy, by turns on one core.
+"""TRSM, TRMM, SYMM, SYRK and SYR2K on a processor beside the BLAS of SciPy, by turns on one core.
 
     python bench/level3.py --sizes 256,512,1000,2048 --routines trsm,trmm --dtype float32,float64 --pin 0
 
@@ -28,15 +28,18 @@ CASES = {
     "trmm": ("LLN", "LUN", "LLT", "RLN", "RUN", "RLT"),
     "symm": ("LL", "RU"),
     "syrk": ("LN", "UT"),
+    "syr2k": ("LN", "UT"),
 }
-"""Side, triangle and transposition; of syrk the last two."""
+"""Side, triangle and transposition; of syrk and syr2k the last two."""
+UPDATES = {"syrk": 1, "syr2k": 2}
+"""The routines of one triangle, and how many products each adds up."""
 
 
 def operands(routine: str, case: str, m: int, n: int, dtype: str) -> tuple[Any, ...]:
     """What the routine takes. The triangles are close to the identity, so that one may be applied thousands of times."""
     rng = np.random.default_rng(SEED)
-    if routine == "syrk":
-        return ((rng.random((m, n) if case[1] == "N" else (n, m)) - 0.5).astype(dtype),)
+    if routine in UPDATES:
+        return tuple((rng.random((m, n) if case[1] == "N" else (n, m)) - 0.5).astype(dtype) for _ in range(UPDATES[routine]))
     order = m if case[0] == "L" else n
     a, b = rng.random((order, order)) - 0.5, rng.random((m, n)) - 0.5
     if routine != "symm":
@@ -48,8 +51,9 @@ def peer(routine: str, case: str, given: tuple[Any, ...], c: Any) -> Any:
     """A call of the BLAS that overwrites ``c``, a row-major array, with the result."""
     call = getattr(blas, ("s" if c.dtype == np.float32 else "d") + routine)
     lower = case[-2 if routine != "symm" else -1] == "L"
-    if routine == "syrk":  # the same triangle, of the transpose
-        return lambda: call(1.0, given[0].T, c=c.T, trans=case[1] == "N", lower=not lower, overwrite_c=1)
+    if routine in UPDATES:  # the same triangle, of the transpose
+        turned = [array.T for array in given]
+        return lambda: call(1.0, *turned, c=c.T, trans=case[1] == "N", lower=not lower, overwrite_c=1)
     side = case[0] == "L"  # the transpose is multiplied from the other side
     if routine == "symm":
         return lambda: call(1.0, given[0].T, given[1].T, c=c.T, side=side, lower=not lower, overwrite_c=1)
@@ -58,8 +62,9 @@ def peer(routine: str, case: str, given: tuple[Any, ...], c: Any) -> Any:
 
 def own(routine: str, case: str, given: tuple[Any, ...], c: Any) -> Any:
     """The same of portatile."""
-    if routine == "syrk":
-        return lambda: portatile.syrk(given[0], uplo=case[0], trans=case[1], out=c)
+    if routine in UPDATES:
+        update = getattr(portatile, routine)
+        return lambda: update(*given, uplo=case[0], trans=case[1], out=c)
     if routine == "symm":
         return lambda: portatile.symm(*given, side=case[0], uplo=case[1], out=c)
     call = portatile.trsm if routine == "trsm" else portatile.trmm
@@ -78,7 +83,7 @@ class Both:
     def prepare(self, routine: str, case: str, m: int, n: int, dtype: str) -> dict[str, Any]:
         """Make the operands and compare the results; answers the largest difference."""
         given = operands(routine, case, m, n, dtype)
-        c = np.zeros((m, m), dtype) if routine == "syrk" else given[1].copy()
+        c = np.zeros((m, m), dtype) if routine in UPDATES else given[1].copy()
         ours = [Buffer.from_numpy(array, self.chip) for array in (*given, c)]
         self.calls = {"portatile": own(routine, case, tuple(ours[:-1]), ours[-1]), "BLAS": peer(routine, case, given, c)}
         wide = c.astype(np.float64)
@@ -119,14 +124,16 @@ def measure(child: Child, task: dict[str, Any], options: argparse.Namespace) -> 
 
 def flops(routine: str, case: str, m: int, n: int, dtype: str) -> float:
     """The BLAS's convention."""
-    if routine == "syrk":
-        return float(n * m * (m + 1))
+    if routine in UPDATES:
+        return float(UPDATES[routine] * n * m * (m + 1))
     return float(m * n * (m if case[0] == "L" else n)) * (2 if routine == "symm" else 1)
 
 
 def main() -> None:
     commands = parser(__doc__, "the default device", several=False)
-    commands.add_argument("--sizes", default="256,512,1024,2048", help="N or MxN, of the result (of syrk N x K), separated by commas")
+    commands.add_argument(
+        "--sizes", default="256,512,1024,2048", help="N or MxN, of the result (of syrk and syr2k N x K), separated by commas"
+    )
     commands.add_argument("--routines", default=",".join(CASES), help="separated by commas")
     commands.add_argument("--cases", help="side, triangle and transposition, separated by commas; default: some of each routine")
     commands.add_argument("--dtype", default="float32,float64", help="separated by commas")

@@ -1,4 +1,4 @@
-"""What the benches share: their command line, children that run by turns, the facts of the machine, results as JSON."""
+"""What the benches share: their command line, children that run by turns or afresh, the facts of the machine, results as JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import argparse
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -78,6 +80,61 @@ def parser(doc: str | None, device: str = "every device", several: bool = True) 
     made.add_argument("--commit", help="what to record where there is no git")
     made.add_argument("--out", type=Path, default=RESULTS, help="folder for the result; default bench/results")
     return made
+
+
+@contextmanager
+def until_stopped() -> Iterator[None]:
+    """Ctrl-C, or a SIGTERM such as that of `timeout`, ends what is inside; what follows prints and saves what was measured until then."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough, and `timeout` sends two
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("\nended early: what was measured until now follows", file=sys.stderr)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def environment(folder: str) -> dict[str, str]:
+    """The variables of a process that begins with empty stores and caches, portatile's and the drivers', and when it is started."""
+    places = {
+        "PORTATILE_DATA_DIR": "data",
+        "PORTATILE_CACHE_DIR": "cache",
+        "POCL_CACHE_DIR": "pocl",
+        "CUDA_CACHE_PATH": "cuda",
+        "CUPY_CACHE_DIR": "cupy",
+        "XDG_CACHE_HOME": "xdg",
+    }
+    for name in places.values():
+        Path(folder, name).mkdir(exist_ok=True)
+    found = {**os.environ, **{variable: str(Path(folder, name)) for variable, name in places.items()}}
+    return {**found, "BENCH_STARTED": repr(time.monotonic())}
+
+
+def afresh(script: str, task: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """What ``script --child TASK`` answers in its last line, run in ``folder`` with nothing else remembered; raises ChildError."""
+    command = [sys.executable, str(Path(script).resolve()), "--child", json.dumps(task)]
+    done = subprocess.run(command, env=environment(folder), cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ChildError(f"{task}: {done.stderr[-2000:]}")
+    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return answer
+
+
+def shapes(text: str, names: Collection[str]) -> list[dict[str, int]]:
+    """``512,1024x64x512`` as sizes of these names, in their order; one number stands for all. Ends the bench for what does not fit."""
+    found = []
+    for shape in text.split(","):
+        numbers = [int(part) for part in shape.split("x")]
+        numbers = numbers * len(names) if len(numbers) == 1 else numbers
+        if len(numbers) != len(names):
+            sys.exit(f"{shape}: give one number, or {'x'.join(names)}")
+        found.append(dict(zip(names, numbers, strict=True)))
+    return found
 
 
 def serve(handlers: Mapping[str, Any]) -> None:

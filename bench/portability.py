@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from measure import facts, parser, print_table, save, slug
+from measure import facts, parser, print_table, save, shapes, slug
 from portatile import device, workloads
 from portatile.errors import PortatileError
 from portatile.records import Problem
@@ -38,12 +38,7 @@ def parse() -> argparse.Namespace:
 def problems(name: str, sizes: str, dtypes: str) -> list[Problem]:
     """Every size with every element type."""
     workload = workloads.get(name)
-    found = []
-    for text in sizes.split(","):
-        numbers = [int(part) for part in text.split("x")]
-        numbers = numbers * len(workload.sizes) if len(numbers) == 1 else numbers
-        found += [workload.problem(dict(zip(workload.sizes, numbers, strict=True)), dtype) for dtype in dtypes.split(",")]
-    return found
+    return [workload.problem(shape, dtype) for shape in shapes(sizes, workload.sizes) for dtype in dtypes.split(",")]
 
 
 def matrix(chips: list[Any], options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -17,8 +17,7 @@ import tempfile
 from statistics import fmean
 from typing import Any
 
-from convergence import environment
-from measure import facts, parser, print_table, save, slug
+from measure import environment, facts, parser, print_table, save, shapes, slug
 
 NEAR = 8  # what is known nearby and measured on a held-out shape besides
 FEW = 3  # the best few and the choices are measured ``--again`` times more, and the least counts: a busy machine only adds
@@ -76,13 +75,12 @@ def main() -> None:
     from portatile import workloads
     from portatile.store import ResultStore
     from portatile.trials import Budget
-    from portatile.tuning import shapes
+    from portatile.tuning import shapes as searched
 
     workload = workloads.get(options.workload)
 
     def problems(text: str) -> tuple[Any, ...]:
-        rows = [dict(zip(workload.sizes, map(int, row.split("x")), strict=True)) for row in text.split(",")]
-        return tuple(workload.problem(sizes, options.dtype) for sizes in rows)
+        return tuple(workload.problem(sizes, options.dtype) for sizes in shapes(text, workload.sizes))
 
     tuned, held = problems(options.tuned), problems(options.held)
     with tempfile.TemporaryDirectory(prefix="regret-") as folder:
@@ -90,7 +88,7 @@ def main() -> None:
         one = Budget.parse(options.budget)
         whole = Budget(one.seconds and one.seconds * len(tuned), one.evaluations and one.evaluations * len(tuned))
         with ResultStore.default() as store:
-            result = shapes.tune(shapes.Request(tuned, options.device, whole), store)
+            result = searched.tune(searched.Request(tuned, options.device, whole), store)
             known, info = store.crossed(workload.name), result.results[0].device
         rows = [held_out(problem, known, options, info) for problem in held]
     rules = list(rows[0]["regret"])

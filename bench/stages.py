@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from convergence import environment
-from measure import facts, parser, print_table, save, slug
+from measure import environment, facts, parser, print_table, save, slug
 
 NEAR = 1.02  # as good as the best
 CACHES = ("PORTATILE_CACHE_DIR", "POCL_CACHE_DIR", "CUDA_CACHE_PATH")

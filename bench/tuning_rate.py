@@ -15,15 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from statistics import median
 from typing import Any
 
-from convergence import environment
-from measure import HERE, facts, parser, print_table, save, slug, version
+from measure import ChildError, afresh, facts, parser, print_table, save, slug, version
 
 TEXT = """
 kernel __attribute__((reqd_work_group_size(BX, BY, 1)))
@@ -171,14 +168,12 @@ def child(task: dict[str, Any]) -> None:
 
 
 def measured(task: dict[str, Any]) -> dict[str, Any]:
-    """A child's answer."""
+    """A child's answer, or why there is none."""
     with tempfile.TemporaryDirectory(prefix="tuning-rate-") as folder:
-        command = [sys.executable, str(HERE / "tuning_rate.py"), "--child", json.dumps(task)]
-        done = subprocess.run(command, env=environment(folder), capture_output=True, text=True, check=False, cwd=folder)
-    if done.returncode:
-        return {"error": done.stderr[-1500:]}
-    answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return answer
+        try:
+            return afresh(__file__, task, folder)
+        except ChildError as error:
+            return {"error": str(error)}
 
 
 def parse() -> argparse.Namespace:

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from measure import facts, parser, print_table, save, slug
+from measure import facts, parser, print_table, save, shapes, slug
 
 NEAR = 1.05
 
@@ -62,8 +62,7 @@ def main() -> None:
     from portatile import workloads
 
     workload = workloads.get(options.workload)
-    shapes = [dict(zip(workload.sizes, map(int, text.split("x")), strict=True)) for text in options.shapes.split(",")]
-    problems = [workload.problem(sizes, options.dtype) for sizes in shapes]
+    problems = [workload.problem(sizes, options.dtype) for sizes in shapes(options.shapes, workload.sizes)]
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PORTATILE_DATA_DIR"] = folder  # nothing tuned before counts
         rows = [compare(problem, options) for problem in problems]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import workload_peers as peers
-from measure import facts, parser, print_table, save, slug, version
+from measure import facts, parser, print_table, save, slug, until_stopped, version
 from portatile import device as devices
 from portatile import wavelets, workloads
 from portatile.device.base import Device
@@ -35,6 +35,9 @@ from portatile.workloads.convolution import BIGDFT
 
 _CEILINGS = ("copy", "fp32", "fp64", "special")
 _TAPS = {"taps": 16, "lower": -8}
+_ONE_UNIT = "functions' unit alone"  # no point or voxel takes a polynomial
+_POTENTIAL: Config = {"WGX": 16, "WGY": 8, "SPLIT": 8, "PX": 8, "PY": 2, "UNROLL": 2, "POLY": 0, "DEGREE": 3, "RESIDENT": 0}
+_MRI: Config = {"CHUNK": 1024, "TRIG": "direct", "POLY": 0}
 
 # BigDFT's other passes: the magic filter's other boundaries, the wavelets' banks, the kinetic operator.
 _PASSES: tuple[dict[str, Value], ...] = (
@@ -51,7 +54,7 @@ _PASSES: tuple[dict[str, Value], ...] = (
 
 @dataclass(frozen=True)
 class Task:
-    """A problem; what its rate counts; how many special functions a run needs; configurations to show beside the usual ones; its peer."""
+    """A problem; what its rate counts; how many special functions a run needs; other forms, as changes to the default; its peer."""
 
     workload: str
     sizes: dict[str, int]
@@ -94,12 +97,12 @@ def tasks(scale: int) -> Iterator[Task]:
     for side in (512, 2048):
         sizes = {"atoms": 40000 // scale, "nx": side // shrink, "ny": side // shrink, "nz": 1}
         pairs = float(np.prod(list(sizes.values())))
-        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, functions=pairs)
+        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, functions=pairs, forms={_ONE_UNIT: _POTENTIAL})
     for kind in ("q", "fhd"):
         for side in (64, 128):
             sizes = {"samples": 2048, "voxels": side**3 // scale}
             pairs = float(np.prod(list(sizes.values())))
-            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, functions=2 * pairs)
+            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, functions=2 * pairs, forms={_ONE_UNIT: _MRI})
     for dtype in ("float32", "float64"):
         for m, count in ((10240 // scale, 128), (1024 // scale, 1024 // scale), (4096 // scale, 4096 // scale)):
             yield Task("triangular", {"m": m, "n": count}, dtype, "Gflop/s", 1e-9 * m * m * count, torch=peers.solve)
@@ -187,7 +190,7 @@ class Bench:
         forms: dict[str, Config] = {
             "as it comes": choice.config,
             **({} if default == choice.config else {"default": default}),
-            **task.forms,
+            **{name: {**default, **changes} for name, changes in task.forms.items()},
         }
         trials = 0
         if self.seconds:
@@ -266,15 +269,16 @@ def main() -> None:
     length = Length(samples=3, seconds=0.0, burst=0.002) if options.quick else Length(samples=9, seconds=0.0, burst=0.01)
     only = options.only.split(",") if options.only else None
     bench = Bench(chosen, options.seconds, length, options.quick)
-    for task in tasks(options.scale):
-        if only is None or task.workload in only:
-            bench.run(task)
-    if only is None or "magicfilter3d" in only:
-        bench.cube(256 if options.scale == 1 else 64, "float64")
-        if options.scale == 1:
-            bench.cube(256, "float32")
-            for name in ("analysis3d", "synthesis3d"):
-                bench.cube(256, "float64", name)
+    with until_stopped():
+        for task in tasks(options.scale):
+            if only is None or task.workload in only:
+                bench.run(task)
+        if only is None or "magicfilter3d" in only:
+            bench.cube(256 if options.scale == 1 else 64, "float64")
+            if options.scale == 1:
+                bench.cube(256, "float32")
+                for name in ("analysis3d", "synthesis3d"):
+                    bench.cube(256, "float64", name)
     limits = [f"{device.info.id}: " + ", ".join(f"{n} {r:.4g}" for n, r in bench.limits[device.info.id].items()) for device in chosen]
     print()
     print_table(["", "device", "form", "us", "rate", "share of", "to peer"], bench.lines)

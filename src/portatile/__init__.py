@@ -30,9 +30,10 @@ if _TYPE_CHECKING:
     from portatile.routines.compiled import Compiled, compile
     from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
     from portatile.routines.coulomb import coulomb_potential
-    from portatile.routines.level3 import symm, syrk, trmm
+    from portatile.routines.level3 import symm, syr2k, syrk, trmm
     from portatile.routines.limit import memory_limit
     from portatile.routines.mri import mri_fhd, mri_q
+    from portatile.shipping.own import export
     from portatile.tuning.tuner import Result as TuningResult
 
 __version__ = "0.1.0"
@@ -61,6 +62,7 @@ __all__ = [
     "coulomb_potential",
     "devices",
     "explain",
+    "export",
     "filter_bank1d",
     "gemm",
     "get_device",
@@ -70,6 +72,7 @@ __all__ = [
     "mri_q",
     "report",
     "symm",
+    "syr2k",
     "syrk",
     "trmm",
     "trsm",
@@ -87,9 +90,10 @@ _ROOMS = {
     "portatile.routines.compiled": ("Compiled", "compile"),
     "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
     "portatile.routines.coulomb": ("coulomb_potential",),
-    "portatile.routines.level3": ("symm", "syrk", "trmm"),
+    "portatile.routines.level3": ("symm", "syr2k", "syrk", "trmm"),
     "portatile.routines.limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
+    "portatile.shipping.own": ("export",),
 }
 
 

@@ -114,6 +114,9 @@ def tune(
 def explain(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Choice:
     """The configuration that the routines use for a problem, and where it comes from.
 
+    ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. Raises UnknownNameError for a name that there is not, ArgumentError for
+    sizes or options that do not fit, DeviceNotFoundError for an unknown device.
+
     Examples:
         >>> import portatile
         >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")

@@ -41,21 +41,33 @@ class Settings:
 def load() -> Settings:
     """Read the environment now; nothing is remembered, so that tests and programs may change it."""
     env = os.environ
-    megabytes = env.get("PORTATILE_CACHE_MAX_MB", "512")
+    megabytes = env.get("PORTATILE_CACHE_MAX_MB") or "512"
     try:
         limit = int(float(megabytes) * 2**20)
-    except ValueError:
-        raise UsageError(f"PORTATILE_CACHE_MAX_MB={megabytes!r} is not a number of megabytes") from None
+    except (ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        raise UsageError(f"PORTATILE_CACHE_MAX_MB={megabytes!r} is no number of megabytes; write for example 512")
     device, pyopencl_ctx = selection()
     return Settings(
         device=device,
         pyopencl_ctx=pyopencl_ctx,
-        cache_dir=Path(env.get("PORTATILE_CACHE_DIR") or platformdirs.user_cache_path("portatile")),
+        cache_dir=_folder(env.get("PORTATILE_CACHE_DIR")) or platformdirs.user_cache_path("portatile"),
         cache_max_bytes=limit,
-        data_dir=Path(env.get("PORTATILE_DATA_DIR") or platformdirs.user_data_path("portatile")),
+        data_dir=_folder(env.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile"),
         ocl_icd_vendors=env.get("OCL_ICD_VENDORS") or None,
         debug=debug(),
     )
+
+
+def _folder(named: str | None) -> Path | None:
+    """A folder by its name; no shell has seen a ``~`` that stands in a service's or a container's environment."""
+    if not named:
+        return None
+    try:
+        return Path(named).expanduser()
+    except RuntimeError:  # there is no such user, or no home
+        return Path(named)
 
 
 def debug() -> bool:

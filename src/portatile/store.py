@@ -124,16 +124,14 @@ class ResultStore:
         """The store at ``path``, else the user's, to be read only."""
         return cls(path or settings.load().store_path, read_only=True)
 
-    @property
-    def persistent(self) -> bool:
-        """Whether trials that are added now outlive the process."""
-        return self._memory is None
-
     def add(self, trial: Trial) -> None:
         """Append a trial and commit it; raises StoreError where the store was opened to be read only."""
         if self._read_only:
             raise StoreError(f"the result store {self.path} was opened for reading only")
         row = _row(trial)
+        if self._file is not None and self._memory is None and self.path is not None and not self.path.exists():
+            self._file.close()  # somebody removed it: what is added goes to a new one, not into nothing
+            self._file = self._open(self.path)
         if self._memory is None and self._file is not None:
             try:
                 _insert(self._file, row)
@@ -217,6 +215,9 @@ class ResultStore:
             try:
                 connection = sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
                 _check_version(connection)
+                if _version(connection) == 0:  # it was made, and nothing came into it: the disk is full
+                    connection.close()
+                    return _create(":memory:")
             except sqlite3.OperationalError:
                 continue
             except (sqlite3.DatabaseError, StoreError) as error:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import device as devices
-from portatile.device.buffer import Buffer
+from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
-from portatile.routines import convolve, limit, pointwise
+from portatile.routines import arrays, convolve, limit, pointwise
 from portatile.routines.arrays import Array
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d
 
@@ -266,6 +266,7 @@ def potential_energy(
         32.0
     """
     given: Any = psi
+    arrays.check_orbitals(given, _AXES)
     applied: Any = apply_potential(psi, potential, boundary=boundary, device=device)
     pairs = [(given, applied)] if given.ndim == _AXES else [(given[place], applied[place]) for place in range(given.shape[0])]
     sums = np.array([float(pointwise.dot(one, other)) for one, other in pairs])
@@ -290,9 +291,11 @@ def density(
         True
     """
     given: Any = psi
+    arrays.check_orbitals(given, _AXES)
     orbitals = [given] if given.ndim == _AXES else [given[place] for place in range(given.shape[0])]
-    weights = [1.0] * len(orbitals) if occupation is None else [float(weight) for weight in occupation]
-    if given.ndim not in (_AXES, _AXES + 1) or not orbitals or len(weights) != len(orbitals):
+    many = [1.0] * len(orbitals) if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
+    weights = [arrays.factor(weight, "occupation") for weight in many]
+    if not orbitals or len(weights) != len(orbitals):
         raise ArgumentError(
             f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
         )
@@ -325,7 +328,11 @@ def kinetic(
         raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
     if not isinstance(psi, (np.ndarray, Buffer)) or psi.ndim == 0:
         raise ArgumentError("kinetic takes a NumPy array or a Buffer of one or more dimensions")
-    spacings = np.broadcast_to(np.asarray(spacing, np.float64), (psi.ndim,)) if np.ndim(spacing) == 0 else np.asarray(spacing, np.float64)
+    try:
+        spacings = np.asarray(spacing, np.float64)
+    except (TypeError, ValueError):
+        spacings = np.empty(0)
+    spacings = np.broadcast_to(spacings, (psi.ndim,)) if spacings.ndim == 0 else spacings
     if spacings.shape != (psi.ndim,) or not (spacings > 0).all():
         raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {psi.ndim} axes")
     filters = [np.array(KINETIC.taps) * (-0.5 / step**2) for step in spacings]
@@ -340,21 +347,24 @@ def _even(array: Array, axes: int) -> None:
 
 
 def _boundaries(boundary: Boundary | Sequence[Boundary]) -> tuple[Boundary, ...]:
-    return (boundary,) * _AXES if isinstance(boundary, str) else tuple(boundary)
+    if isinstance(boundary, str) or not isinstance(boundary, Sequence):
+        return (boundary,) * _AXES
+    return tuple(cast(Sequence[Boundary], boundary))
 
 
 def _on_grid(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:
     """Raise ArgumentError where the potential does not lie on the points that the magic filter gives."""
-    if psi.ndim not in (_AXES, _AXES + 1):
-        raise ArgumentError(f"psi has shape {tuple(psi.shape)}; pass one orbital (three dimensions) or a batch of them (four)")
+    arrays.check_orbitals(psi, _AXES)
+    refuse_masks(potential, "potential")
     kinds = _boundaries(boundary)
     if len(kinds) != _AXES or not set(kinds) <= {"periodic", "zero", "grow"}:
         raise ArgumentError(f"boundary={boundary!r}: periodic, zero or grow, one for all axes or one for each of three")
     free = len(MAGICFILTER.taps) - 1
     shape = tuple(n + (free if kind == "grow" else 0) for n, kind in zip(psi.shape[-_AXES:], kinds, strict=True))
-    if tuple(potential.shape) != shape or potential.dtype != psi.dtype or type(potential) is not type(psi):
-        have = f"is a {type(potential).__name__} of shape {tuple(potential.shape)} and dtype {potential.dtype}"
-        raise ArgumentError(f"the potential {have}; with this psi it must be a {type(psi).__name__} of shape {shape} and dtype {psi.dtype}")
+    kind, named = (Buffer, "Buffer") if isinstance(psi, Buffer) else (np.ndarray, "NumPy array")
+    if not isinstance(potential, kind) or tuple(potential.shape) != shape or potential.dtype != psi.dtype:
+        have = convolve.described(potential)
+        raise ArgumentError(f"the potential is {have}; with this psi it must be a {named} of shape {shape} and dtype {psi.dtype}")
 
 
 def _moved(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:

@@ -8,6 +8,7 @@ from battery.customs import CASES as CUSTOMS
 from battery.habits import CASES as HABITS
 from battery.idioms import CASES as IDIOMS
 from battery.images import CASES as IMAGES
+from battery.integers import CASES as INTEGERS
 from battery.math import CASES as MATH
 from battery.memory import CASES as MEMORY
 from battery.switches import CASES as SWITCHES
@@ -19,7 +20,7 @@ GROUPS: dict[str, list[Case]] = {
     "vectors": VECTORS,
     "address spaces, structures": MEMORY,
     "work-items, atomics, groups": WORK,
-    "math": MATH,
+    "math": [*MATH, *INTEGERS],
     "idioms of C": IDIOMS,
     "customs of C and GNU": CUSTOMS,
     "habits of public programs": HABITS,

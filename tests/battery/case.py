@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.form import ImageForm, ImageType, Sampler
+from portatile.records import SCALARS
 
 SEED = 20261120
 Array = NDArray[Any]
+_C = {dtype: name for name, dtype in SCALARS.items()}  # OpenCL C's names
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,20 @@ def elementwise(name: str, body: str, inputs: Sequence[Array], out: Out, signatu
 
     ``signature`` gives the pointed-to types, output last, where they are not the arrays' own: ``float4 int4 float4``.
     """
-    names = {"float32": "float", "float64": "double", "int8": "char", "uint8": "uchar", "int16": "short", "uint16": "ushort"}
-    names |= {"int32": "int", "uint32": "uint", "int64": "long", "uint64": "ulong", "float16": "half"}
-    types = signature.split() or [names[str(array.dtype)] for array in (*inputs, out.expected)]
+    types = signature.split() or [_C[str(array.dtype)] for array in (*inputs, out.expected)]
     pointers = [f"__global const {t} *{p}" for t, p in zip(types[:-1], "abcdefgh", strict=False)] + [f"__global {types[-1]} *o"]
     text = f"__kernel void k({', '.join(pointers)})\n{{\n  int i = get_global_id(0);\n  {body}\n}}\n"
     return Case(name, text, (*map(In, inputs), out), **more)
+
+
+def table(
+    name: str, rows: Sequence[tuple[str, Array]], inputs: Sequence[Array], tolerance: float = 0.0, kind: str = "float", floor: float = 0.0
+) -> Case:
+    """A kernel of expressions over ``a`` and ``b``, each with what it must give for every element; a row of the output for each."""
+    count = inputs[0].size
+    pointers = [f"__global const {_C[str(array.dtype)]} *{p}_" for p, array in zip("abc", inputs, strict=False)]
+    reads = [f"{_C[str(array.dtype)]} {p} = {p}_[i];" for p, array in zip("abc", inputs, strict=False)]
+    lines = [f"  o[{j * count} + i] = {expression};" for j, (expression, _) in enumerate(rows)]
+    text = f"__kernel void k({', '.join(pointers)}, __global {kind} *o)\n{{\n  int i = get_global_id(0);\n  {' '.join(reads)}\n"
+    expected = np.stack([np.broadcast_to(values, count) for _, values in rows]).astype(SCALARS[kind]).reshape(-1)
+    return Case(name, text + "\n".join(lines) + "\n}\n", (*map(In, inputs), Out(expected, tolerance=tolerance, floor=floor)))

@@ -1,4 +1,4 @@
-// Arithmetic functions: math, integer, common, geometric and relational, scalar and per component.
+// Functions of real numbers, per component.
 
 //// math_vectors
 __kernel void k(__global const float4 *a, __global const float4 *b, __global float4 *o)
@@ -40,14 +40,6 @@ __kernel void k(__global const float4 *a, __global const float4 *b, __global flo
   int i = get_global_id(0);
   o[i] = select(a[i], b[i], a[i] > b[i]) + select(a[i], b[i], (uint4)(0, 0x80000000u, 0, ~0u)) + bitselect(a[i],
       b[i], as_float4((uint4)(0x80000000u)));
-}
-
-//// integer_vectors
-__kernel void k(__global const int4 *a, __global const int4 *b, __global int4 *o)
-{
-  int i = get_global_id(0);
-  o[i] = min(a[i], b[i]) + max(a[i], 5) + convert_int4(abs_diff(a[i], b[i])) + mul_hi(a[i], b[i]) + clz(a[i])
-      + rotate(a[i], (int4)(3)) + mul24(a[i] >> 12, b[i] >> 12) + clamp(a[i], -7, 7) + popcount(b[i]);
 }
 
 //// second_results

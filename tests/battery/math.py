@@ -1,35 +1,15 @@
-"""Arithmetic functions: math, integer, common, geometric and relational, scalar and per component.
-
-The kernels evaluate a table of expressions over one or two inputs; row ``j`` of the output belongs to expression ``j``.
-"""
+"""Functions of real numbers: math, common, geometric and relational, scalar and per component."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from scipy import special
 
-from battery.case import Array, Case, In, Out, floats, integers, texts
+from battery.case import Array, Case, In, Out, floats, table, texts
 
 TEXT = texts("math.cl")
 
 N = 32
-
-
-def table(
-    name: str, rows: Sequence[tuple[str, Array]], inputs: Sequence[Array], tolerance: float = 0.0, kind: str = "float", floor: float = 0.0
-) -> Case:
-    """A kernel of expressions over ``a`` and ``b``, each with what it must give for every element."""
-    names = {"float32": "float", "float64": "double", "int32": "int", "uint32": "uint", "int64": "long", "uint64": "ulong", "int8": "char"}
-    names |= {"uint8": "uchar", "int16": "short", "uint16": "ushort"}
-    types = {v: k for k, v in names.items()}
-    pointers = [f"__global const {names[str(array.dtype)]} *{p}_" for p, array in zip("abc", inputs, strict=False)]
-    reads = [f"{names[str(array.dtype)]} {p} = {p}_[i];" for p, array in zip("abc", inputs, strict=False)]
-    lines = [f"  o[{j * N} + i] = {expression};" for j, (expression, _) in enumerate(rows)]
-    text = f"__kernel void k({', '.join(pointers)}, __global {kind} *o)\n{{\n  int i = get_global_id(0);\n  {' '.join(reads)}\n"
-    expected = np.stack([np.broadcast_to(values, N) for _, values in rows]).astype(types[kind]).reshape(-1)
-    return Case(name, text + "\n".join(lines) + "\n}\n", (*map(In, inputs), Out(expected, tolerance=tolerance, floor=floor)))
 
 
 def _wide(array: Array) -> Array:
@@ -41,9 +21,6 @@ _P = floats(N, 0.05, 9.0)
 _S = floats(N, -6.0, 6.0, seed=3)
 _T = floats(N, 0.3, 4.0, seed=4)
 u, p, s, t = map(_wide, (_U, _P, _S, _T))
-_I, _J = integers(N), integers(N, seed=1)
-_V, _W = integers(N, "uint32"), integers(N, "uint32", seed=1)
-_L, _M = integers(N, "int64"), integers(N, "int64", seed=1)
 _F4 = floats(4 * N)
 _G4 = floats(4 * N, seed=1)
 _SPECIAL = np.resize(
@@ -52,18 +29,14 @@ _SPECIAL = np.resize(
 v = _wide(_SPECIAL)
 
 
-def _i32(array: Array) -> Array:
-    return np.asarray(array).astype(np.int64).astype(np.int32)
-
-
-def _trig(suffix: str) -> list[tuple[str, Array]]:
+def _trig() -> list[tuple[str, Array]]:
     return [
-        (f"{f}(a{suffix})", g(s))
+        (f"{f}(a)", g(s))
         for f, g in (("sin", np.sin), ("cos", np.cos), ("atan", np.arctan), ("sinh", np.sinh), ("tanh", np.tanh), ("asinh", np.arcsinh))
     ]
 
 
-def _unit(dtype: str) -> list[tuple[str, Array]]:
+def _unit() -> list[tuple[str, Array]]:
     return [
         ("asin(a)", np.arcsin(u)),
         ("acos(a)", np.arccos(u)),
@@ -145,96 +118,6 @@ def _relations() -> list[tuple[str, Array]]:
     ]
 
 
-def _high(a: Array, b: Array, bits: int) -> Array:
-    return np.array([(int(x) * int(y)) >> bits for x, y in zip(a, b, strict=True)], dtype=a.dtype)
-
-
-def _rotate(a: Array, n: int) -> Array:
-    bits = a.view(np.uint32)
-    return ((bits << np.uint32(n)) | (bits >> np.uint32(32 - n))).view(a.dtype)
-
-
-def _saturated(values: list[int], dtype: str) -> Array:
-    info = np.iinfo(dtype)
-    return np.array([min(max(value, info.min), info.max) for value in values], dtype)
-
-
-def _pairs(a: Array, b: Array) -> list[tuple[int, int]]:
-    return [(int(x), int(y)) for x, y in zip(a, b, strict=True)]
-
-
-_C, _D = integers(N, "int8"), integers(N, "int8", seed=1)
-_ii, _jj = _I.astype(np.int64), _J.astype(np.int64)
-
-_INTEGER_SIGNED = [
-    ("as_int(abs(a))", _i32(np.abs(_ii))),
-    ("as_int(abs_diff(a, b))", _i32(np.abs(_ii - _jj))),
-    ("add_sat(a, b)", np.clip(_ii + _jj, -(2**31), 2**31 - 1)),
-    ("sub_sat(a, b)", np.clip(_ii - _jj, -(2**31), 2**31 - 1)),
-    ("hadd(a, b)", (_ii + _jj) >> 1),
-    ("rhadd(a, b)", (_ii + _jj + 1) >> 1),
-    ("mul_hi(a, b)", _high(_I, _J, 32)),
-    ("mad_hi(a, b, 7)", _i32(_high(_I, _J, 32).astype(np.int64) + 7)),
-    ("min(a, b)", np.minimum(_I, _J)),
-    ("max(a, b)", np.maximum(_I, _J)),
-    ("clamp(a, -1000, 1000)", np.clip(_I, -1000, 1000)),
-    ("clz(a)", [32 - int(x).bit_length() for x in _I.view(np.uint32)]),
-    ("popcount(a)", [int(x).bit_count() for x in _I.view(np.uint32)]),
-    ("rotate(a, 5)", _rotate(_I, 5)),
-    ("rotate(a, 32 + 3)", _rotate(_I, 3)),
-    ("mul24(a >> 8, b >> 8)", _i32((_ii >> 8) * (_jj >> 8))),
-    ("mad24(a >> 20, b >> 20, 5)", (_ii >> 20) * (_jj >> 20) + 5),
-    ("mad_sat(a, b, 3)", np.clip(_ii * _jj + 3, -(2**31), 2**31 - 1)),
-    ("upsample((short)a, (ushort)b)", _i32((_I.astype(np.int16).astype(np.int64) << 16) | (_jj & 0xFFFF))),
-    ("a / 7 + a % 7", np.fix(_ii / 7).astype(np.int64) + np.fmod(_ii, 7)),
-    ("select(a, b, a & 1)", np.where(_I & 1, _J, _I)),
-    ("bitselect(a, b, 0xff00)", (_I & ~0xFF00) | (_J & 0xFF00)),
-    ("any(a)", _I < 0),
-    ("all(a & b)", (_I & _J) < 0),
-]
-_INTEGER_UNSIGNED = [
-    ("add_sat(a, b)", np.minimum(_V.astype(np.uint64) + _W, 2**32 - 1)),
-    ("sub_sat(a, b)", np.where(_V > _W, _V - _W, 0)),
-    ("hadd(a, b)", (_V.astype(np.uint64) + _W) >> 1),
-    ("mul_hi(a, b)", (_V.astype(np.uint64) * _W) >> 32),
-    ("abs_diff(a, b)", np.where(_V > _W, _V - _W, _W - _V)),
-    ("clz(a)", [32 - int(x).bit_length() for x in _V]),
-    ("mad_sat(a >> 16, b >> 16, 9u)", (_V >> 16).astype(np.uint64) * (_W >> 16) + 9),
-    ("rotate(a, 31u)", _rotate(_V, 31)),
-    ("a >> 3 | b << 29", (_V >> 3) | (_W << 29)),
-    ("upsample((ushort)a, (ushort)b)", (_V << 16) | (_W & 0xFFFF)),
-    ("min(a, 12345u)", np.minimum(_V, 12345)),
-    ("mul24(a >> 8, b >> 8)", (_V >> 8) * (_W >> 8)),
-]
-_LONG = [
-    ("mul_hi(a, b)", _high(_L, _M, 64)),
-    ("add_sat(a, b)", _saturated([x + y for x, y in _pairs(_L, _M)], "int64")),
-    ("sub_sat(a, b)", _saturated([x - y for x, y in _pairs(_L, _M)], "int64")),
-    ("mad_sat(a, b, a)", _saturated([x * y + x for x, y in _pairs(_L, _M)], "int64")),
-    ("mad_sat(a >> 40, b >> 40, b)", _saturated([(x >> 40) * (y >> 40) + y for x, y in _pairs(_L, _M)], "int64")),
-    ("clz(a)", [64 - (int(x) & (2**64 - 1)).bit_length() for x in _L]),
-    ("popcount(a)", [(int(x) & (2**64 - 1)).bit_count() for x in _L]),
-    ("as_long(rotate(as_ulong(a), 9ul))", (_L << 9) | ((_L >> 55) & 511)),
-    ("upsample((int)a, (uint)b)", (_L << 32) | (_M & 0xFFFFFFFF)),
-    ("hadd(a, b)", np.array([(x + y) >> 1 for x, y in _pairs(_L, _M)])),
-    ("as_long(abs(a))", np.abs(_L)),
-    ("clamp(a, -5l, 5l)", np.clip(_L, -5, 5)),
-]
-_CHAR = [
-    ("add_sat(a, b)", np.clip(_C.astype(int) + _D, -128, 127)),
-    ("as_char(abs(a))", np.abs(_C.astype(int)).astype(np.uint8).view(np.int8)),
-    ("hadd(a, b)", (_C.astype(int) + _D) >> 1),
-    ("mul_hi(a, b)", (_C.astype(int) * _D) >> 8),
-    ("clz(a)", [8 - int(x).bit_length() for x in _C.view(np.uint8)]),
-    ("popcount(a)", [int(x).bit_count() for x in _C.view(np.uint8)]),
-    (
-        "as_char(rotate(as_uchar(a), (uchar)3))",
-        ((_C.view(np.uint8).astype(int) << 3 | _C.view(np.uint8) >> 5) & 255).astype(np.uint8).view(np.int8),
-    ),
-    ("min(a, b)", np.minimum(_C, _D)),
-    ("clamp(a, (char)-9, (char)9)", np.clip(_C, -9, 9)),
-    ("mad_sat(a, b, a)", np.clip(_C.astype(int) * _D + _C, -128, 127)),
-]
 _COMMON = [
     ("clamp(a, -1.0f, 1.0f)", np.clip(s, -1, 1)),
     ("max(a, b)", np.maximum(s, t)),
@@ -256,8 +139,8 @@ _a4, _b4 = _four(_F4), _four(_G4)
 _n4 = np.linalg.norm(_a4, axis=1)
 
 CASES: list[Case] = [
-    table("math_trigonometric", _trig(""), [_S], 2e-6, floor=1e-6),
-    table("math_unit_interval", _unit("float"), [_U], 4e-6, floor=1e-6),
+    table("math_trigonometric", _trig(), [_S], 2e-6, floor=1e-6),
+    table("math_unit_interval", _unit(), [_U], 4e-6, floor=1e-6),
     table("math_positive", _positive(), [_P, _T], 8e-6, floor=1e-6),
     table("math_rounding", _rounding(), [_SPECIAL]),
     table("math_relations", _relations(), [_SPECIAL], kind="int"),
@@ -322,10 +205,6 @@ CASES: list[Case] = [
         2e-3,
         floor=2e-5,
     ),
-    table("integer_int", _INTEGER_SIGNED, [_I, _J], kind="int"),
-    table("integer_uint", _INTEGER_UNSIGNED, [_V, _W], kind="uint"),
-    table("integer_long", _LONG, [_L, _M], kind="long"),
-    table("integer_char", _CHAR, [_C, _D], kind="char"),
     table("common_functions", _COMMON, [_S, _T], 2e-6, floor=1e-6),
     Case(
         "math_vectors",
@@ -416,30 +295,6 @@ CASES: list[Case] = [
                 .reshape(-1),
                 tolerance=2e-6,
                 floor=1e-6,
-            ),
-        ),
-    ),
-    Case(
-        "integer_vectors",
-        TEXT["integer_vectors"],
-        (
-            In(np.resize(_I, 4 * N)),
-            In(np.resize(_J, 4 * N)),
-            Out(
-                np.resize(
-                    _i32(
-                        np.minimum(_ii, _jj)
-                        + np.maximum(_ii, 5)
-                        + np.abs(_ii - _jj)
-                        + _high(_I, _J, 32)
-                        + [32 - int(x).bit_length() for x in _I.view(np.uint32)]
-                        + _rotate(_I, 3)
-                        + (_ii >> 12) * (_jj >> 12)
-                        + np.clip(_ii, -7, 7)
-                        + [int(x).bit_count() for x in _J.view(np.uint32)]
-                    ),
-                    4 * N,
-                )
             ),
         ),
     ),

@@ -10,6 +10,7 @@ import pytest
 
 from portatile import program
 from portatile.device.base import Device, Module, Queue
+from portatile.device.opencl import ClDevice
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Binary, Source
 
@@ -45,6 +46,22 @@ def test_binary_survives_storage(device: Device, binary: Binary, queue: Queue) -
             got = np.empty(16, np.int32)
             queue.download(got, memory)
             assert (got == 1).all()
+
+
+def test_settled_binary_loads(device: Device, binary: Binary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compile workers settle what another process loads; only NVIDIA's OpenCL has anything to do then."""
+    translated: list[Binary] = []
+    if isinstance(device, ClDevice):
+        ours = device.program
+        monkeypatch.setattr(device, "program", lambda binary: translated.append(binary) or ours(binary))
+    monkeypatch.delenv("CUDA_CACHE_DISABLE", raising=False)
+    device.target.settle(binary)
+    nvidia = isinstance(device, ClDevice) and device.nvidia
+    assert translated == ([binary] if nvidia else [])
+    monkeypatch.setenv("CUDA_CACHE_DISABLE", "1")  # a cache that keeps nothing is not filled
+    device.target.settle(binary)
+    assert len(translated) == nvidia
+    device.load(binary).release()
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "foreign", "kind"])

@@ -12,14 +12,10 @@ from portatile.cli import main
 from portatile.device import cuda_compiler
 from portatile.tuning import finals
 
+pytestmark = pytest.mark.usefixtures("own_directories")
+
 SIZES = ["-m", "33", "-n", "21", "-k", "17"]
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")
-
-
-@pytest.fixture(autouse=True)
-def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def tune(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[str, str]:

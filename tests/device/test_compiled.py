@@ -26,6 +26,7 @@ SIZES = {
     "gemm_batched": {"batch": 5, "m": 13, "n": 11, "k": 17},
     "symm": {"m": 33, "n": 21},
     "syrk": {"n": 33, "k": 17},
+    "syr2k": {"n": 33, "k": 17},
     "trmm": {"m": 33, "n": 21},
     "matmul": {"m": 33, "n": 21, "k": 17},
     "triangular": {"m": 45, "n": 13},

@@ -24,18 +24,14 @@ from portatile.store import Query, ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
 
+pytestmark = pytest.mark.usefixtures("own_directories")
+
 QUICK = Timing(samples=3, burst=0.0005, most=0.05, race=0.0)
 AXPY = """kernel void axpy(global const float *x, global float *y, float a, int n) {
     for (int k = 0, i = get_global_id(0) * work; k < work && i < n; k++, i++) y[i] = OPERATION;
 }
 """
 N = 1003
-
-
-@pytest.fixture(autouse=True)
-def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def axpy(operation: str = "a * x[i] + y[i]", **changes: Any) -> Kernel:

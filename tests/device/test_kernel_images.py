@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
 
+pytestmark = pytest.mark.usefixtures("own_directories")
+
 QUICK = Timing(samples=3, burst=0.0005, most=0.05, race=0.0)
 WARP = """kernel void warp(read_only image2d_t from, sampler_t how, write_only image2d_t to, global float *sums, float shift) {
     int2 at = (int2)(get_global_id(0), get_global_id(1) * rows);
@@ -29,12 +30,6 @@ WARP = """kernel void warp(read_only image2d_t from, sampler_t how, write_only i
 }
 """
 HEIGHT, WIDTH = 13, 37
-
-
-@pytest.fixture(autouse=True)
-def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def shifted(picture: np.ndarray[Any, Any], shift: float) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""symm, syrk and trmm beside NumPy in float64: every option and order, what must not be read or written, and mistakes."""
+"""symm, syrk, syr2k and trmm beside NumPy in float64: every option and order, what must not be read or written, and mistakes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from checking import new_seed
+from checking import check, new_seed
 from numpy.typing import NDArray
 
 import portatile
+from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
@@ -62,6 +63,53 @@ def test_syrk(device: Device, uplo: str, trans: str, orders: str) -> None:
     assert close(fresh, np.where(written, a.astype(np.float64) @ a.T, 0))
 
 
+@pytest.mark.parametrize(("uplo", "trans", "orders"), list(itertools.product("LU", "NT", ("CCC", "FCC", "CFF", "FFC"))))
+def test_syr2k(device: Device, uplo: str, trans: str, orders: str) -> None:
+    """Inside larger arrays, A and B stored alike and not; a C of NaN without beta."""
+    rng = np.random.default_rng(new_seed(uplo + trans + orders))
+    a, b, c = draw(rng, M, K), draw(rng, M, K), draw(rng, M + 3, M + 5)
+    lower = np.tri(M, dtype=bool)
+    written = lower if uplo == "L" else lower.T
+    given = [
+        stored(np.pad(x if trans == "N" else x.T, 2, constant_values=np.nan), o)[2:-2, 2:-2] for x, o in zip((a, b), orders, strict=False)
+    ]
+    out = stored(c, orders[2])[3:, 5:]
+    before, product = out.copy(), a.astype(np.float64) @ b.T
+    options = {"uplo": uplo, "trans": trans, "alpha": -1.0, "device": device.info.id}
+    assert portatile.syr2k(*given, out, beta=2.0, out=out, **options) is out  # type: ignore[arg-type]
+    assert close(np.where(written, out, 0), np.where(written, 2.0 * before - product - product.T, 0))
+    assert np.array_equal(out[~written], before[~written])
+    out[written] = np.nan
+    portatile.syr2k(*given, out=out, **options)  # type: ignore[arg-type]
+    assert close(np.where(written, out, 0), np.where(written, -product - product.T, 0))
+    assert np.array_equal(out[~written], before[~written])
+    assert close(portatile.syr2k(*given, **options), np.where(written, -product - product.T, 0))  # type: ignore[arg-type]
+
+
+def test_no_terms_leave_beta_times_c(device: Device) -> None:
+    c, none = np.ones((5, 5), np.float32), np.empty((5, 0), np.float32)
+    expected = np.where(np.tri(5), 3, 1)
+    assert np.array_equal(portatile.syr2k(none, none, c, beta=3.0, device=device.info.id), expected)
+    assert np.array_equal(portatile.syrk(none, c, beta=3.0, device=device.info.id), expected)
+    assert portatile.syr2k(none.T, none.T, trans="N", device=device.info.id).shape == (0, 0)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize(("uplo", "trans"), list(itertools.product("LU", ("N", "T", "NT", "TN"))))
+def test_syr2k_in_blocks(device: Device, uplo: str, trans: str, joined: bool) -> None:
+    """Several blocks and what is left of one, which defaults do not have; and the joined product, whatever the number of terms."""
+    workload = workloads.get("syr2k")
+    for problem in workload.awkward(workload.problem({"n": 1, "k": 1}, "float32", {"uplo": uplo, "trans": trans})):
+        nb = 0 if joined or problem.sizes["n"] <= 16 else 32
+        config = {"JOIN": joined, "NB": nb, "WGS": 32}
+        if config in workload.space(problem, device.info):
+            verdict = check(device, workload, problem, config, np.random.default_rng(new_seed(uplo + trans)))
+            assert verdict.ok, f"{problem}: {verdict.message}"
+        else:
+            assert joined
+            assert device.info.kind != "cpu"
+
+
 @pytest.mark.parametrize(("side", "uplo", "trans", "diag"), list(itertools.product("LR", "LU", "NT", "NU")))
 def test_trmm(device: Device, side: str, uplo: str, trans: str, diag: str) -> None:
     rng = np.random.default_rng(new_seed(side + uplo + trans + diag))
@@ -90,6 +138,7 @@ def test_several_blocks_and_buffers(device: Device) -> None:
     assert isinstance(product, Buffer)
     assert close(product.numpy(), np.triu(a) @ b)
     assert close(portatile.syrk(on_device[1]).numpy(), np.tril(b @ b.T))
+    assert close(portatile.syr2k(on_device[1], on_device[1], alpha=0.5).numpy(), np.tril(b @ b.T))
     assert close(portatile.symm(*on_device).numpy(), (np.tril(a) + np.tril(a, -1).T) @ b)
 
 
@@ -98,6 +147,7 @@ def test_alpha_zero_reads_nothing(device: Device) -> None:
     assert not portatile.trmm(nothing, b, alpha=0.0, device=device.info.id).any()
     assert not portatile.symm(nothing, b, alpha=0.0, device=device.info.id).any()
     assert not portatile.syrk(nothing, alpha=0.0, device=device.info.id).any()
+    assert not portatile.syr2k(nothing, nothing, alpha=0.0, device=device.info.id).any()
 
 
 F = np.float32
@@ -110,6 +160,9 @@ MISTAKES = {
     "no c": (lambda: portatile.syrk(SQUARE, beta=1.0), "no c"),
     "dtypes": (lambda: portatile.symm(SQUARE, SQUARE.astype("float64")), "convert one"),
     "out": (lambda: portatile.syrk(SQUARE, out=np.empty((3, 3), F)), "must have shape"),
+    "shapes": (lambda: portatile.syr2k(SQUARE, np.ones((4, 3), F)), "of one shape"),
+    "two dtypes": (lambda: portatile.syr2k(SQUARE, SQUARE.astype("float64")), "convert one"),
+    "c is b": (lambda: portatile.syr2k(np.eye(4, dtype=F), SQUARE, out=SQUARE), "overlaps b"),
     "aliased": (lambda: portatile.symm(SQUARE, np.eye(4, dtype=F), out=SQUARE), "overlaps a"),
 }
 

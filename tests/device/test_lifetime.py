@@ -11,6 +11,8 @@ import pytest
 
 import portatile
 from portatile.device.base import Device
+from portatile.device.cuda import CudaDevice
+from portatile.device.cuda_driver import call, driver
 from portatile.records import Binary
 from portatile.routines import runtime
 
@@ -42,9 +44,15 @@ def test_everything_is_given_back(device: Device, binary: Binary) -> None:
 
 
 def _held(device: Device) -> int:
-    if device.info.backend == "cuda":
-        return int(device.memory_in_use())  # type: ignore[attr-defined]
-    return int(device.context.reference_count)  # type: ignore[attr-defined]
+    """Bytes allocated and not given back, as CUDA's pool counts them (-1 without a pool); references to OpenCL's context."""
+    if not isinstance(device, CudaDevice):
+        return int(device.context.reference_count)  # type: ignore[attr-defined]
+    if device._pool is None:
+        return -1
+    with device.current():
+        call(driver.cuStreamSynchronize, device._stream)
+        used = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+        return int(call(driver.cuMemPoolGetAttribute, device._pool, used))
 
 
 def test_a_process_that_cleans_nothing_up_ends_quietly(device: Device) -> None:

@@ -89,6 +89,91 @@ def test_what_numpy_users_write() -> None:
     assert np.allclose(portatile.matmul(np.ma.masked_array(A), A), A @ A)
 
 
+MASKED = np.ma.masked_greater(np.random.default_rng(8).random((4, 4, 4)), 0.5)
+VOLUME = np.random.default_rng(9).random((4, 6, 8))
+SINGLE = np.ones(3, np.float32)
+ROWS = np.frombuffer(bytes(9 * 8 + 1), np.uint8)[1:].view(np.float64).reshape(3, 3)  # at an odd address
+WORDS: list[tuple[Any, str]] = [
+    (lambda: portatile.convolve1d(MASKED, [1.0], lower=0), "mask"),
+    (lambda: portatile.convolve1d(MASKED[0, 0], [1.0], lower=0), "mask"),
+    (lambda: portatile.convolve1d(A, np.ma.masked_greater([1.0, 2.0], 1), lower=0), "taps is a masked"),
+    (lambda: portatile.convolve3d_separable(MASKED, [1.0], lower=0), "mask"),
+    (lambda: portatile.matmul(MASKED, MASKED), "a is a masked"),
+    (lambda: portatile.wavelets.kinetic(MASKED), "mask"),
+    (lambda: portatile.wavelets.density(MASKED), "mask"),
+    (lambda: portatile.wavelets.apply_potential(VOLUME, np.ma.masked_greater(VOLUME, 0.5)), "potential is a masked"),
+    (lambda: portatile.Buffer.from_numpy(MASKED), "mask"),
+    (lambda: portatile.Buffer.from_numpy(MASKED.data).assign(MASKED), "mask"),
+    (lambda: portatile.Buffer.from_numpy(A).assign([1.0]), "asarray"),  # type: ignore[arg-type]
+    (lambda: portatile.Buffer.empty((2**40, 2**40), "f8"), "larger than any memory"),
+    (lambda: portatile.Buffer.empty((2.5, 2), "f8"), "whole numbers"),  # type: ignore[arg-type]
+    (lambda: portatile.Buffer.empty((2, 2), "float23"), "no type of elements"),
+    (lambda: portatile.Buffer.empty((2, 2), object), "Python objects"),
+    (lambda: np.allclose(portatile.Buffer.from_numpy(A), A), r"\.numpy\(\)"),  # type: ignore[arg-type]
+    (lambda: portatile.matmul(portatile.Buffer.from_numpy(A)[:, ::2], portatile.Buffer.from_numpy(A)), r"Buffer\.from_numpy\(a\.numpy"),
+    (lambda: portatile.matmul(portatile.Buffer.from_numpy(A), A), r"Buffer\.from_numpy or \.numpy"),
+    (lambda: portatile.gemm(A, A, alpha=10**400), "too large"),
+    (lambda: portatile.matmul(ROWS, A), r"a\.copy\(\)"),
+    (lambda: portatile.matmul(A, A, out=np.zeros((3, 6))[:, ::2]), "pass another array for the result"),
+    (lambda: portatile.matmul(A, A, out=np.zeros((3, 3), int)), "pass another array for the result"),
+    (lambda: portatile.matmul(A, A, out=A.tolist()), "CUDA array$"),  # type: ignore[call-overload]
+    (lambda: portatile.convolve1d(A, [[1.0], [2.0, 3.0]], lower=0), "equally long"),  # type: ignore[arg-type]
+    (lambda: portatile.convolve1d(A, portatile.Buffer.from_numpy(SINGLE), lower=0), r"\.numpy\(\)"),  # type: ignore[arg-type]
+    (lambda: portatile.coulomb_potential(np.ones((3, 4), np.float32), ((2, 3), 4), 1.0), "whole numbers"),  # type: ignore[arg-type]
+    (lambda: portatile.convolve3d_separable(VOLUME, [1.0], lower=0, boundary=None), "boundary=None"),  # type: ignore[arg-type]
+    (lambda: portatile.wavelets.density(VOLUME.tolist()), "psi is a list"),
+    (lambda: portatile.wavelets.density(np.ones(())), "one orbital"),
+    (lambda: portatile.wavelets.density(VOLUME, occupation=["x"]), "'x' is no real number"),  # type: ignore[list-item]
+    (lambda: portatile.wavelets.potential_energy(None, VOLUME), "psi is a NoneType"),
+    (lambda: portatile.wavelets.apply_potential(np.ones((4, 6, 8), int), VOLUME), "psi has dtype int64"),
+    (lambda: portatile.wavelets.apply_potential(VOLUME, VOLUME.tolist()), "the potential is a list"),  # type: ignore[arg-type]
+    (lambda: portatile.wavelets.kinetic(VOLUME, spacing="wide"), "spacing='wide'"),  # type: ignore[arg-type]
+    (lambda: portatile.mri_q(*[SINGLE.tolist()] * 8), "kx is a list"),  # type: ignore[arg-type]
+    (lambda: portatile.mri_q(*[np.ones(3, int)] * 8), r"kx\.astype\('float32'\)"),
+    (lambda: portatile.coulomb_potential(np.ones((3, 4)), (2, 2), 1.0), r"atoms\.astype\('float32'\)"),
+    (lambda: portatile.coulomb_potential(np.ones((3, 4), np.float32), (2, 2), 1e300), "range of float32"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WORDS)
+def test_realistic_arrays_that_do_not_do(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_a_refused_call_changes_nothing() -> None:
+    rng = np.random.default_rng(11)
+    a, b, stack = rng.random((6, 6)), rng.random((6, 6)), rng.random((4, 6, 6))
+    calls: list[Any] = [
+        lambda: portatile.trsm(a, b, out=a),
+        lambda: portatile.trsm(a[:3, :3], b[:3, :3], out=a[2:5, :3]),
+        lambda: portatile.gemm(a, b, b, beta=1.0, out=a),
+        lambda: portatile.trmm(a, b, out=a),
+        lambda: portatile.symm(a, b, b, beta=1.0, out=a),
+        lambda: portatile.syrk(a, b, beta=1.0, out=a),
+        lambda: portatile.syr2k(a, b, b, beta=1.0, out=a),
+        lambda: portatile.gemm(stack, b, stack + 1, beta=1.0, out=stack),
+    ]
+    for call in calls:
+        before = a.copy(), stack.copy()
+        with pytest.raises(ArgumentError, match="overlaps"):
+            call()
+        assert np.array_equal(a, before[0])
+        assert np.array_equal(stack, before[1])
+
+
+def test_arrays_that_do(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "psi", np.float64, "w+", shape=VOLUME.shape)
+    mapped[...] = VOLUME
+    wanted = portatile.wavelets.apply_potential(VOLUME, VOLUME)
+    assert np.array_equal(portatile.wavelets.apply_potential(mapped, VOLUME), wanted)
+    assert np.array_equal(portatile.wavelets.apply_potential(VOLUME, mapped), wanted)
+    charges = np.ones((3, 4), np.float32)
+    there = portatile.coulomb_potential(charges, (2, 3), 0.25, (0, 0, 5))
+    assert np.array_equal(portatile.coulomb_potential(charges, np.array([2, 3]), np.array(0.25), np.array([0, 0, 5])), there)  # type: ignore[arg-type]
+    assert np.array_equal(portatile.wavelets.density(VOLUME, occupation=2.0), portatile.wavelets.density(VOLUME, occupation=[2.0]))  # type: ignore[arg-type]
+
+
 def test_a_result_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     found = portatile.tune("matmul", m=8, n=8, k=8, budget="2")

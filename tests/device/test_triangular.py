@@ -47,7 +47,7 @@ def test_every_case(device: Device, method: str, case: dict[str, str]) -> None:
     """Several blocks and a part of one, in both types; the triangle and the diagonal that must not be read are NaN."""
     rng = np.random.default_rng(new_seed(f"{method} {named(case)}"))
     for dtype, pad in (("float32", 3), (double(device), 0)):
-        problem = system(77, 21, case, dtype, pad, 2 * pad)
+        problem = system(77, 45, case, dtype, pad, 2 * pad)
         verdict = check(device, WORKLOAD, problem, CONFIGS[method], rng)
         assert verdict.ok, verdict.message
 

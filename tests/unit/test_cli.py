@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from portatile import cli, workloads
+from portatile import cache, cli, settings, workloads
 from portatile.cli import main
 from portatile.errors import CompileError, DeviceNotFoundError, PortatileError
 
@@ -96,10 +99,39 @@ def test_what_the_system_refuses_is_one_line(
     assert said in shown
 
 
-def test_a_setting_that_cannot_be_read_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTATILE_CACHE_MAX_MB", "much")
+@pytest.mark.parametrize("said", ["much", "-1", "nan", "inf", "1e400", " "])
+def test_a_setting_that_cannot_be_read_is_one_line(said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_CACHE_MAX_MB", said)
     assert main(["cache", "info"]) == 2
-    assert capsys.readouterr().err == "portatile: PORTATILE_CACHE_MAX_MB='much' is not a number of megabytes\n"
+    shown = capsys.readouterr().err
+    assert shown == f"portatile: PORTATILE_CACHE_MAX_MB={said!r} is no number of megabytes; write for example 512\n"
+
+
+def test_settings_that_say_nothing_and_folders_that_no_shell_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PORTATILE_CACHE_MAX_MB", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", "~/kept")
+    monkeypatch.setenv("PORTATILE_DATA_DIR", "~nobody-of-that-name/kept")
+    found = settings.load()
+    assert found.cache_max_bytes == 512 * 2**20
+    assert found.cache_dir == tmp_path / "kept"
+    assert found.data_dir == Path("~nobody-of-that-name/kept")
+
+
+def test_standard_output_may_be_closed(tmp_path: Path) -> None:
+    env = {**os.environ, "PORTATILE_CACHE_DIR": str(tmp_path)}
+    for redirected in (">&-", ">&- 2>&-", "<&- >&- 2>&-"):
+        command = f"exec {sys.executable} -m portatile cache info {redirected}"
+        done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), redirected
+
+
+def test_entries_that_stay_are_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path))
+    cache.default().put("0" * 32, b"kernel")
+    monkeypatch.setattr(Path, "unlink", lambda self, missing_ok=False: (_ for _ in ()).throw(PermissionError(13, "no")))
+    assert main(["cache", "clear"]) == 2
+    assert "cannot be removed" in capsys.readouterr().err
 
 
 def test_a_warning_is_one_line_without_a_place_in_the_source(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

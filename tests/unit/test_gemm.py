@@ -64,7 +64,7 @@ def test_whatever_the_space_holds_has_a_plan(info: DeviceInfo, dtype: str) -> No
     for trans_a, trans_b, *sizes in (("N", "N", 512, 512, 512), ("N", "T", 1000, 17, 4097), ("T", "N", 1000, 17, 4097)):
         case = problem(*sizes, dtype, {"trans_a": trans_a, "trans_b": trans_b})
         space = WORKLOAD.space(case, info)
-        for config in [space.sample(rng) for _ in range(10)]:
+        for config in space.scatter(rng, 10):
             point = Point.of(config)
             plan = WORKLOAD.plan(case, config, info)
             assert plan.steps

@@ -1,10 +1,9 @@
-"""A user's own kernel without a device: what it is made from, what is refused and how, and what it is stored under; and as CUDA."""
+"""A user's own kernel without a device: what it is made from, what is refused and how; and as CUDA."""
 
 from __future__ import annotations
 
 import itertools
 import runpy
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,47 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 from checking import check, new_seed
+from kernels import ADD, N, add
 
 from portatile import device as devices
-from portatile import program, select
+from portatile import program
 from portatile.device import cuda_compiler
 from portatile.dialect.signature import signature
 from portatile.errors import ArgumentError, CompileError, LaunchError, PortatileError, SpaceError, UnknownNameError
 from portatile.kernel import Kernel
-from portatile.kernel.checks import Checks
 from portatile.kernel.expression import Expression, identity
 from portatile.records import DeviceInfo, Launch
-from portatile.trials import Trial
 from ptx_machine.device import PtxDevice
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("kernel_*.py"))
 
-ADD = """kernel void add(global const float *a, global const float *b, global float *c, int n) {
-    for (int k = 0, i = get_global_id(0) * work; k < work && i < n; k++, i++)
-        c[i] = a[i] + b[i];
-}
-"""
-N = 1000
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
-
-
-def given(**changes: Any) -> dict[str, Any]:
-    """The arguments of a kernel that adds two vectors, some of them changed."""
-    a, b = np.random.default_rng(new_seed("vectors")).random((2, N), np.float32)
-    base: dict[str, Any] = {
-        "source": ADD,
-        "name": "add",
-        "arguments": (a, b, np.zeros(N, np.float32), N),
-        "parameters": {"block": [32, 64], "work": [1, 2]},
-        "global_size": "n / work",
-        "local_size": "block",
-        "reference": lambda a, b: a + b,
-    }
-    return {**base, **changes}
-
-
-def add(**changes: Any) -> Kernel:
-    return Kernel(**given(**changes))
 
 
 @pytest.fixture(scope="module")
@@ -129,10 +102,13 @@ def test_a_text_may_be_a_file_with_headers(tmp_path: Path, info: DeviceInfo) -> 
         ({"constraints": ["blok < 64"]}, UnknownNameError, "'blok'"),
         ({"constraints": ["block <"]}, SpaceError, "not an expression"),
         ({"reference": lambda a, d: a}, UnknownNameError, "argument of the reference 'd'"),
+        ({"reference": lambda a, block: a}, ArgumentError, "reads the parameter .block."),
+        ({"options": "-cl-mad-enable"}, ArgumentError, "such as"),
         ({"reference": np.zeros(3)}, ArgumentError, r"the reference gives c shape \(3,\), the argument has \(1000,\)"),
         ({"reference": {"d": np.zeros(N)}}, UnknownNameError, "output in the reference 'd'"),
         ({"reference": {"c": None}}, ArgumentError, "every output unchecked"),
         ({"rtol": -1}, ArgumentError, "rtol=-1"),
+        ({"rtol": "small"}, ArgumentError, "rtol='small' must be a number"),
         ({"atol": {"a": 1.0}}, UnknownNameError, "output in atol 'a'"),
         ({"roles": {"a": "out"}}, ArgumentError, "declares it const"),
         ({"roles": {"c": "write"}}, ArgumentError, "must be one of in, out, inout"),
@@ -268,111 +244,6 @@ def test_the_identity_of_a_callable_follows_what_it_does() -> None:
     assert identity(scaled(2)) == identity(scaled(2)) != identity(scaled(3))
     assert identity(lambda n: n + 1) == identity(lambda n: n + 1) != identity(lambda n: n + 2)
     assert identity(lambda n: abs(n)) != identity(lambda n: int(n))
-
-
-# What is right
-
-
-def outputs(*names: str, dtype: Any = np.float32) -> Any:
-    head = f"kernel void f({', '.join(f'global {_C[np.dtype(dtype).name]} *{name}' for name in names)}) {{ }}"
-    arrays = [np.zeros((2, 3), dtype) for _ in names]
-    return Kernel(head, "f", arrays, {}, global_size=1, local_size=1).arguments.outputs
-
-
-_C = {"float32": "float", "int32": "int", "complex64": "float2"}
-
-
-def test_references_come_as_arrays_tuples_and_dicts() -> None:
-    ones = np.ones((2, 3))
-    for reference in ({"x": ones, "y": None}, (ones, None), lambda: {"x": ones, "y": None}, lambda: [ones, None]):
-        expected = Checks(reference, None, None).expected(outputs("x", "y"), {})
-        assert set(expected) == {"x"}
-        assert np.array_equal(expected["x"].values, np.ones(6))
-    for reference, message in (((ones,), "gives 1 arrays"), (ones, "a value for each of x, y"), ({"x": ones}, "says nothing of y")):
-        with pytest.raises(ArgumentError, match=message):
-            Checks(reference, None, None).settle(outputs("x", "y"), ())
-    with pytest.raises(ArgumentError, match="returns None"):
-        Checks(lambda: None, None, None).expected(outputs("x"), {})
-
-
-def test_tolerances_become_the_scale() -> None:
-    wanted = np.array([[1.0, -2.0, np.inf], [np.nan, 0.0, 4.0]])
-    (expected,) = Checks(wanted, 0.1, 0.5).expected(outputs("x"), {}).values()
-    assert np.allclose(expected.scale, [0.6, 0.7, 0, 0, 0.5, 0.9])
-    (expected,) = Checks(wanted, {"x": 0.1}, None).expected(outputs("x"), {}).values()
-    assert np.allclose(expected.scale, [0.14, 0.24, 0, 0, 0.04, 0.44])
-    (expected,) = Checks(np.ones((2, 3), int), None, None).expected(outputs("x", dtype=np.int32), {}).values()
-    assert np.array_equal(expected.scale, np.zeros(6))
-
-
-def test_masked_elements_and_complex_numbers() -> None:
-    masked = np.ma.masked_less(np.arange(6.0).reshape(2, 3), 2)
-    (expected,) = Checks(masked, None, None).expected(outputs("x"), {}).values()
-    assert expected.indices is not None
-    assert expected.indices.tolist() == [2, 3, 4, 5]
-    (expected,) = Checks(np.full((2, 3), 1 + 2j), None, None).expected(outputs("x", dtype=np.complex64), {}).values()
-    assert expected.values.tolist() == [1.0, 2.0] * 6
-    with pytest.raises(ArgumentError, match="must hold numbers like"):
-        Checks(np.full((2, 3), 1j), None, None).expected(outputs("x"), {})
-
-
-def test_an_output_that_holds_the_answer_already_is_no_test(info: DeviceInfo) -> None:
-    def reference_of(kernel: Kernel) -> None:
-        kernel.reference(kernel.problem(), kernel.inputs(kernel.problem(), np.random.default_rng(0)))
-
-    a, b, _, n = given()["arguments"]
-    with pytest.warns(UserWarning, match="c held the expected values before add ran"):
-        reference_of(add(arguments=(a, b, a + b, n)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        reference_of(add(arguments=(a, b, a + b, n), roles={"c": "out"}))
-        reference_of(add())
-
-
-def test_outputs_that_are_only_written_are_poisoned() -> None:
-    kernel = add(roles={"c": "out"})
-    assert np.isnan(kernel.inputs(kernel.problem(), np.random.default_rng(0)).operands["c"]).all()
-
-
-# What results are stored under
-
-
-def test_equal_definitions_have_equal_keys_and_others_do_not() -> None:
-    a, b, c, n = given()["arguments"]
-    assert add().problem().key == add().problem().key  # other numbers, the same problem
-    others = [
-        {"source": ADD + " "},
-        {"arguments": (a, b, c, n - 1)},
-        {"arguments": (a, b, np.zeros(N + 1, np.float32), n), "reference": None},
-        {"parameters": {"block": [32, 64], "work": [1, 2], "more": [1]}},
-        {"global_size": "n"},
-        {"local_size": lambda block: block},
-        {"reference": None},
-        {"reference": lambda a, b: b + a + 0},
-        {"rtol": 1e-3},
-        {"roles": {"c": "out"}},
-        {"constants": {"k": 1}},
-        {"options": ["-cl-fast-relaxed-math"]},
-    ]
-    keys = [add(**changes).problem().key for changes in ({}, *others)]
-    assert len(set(keys)) == len(keys)
-    assert add(parameters={"block": [32, 64, 128], "work": [1, 2]}).problem().key == keys[0]  # more values: what is known stays known
-
-
-def test_a_near_problem_and_a_changed_text_lend_their_configuration(info: DeviceInfo) -> None:
-    kernel, near, changed = add(), add(global_size="n"), add(source=ADD.replace("k++", "++k"))
-    best = {"block": 64, "work": 2}
-    trial = Trial(kernel.problem(), best, info, "", "ok", samples=(1e-3, 1e-3))
-    assert select.choose(kernel, kernel.problem(), info, [trial]).reason == "tuned"
-    for other in (near, changed):
-        assert select.choose(other, other.problem(), info, [trial]).config == best
-    assert select.choose(kernel, kernel.problem({"n": 1100}), info, [trial]).config == best
-    assert select.choose(kernel, kernel.problem({"n": 100_000}), info, [trial]).reason == "default"
-
-
-def test_only_integer_arguments_may_differ() -> None:
-    with pytest.raises(ArgumentError, match="only integer arguments may differ"):
-        add().problem({}, "float64")
 
 
 # As CUDA, without a GPU

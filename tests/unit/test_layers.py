@@ -100,6 +100,18 @@ def test_the_drawing_shows_the_house() -> None:
     assert set(DEPTH) == rooms, "a layer names a room that is gone"
 
 
+def test_what_the_drawing_names_is_there() -> None:
+    """Every file and folder named, and of those shown with what is in them, every file."""
+    root = DRAWING.parents[1]
+    folders = (*PACKAGE.parent.rglob("*/"), *root.glob("*/"), *root.glob("tests/*/"))
+    there = {path.name for path in FILES} | {f"{path.name}/" for path in folders}
+    named = set(re.findall(r"[\w-]+\.py|[\w-]+/", DRAWING.read_text().split("```")[1]))
+    assert named - there == set()
+    for folder in ("tuning", "workloads", "device"):
+        files = {path.name for path in (PACKAGE / folder).glob("*.py") if not path.name.startswith(("_", "opencl", "cuda"))}
+        assert files - named == set(), f"draw them in docs/architecture.md, under {folder}/"
+
+
 @pytest.mark.parametrize("path", INSIDE, ids=name_of)
 def test_imports_go_down(path: Path) -> None:
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")

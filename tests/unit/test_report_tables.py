@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,11 +17,7 @@ from portatile.reports import page, scales, spell, tables
 from portatile.reports.effects import effects, explained
 from portatile.reports.groups import Group, gather
 
-
-@pytest.fixture(autouse=True)
-def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_directories")
 
 
 @pytest.fixture(scope="module")

@@ -23,14 +23,10 @@ from portatile.reports import page, spell
 from portatile.reports.groups import Group, gather
 from portatile.reports.write import Selection, report, select
 
+pytestmark = pytest.mark.usefixtures("own_directories")
+
 VOID = {"meta", "link", "img"}
 ROOM = Path(reports.__file__).parent
-
-
-@pytest.fixture(autouse=True)
-def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="module")

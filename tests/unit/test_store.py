@@ -53,7 +53,6 @@ def test_trials_survive_the_file(tmp_path: Path) -> None:
     with ResultStore(tmp_path / "deep" / "results.sqlite") as store:
         for one in written:
             store.add(one)
-        assert store.persistent
     with ResultStore(tmp_path / "deep" / "results.sqlite") as store:
         assert store.trials() == written
 
@@ -110,7 +109,6 @@ from portatile.store import ResultStore
 with ResultStore(Path({str(path)!r})) as store:
     for i in range(40):
         store.add(trial(int(sys.argv[1]) * 100 + i))
-    assert store.persistent
 """
     workers = [subprocess.Popen([sys.executable, "-W", "error", "-c", script, str(number)]) for number in range(3)]
     assert [worker.wait(120) for worker in workers] == [0, 0, 0]
@@ -171,7 +169,6 @@ def test_unwritable_folder_keeps_results_in_memory(tmp_path: Path) -> None:
         store.add(trial(2))
     assert len(caught) == 1
     assert store.trials() == [trial(1), trial(2)]
-    assert not store.persistent
     store.close()
 
 
@@ -236,6 +233,45 @@ def test_a_file_on_a_file_system_that_cannot_be_written_is_read(tmp_path: Path, 
 def test_a_folder_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         ResultStore.reader(tmp_path)
+
+
+def test_a_store_that_is_removed_while_in_use_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "results.sqlite"
+    with ResultStore(path) as store:
+        store.add(trial(1))
+        for file in list(path.parent.iterdir()):
+            file.unlink()
+        path.parent.rmdir()
+        store.add(trial(2))
+        assert store.trials() == [trial(2)]
+        with ResultStore.reader(path) as other:
+            assert other.trials() == [trial(2)]
+
+
+def test_a_disk_too_full_for_the_first_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "results.sqlite"
+    create = stores._create
+
+    def full(name: str) -> sqlite3.Connection:
+        if name == ":memory:":
+            return create(name)
+        path.touch()  # SQLite makes the file, and finds no room for its first page
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(stores, "_create", full)
+    with pytest.warns(RuntimeWarning, match="full"):
+        store = ResultStore(path)
+    assert store.trials() == store.leaders() == []
+    store.add(trial(1))
+    assert store.trials() == store.leaders() == [trial(1)]
+    store.close()
+    monkeypatch.undo()
+    with ResultStore.reader(path) as store:
+        assert store.trials() == store.leaders() == []
+    with ResultStore(path) as store:
+        store.add(trial(2))
+    with ResultStore.reader(path) as store:
+        assert store.trials() == [trial(2)]
 
 
 def test_full_disk_goes_on_in_memory(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import pkgutil
 import sys
 import traceback
@@ -115,6 +116,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
     ``PORTATILE_DEBUG=1`` adds the traceback to an error's message.
     """
+    _open_streams()
     try:
         with _plain_warnings():
             answer = portatile.main(args=None if args is None else list(args), prog_name="portatile", standalone_mode=False)
@@ -136,6 +138,13 @@ def main(args: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _fail(UsageError(f"this takes more memory than there is ({error}); choose smaller sizes"), 2, error)
     return answer if isinstance(answer, int) else 0
+
+
+def _open_streams() -> None:
+    """Let what is written to a closed standard output or error vanish: ``portatile devices >&-``, or a service without them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
 
 
 @contextmanager

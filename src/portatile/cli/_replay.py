@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from portatile.cli import _console
 from portatile.cli._workloads import WorkloadGroup
 from portatile.errors import UsageError
 from portatile.records import Problem
@@ -23,7 +24,9 @@ def chosen(path: Path, problem: Problem | None, device: str | None) -> replay.Re
     fitting = [recording for recording in found if _fits(recording, problem, device)]
     if len(fitting) == 1:
         return fitting[0]
-    there = "".join(f"\n  {recording.name}: {len(recording.trials)} configurations" for recording in (fitting or found)[:20])
+    there = "".join(
+        f"\n  {recording.name}: {_console.counted(len(recording.trials), 'configuration')}" for recording in (fitting or found)[:20]
+    )
     if not fitting:
         raise UsageError(f"{path} holds no trials of that problem and device; it holds:{there or ' none'}")
     advice = "name the problem (portatile tune WORKLOAD SIZES --replay FILE) or the device (--device)"

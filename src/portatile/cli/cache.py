@@ -45,7 +45,10 @@ def info(as_json: bool) -> None:
 @command.command()
 def clear() -> None:
     """Remove every compiled kernel."""
-    _console.out.print(f"removed {_console.counted(cache.default().clear(), 'entry', 'entries')}")
+    kept = cache.default()
+    _console.out.print(f"removed {_console.counted(kept.clear(), 'entry', 'entries')}")
+    if left := kept.info().entries:
+        raise UsageError(f"{_console.counted(left, 'entry', 'entries')} in {kept.root} cannot be removed; may you write there?")
 
 
 @command.command()
@@ -70,6 +73,7 @@ def warm(file: Path | None, selector: str | None) -> int:
         for source in execute.sources(flat_plan(item.problem, item.config, chip.info)):
             try:
                 binary = program.build(source, chip.target, kept)
+                chip.target.settle(binary)
             except CompileError as error:
                 failures.append(f"{_words.titled(item.problem)}: {str(error).splitlines()[0]}")
                 continue

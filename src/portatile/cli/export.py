@@ -13,6 +13,7 @@ from portatile import workloads
 from portatile.cli import _console, _options
 from portatile.errors import UnknownNameError, UsageError
 from portatile.formats import t4
+from portatile.kernel import PREFIX
 from portatile.records import DeviceInfo, Problem, Value, spelled
 from portatile.shipping import folder as folders
 from portatile.store import Query, ResultStore, device_key, shipped
@@ -40,7 +41,9 @@ def command(
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder")
-    if workload is not None and workload not in workloads.names():
+    if workload is not None and workload.startswith(PREFIX) and kind == "kernels":
+        raise UsageError(f"{workload} is a kernel of your own; export it from Python, with portatile.export(folder, kernel)")
+    if workload is not None and workload not in workloads.names() and not workload.startswith(PREFIX):
         raise UnknownNameError("workload", workload, workloads.names())
     if wanted and workload is None:
         raise UsageError("--problem needs --workload, whose sizes and options it names")
@@ -63,7 +66,8 @@ def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], dev
     if missing:
         items += [folders.untuned(problem, devices.get(device).info) for problem in missing]
     if not items:
-        raise UsageError("nothing that was tuned fits; tune first, or name a problem with --workload and --problem")
+        own = f"; {', '.join(foreign)}: from Python, with portatile.export" if foreign else ""
+        raise UsageError(f"nothing that was tuned fits; tune first, or name a problem with --workload and --problem{own}")
     with _console.bar("compiling", len(items)) as advance:
         shipped = folders.write(folder, items, advance)
     for item in shipped.items:
@@ -72,7 +76,8 @@ def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], dev
     written = [_console.counted(len(shipped.items), "problem"), _console.counted(shipped.programs, "text")]
     written.append(_console.counted(shipped.binaries, "binary", "binaries"))
     _console.out.print(f"{folder}: {', '.join(written)}", markup=False)
-    for reason in [*shipped.left_out, *(f"{name}: it is no workload of this installation" for name in foreign)]:
+    elsewhere = {True: "it is exported from Python, with portatile.export", False: "it is no workload of this installation"}
+    for reason in [*shipped.left_out, *(f"{name}: {elsewhere[name.startswith(PREFIX)]}" for name in foreign)]:
         _console.err.print(f"left out {reason}", markup=False)
     return 0 if shipped.items else 1
 

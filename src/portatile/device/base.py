@@ -57,6 +57,10 @@ class Target(Protocol):
         """
         ...
 
+    def settle(self, binary: Binary) -> None:
+        """Have the driver do now what it does when a binary is loaded for the first time, if it keeps that for other processes."""
+        return
+
 
 class Memory(ABC):
     """A block of device memory. Released by ``release``, by ``with``, or with its last reference."""

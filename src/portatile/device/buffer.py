@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -50,14 +52,16 @@ class Buffer:
     @classmethod
     def empty(cls, shape: tuple[int, ...], dtype: DTypeLike, device: Device | str | None = None) -> Buffer:
         """An uninitialised C-contiguous array on ``device`` (an object, or what ``portatile.device.get`` takes)."""
-        kind = np.dtype(dtype)
-        if min(shape, default=0) < 0:
-            raise ArgumentError(f"shape {shape} has a negative size")
-        return cls(_device(device).allocate(int(np.prod(shape, dtype=np.int64)) * kind.itemsize), shape, kind)
+        kind, sizes = _kind(dtype), _sizes(shape)
+        nbytes = prod(sizes) * kind.itemsize
+        if nbytes > sys.maxsize:
+            raise ArgumentError(f"an array of shape {sizes} and {kind} is larger than any memory")
+        return cls(_device(device).allocate(nbytes), sizes, kind)
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
         """A copy of ``array`` on ``device``; returns when the array may change again."""
+        refuse_masks(array, "the array")
         source = np.ascontiguousarray(array).reshape(np.shape(array))
         if source.dtype.hasobject:
             raise ArgumentError("an array of Python objects has no place on a device")
@@ -126,6 +130,9 @@ class Buffer:
 
     def assign(self, array: NDArray[Any], queue: Queue | None = None) -> None:
         """Copy a host array of the same shape and dtype into a C-contiguous Buffer; returns when the array may change again."""
+        if not isinstance(array, np.ndarray):
+            raise ArgumentError(f"a {type(array).__name__} cannot be assigned; convert it with numpy.asarray")
+        refuse_masks(array, "the array")
         if array.shape != self.shape or array.dtype != self.dtype:
             raise ArgumentError(f"an array of {array.dtype} {array.shape} does not fit a Buffer of {self.dtype} {self.shape}")
         if self.strides != packed(self.shape, self.dtype.itemsize):
@@ -141,6 +148,9 @@ class Buffer:
 
     def __exit__(self, *exc: object) -> None:
         self.release()
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        raise ArgumentError(f"{self!r} lies in a device's memory, where NumPy does not reach; copy it to the host with .numpy()")
 
     def __repr__(self) -> str:
         return f"Buffer(shape={self.shape}, dtype={self.dtype.name}, device={self.device.info.id})"
@@ -203,6 +213,33 @@ def is_cuda_array(array: Any) -> bool:
         return True
     place = getattr(array, "__dlpack_device__", None)
     return place is not None and int(place()[0]) == CUDA_DEVICE
+
+
+def refuse_masks(array: Any, name: str) -> None:
+    """Raise ArgumentError for a masked array in which something is masked: only its data would be used."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        example = f", for example with {name}.filled(0)" if name.isidentifier() else " with its method filled"
+        raise ArgumentError(f"{name} is a masked array, whose mask would be lost; fill it{example}")
+
+
+def _kind(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        raise ArgumentError(f"dtype={dtype!r} is no type of elements; write for example 'float32'") from None
+    if kind.hasobject:
+        raise ArgumentError("an array of Python objects has no place on a device")
+    return kind
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    try:
+        sizes = tuple(index(n) for n in shape)
+    except TypeError:
+        raise ArgumentError(f"shape={shape!r} must be a tuple of whole numbers") from None
+    if min(sizes, default=0) < 0:
+        raise ArgumentError(f"shape {sizes} has a negative size")
+    return sizes
 
 
 def _device(chosen: Device | str | None) -> Device:

@@ -326,14 +326,6 @@ class CudaDevice(Device):
         else:
             driver.cuEventDestroy(event)
 
-    def memory_in_use(self) -> int:
-        """Bytes allocated and not given back, as the pool counts them; -1 without a pool."""
-        if self._pool is None:
-            return -1
-        with self.current():
-            driver.cuStreamSynchronize(self._stream)
-            return int(call(driver.cuMemPoolGetAttribute, self._pool, driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT))
-
     def release(self) -> None:
         with self._lock:
             if self._context is None:

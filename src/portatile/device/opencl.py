@@ -112,6 +112,11 @@ class ClTarget(Target):
         device.keep(data, program)
         return Binary(data, "opencl", found, resources, log)
 
+    def settle(self, binary: Binary) -> None:
+        """NVIDIA's binaries are PTX: the first to load one waits for its machine code, which the driver's cache has from then on."""
+        if self._device.nvidia and os.environ.get("CUDA_CACHE_DISABLE", "0") == "0":
+            self._device.program(binary)
+
 
 def _build(program: Any, options: list[str], device: ClDevice, message: str, text: str = "") -> None:
     with warnings.catch_warnings():
@@ -241,18 +246,20 @@ class ClDevice(Device):
     def load(self, binary: Binary) -> Module:
         if binary.kind != "opencl":
             raise CompileError(f"{self.info.id} loads OpenCL binaries, not {binary.kind}")
-        program = self._programs.pop(binary.data, None)
-        if program is None:
-            start = len(_MAGIC) + _DIGEST_BYTES
-            payload = binary.data[start:]
-            if binary.data[:start] != _MAGIC + self._checksum(payload):
-                raise CompileError(f"the binary is damaged, or was built for another device or driver than {self.info.id}: build it again")
-            try:
-                program = cl.Program(self.context, [self.cl_device], [payload])
-            except cl.Error as error:
-                raise CompileError(f"{self.info.id} refuses the binary", str(error)) from None
-            _build(program, [], self, f"{self.info.id} refuses the binary")
-        return ClModule(self, program, binary)
+        return ClModule(self, self._programs.pop(binary.data, None) or self.program(binary), binary)
+
+    def program(self, binary: Binary) -> Any:
+        """The ``pyopencl.Program`` that the driver makes of a binary."""
+        start = len(_MAGIC) + _DIGEST_BYTES
+        payload = binary.data[start:]
+        if binary.data[:start] != _MAGIC + self._checksum(payload):
+            raise CompileError(f"the binary is damaged, or was built for another device or driver than {self.info.id}: build it again")
+        try:
+            program = cl.Program(self.context, [self.cl_device], [payload])
+        except cl.Error as error:
+            raise CompileError(f"{self.info.id} refuses the binary", str(error)) from None
+        _build(program, [], self, f"{self.info.id} refuses the binary")
+        return program
 
     def keep(self, data: bytes, program: Any) -> None:
         """Remember a program that was just built, so that loading its binary in this process costs nothing."""

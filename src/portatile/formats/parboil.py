@@ -23,7 +23,10 @@ _REAL = np.dtype("<f4")
 
 @dataclass(frozen=True)
 class MriData:
-    """Samples of k-space (kx, ky, kz in cycles per unit of length; phi; d, of FHD only) and voxel coordinates x, y, z; float32."""
+    """Samples of k-space (kx, ky, kz in cycles per unit of length; phi; d, of FHD only) and voxel coordinates x, y, z.
+
+    All are vectors of float32: x, y, z over the voxels, the others over the samples. ``mri_q`` and ``mri_fhd`` compute with them.
+    """
 
     kx: Vector
     ky: Vector

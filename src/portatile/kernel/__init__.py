@@ -116,7 +116,7 @@ class Kernel(Workload):
         self._geometry = Geometry.of(global_size, local_size, self._text)
         self._flops = None if flops is None else Expression.of(flops, "flops")
         self._default = None if default is None else dict(default)
-        rules = (constraints,) if isinstance(constraints, str) or callable(constraints) else tuple(constraints)
+        rules = (constraints,) if isinstance(constraints, str) or callable(constraints) else tuple(constraints or ())
         self._constraints = (*rules, *self._geometry.constraints)
         self._results = known_results()
         self._runners: dict[tuple[Device, str], Runner] = {}
@@ -258,7 +258,7 @@ class Kernel(Workload):
         space = self.space(problem, device)
         if self._default is not None:
             if reason := space.violated(self._default):
-                raise SpaceError(f"{self.entry}: the default configuration is not legal on {device.name}: it {reason}")
+                raise SpaceError(f"{self.entry}: the default configuration is not legal on {device.name}: {reason}")
             return self._default
         first = next(iter(space), None)
         if first is None:
@@ -331,6 +331,8 @@ class Kernel(Workload):
             local.elements.check(known, f"elements of {local.name}")
         if self._flops is not None:
             self._flops.check([*self._constants, *scalars], "flops")
+        if read := [name for name in self._checks.reads if name in self._parameters]:
+            raise ArgumentError(f"the reference reads the parameter {read[0]!r}; what is right may not depend on what is tuned")
         self._checks.settle(self.arguments.outputs, [*self._constants, *self.arguments.called])
 
     def _facts(self, sizes: Mapping[str, int], device: Mapping[str, Value]) -> dict[str, Value]:

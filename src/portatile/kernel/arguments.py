@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.device.buffer import refuse_masks
 from portatile.dialect.signature import Signature
 from portatile.errors import ArgumentError, LaunchError, UnknownNameError
 from portatile.form import ImageForm, ImageType, Sampler
@@ -202,6 +203,7 @@ def image(value: Any, name: str, declared: str, normalized: bool) -> ImageForm:
     """What image of the type ``declared`` an array is; without its last axis it has one channel. Raises ArgumentError."""
     if not isinstance(value, np.ndarray):
         raise ArgumentError(f"argument {name} is an {declared}: pass a NumPy array of its pixels, not a {type(value).__name__}")
+    refuse_masks(value, name)
     if not value.flags.c_contiguous or not value.flags.aligned or not value.dtype.isnative:
         raise ArgumentError(f"argument {name} is not contiguous in memory; pass numpy.ascontiguousarray({name})")
     kind = cast(ImageType, declared)
@@ -217,6 +219,7 @@ def array(value: Any, name: str, declared: str) -> NDArray[Any]:
     if not isinstance(value, np.ndarray):
         raise ArgumentError(f"argument {name} is a pointer to {declared}: pass a NumPy array, not a {type(value).__name__}")
     check_elements(value.dtype, name, declared)
+    refuse_masks(value, name)
     if value.size == 0:
         raise ArgumentError(f"argument {name} has no elements (shape {value.shape})")
     if not value.flags.c_contiguous or not value.flags.aligned:

@@ -42,7 +42,7 @@ class Checks:
             for name, value in tolerance.items() if isinstance(tolerance, Mapping) else ((None, tolerance),):
                 if name is not None and name not in names:
                     raise UnknownNameError(f"output in {kind}", name, names)
-                if value is not None and not 0 <= value < np.inf:
+                if value is not None and not (isinstance(value, int | float | np.number) and 0 <= value < np.inf):
                     raise ArgumentError(f"{kind}={value!r} must be a number, 0 or more")
         if callable(self.reference):
             for name in self.reads:

@@ -151,7 +151,7 @@ def _spelt(config: Config) -> dict[str, str]:
 def _split(options: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Options for compilers, and the folders of ``-I``."""
     if isinstance(options, str):
-        raise ArgumentError(f"options={options!r} must be a list of strings")
+        raise ArgumentError(f"options={options!r} must be a list of strings, such as ['-cl-mad-enable']")
     kept: list[str] = []
     folders: list[str] = []
     rest = iter(options)

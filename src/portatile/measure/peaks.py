@@ -81,15 +81,18 @@ def answer(device: Device, question: Question, asked: Problem | None = None, way
         timed = ready.timed(choice.config, way)
     if question.workload == "peak":
         timed = _scaled(device, question, timed, way)
-    workload = workloads.get(asked.workload)
-    if question.workload == "stream":
-        work = workload.traffic(asked)
-    else:
-        work = workload.flops(asked) * (asked.itemsize if question.name == "local" else 1)
     details = {"dtype": asked.dtype, **asked.options, **asked.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}
-    measured = Measured(question.name, question.unit, work, timed.samples, {**details, "chosen": choice.reason})
+    measured = Measured(question.name, question.unit, work(question, asked), timed.samples, {**details, "chosen": choice.reason})
     refuse_impossible(measured, device.info)
     return measured
+
+
+def work(question: Question, asked: Problem) -> float:
+    """What the rate of a question counts in its problem: bytes of arrays or of local memory, floating-point operations, functions."""
+    workload = workloads.get(asked.workload)
+    if question.workload == "stream":
+        return workload.traffic(asked)
+    return workload.flops(asked) * (asked.itemsize if question.name == "local" else 1)
 
 
 def contenders(asked: Problem, info: DeviceInfo) -> list[Config]:

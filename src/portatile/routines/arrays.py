@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from portatile.device.base import Device, Memory, Queue
-from portatile.device.buffer import Buffer, is_cuda_array
+from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.errors import ArgumentError
 from portatile.records import Layout
 
@@ -94,9 +94,13 @@ def matrix(array: Any, name: str) -> Matrix:
         return _host_matrix(array, name)
     if isinstance(array, Buffer) or is_cuda_array(array):
         return _device_matrix(Buffer.wrap(array), name)
-    raise ArgumentError(
-        f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array, or convert it with numpy.asarray"
-    )
+    raise unknown(array, name)
+
+
+def unknown(array: Any, name: str) -> ArgumentError:
+    """The error for what is no array that the routines know."""
+    advice = "" if name == "out" else ", or convert it with numpy.asarray"
+    return ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array{advice}")
 
 
 def factor(value: Any, name: str) -> float:
@@ -109,17 +113,19 @@ def factor(value: Any, name: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise ArgumentError(f"{name}={value!r} is no real number") from None
+    except OverflowError:
+        raise ArgumentError(f"{name} is too large for a float64") from None
 
 
 def _host_matrix(array: NDArray[Any], name: str) -> Matrix:
     """As ``matrix``, for what is not simply contiguous; checks everything."""
-    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
-        raise ArgumentError(f"{name} is a masked array, whose mask would be lost; fill it, for example with {name}.filled(0)")
+    refuse_masks(array, name)
     if array.dtype.hasobject:
-        raise ArgumentError(f"{name} holds Python objects; convert it, for example with {name}.astype('float64')")
+        advice = _remedy(name, f"convert it, for example with {name}.astype('float64')")
+        raise ArgumentError(f"{name} holds Python objects; {advice}")
     _check_kind(array.dtype, array.shape, name)
     if not array.flags.aligned:
-        raise ArgumentError(f"{name} is an unaligned view; copy it, for example with numpy.ascontiguousarray({name})")
+        raise ArgumentError(f"{name} is an unaligned view; {_remedy(name, f'copy it, for example with {name}.copy()')}")
     transposed, rows, columns, stride = _stored(array.shape, array.strides, array.itemsize, name)
     return Matrix(array.T if transposed else array, transposed, rows, columns, stride, 0, _alignment(array))
 
@@ -132,7 +138,7 @@ def _alignment(array: NDArray[Any]) -> int:
 def _device_matrix(buffer: Buffer, name: str) -> Matrix:
     _check_kind(buffer.dtype, buffer.shape, name)
     size = buffer.dtype.itemsize
-    transposed, rows, columns, stride = _stored(buffer.shape, buffer.strides, size, name)
+    transposed, rows, columns, stride = _stored(buffer.shape, buffer.strides, size, name, on_device=True)
     if buffer.offset % size:
         raise ArgumentError(f"{name} begins {buffer.offset} bytes into its memory, which is no multiple of {size}; copy it")
     return Matrix(buffer, transposed, rows, columns, stride, buffer.offset // size, alignment(buffer))
@@ -148,12 +154,12 @@ def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
     """An array of three dimensions as a stack of matrices; raises ArgumentError where they are not as ``matrix`` wants them."""
     size = array.dtype.itemsize
     count, step = array.shape[0], array.strides[0]
-    transposed, rows, columns, stride = _stored(array.shape[1:], array.strides[1:], size, name)
+    transposed, rows, columns, stride = _stored(array.shape[1:], array.strides[1:], size, name, isinstance(array, Buffer))
     if isinstance(array, Buffer):
         first = _device_matrix(Buffer(array.memory, array.shape[1:], array.dtype, array.strides[1:], array.offset), name)
         return first._replace(array=array, number=count, step=step // size)
     if not array.flags.aligned:
-        raise ArgumentError(f"{name} is an unaligned view; copy it, for example with numpy.ascontiguousarray({name})")
+        raise ArgumentError(f"{name} is an unaligned view; {_remedy(name, f'copy it, for example with {name}.copy()')}")
     stored = array.swapaxes(1, 2) if transposed else array
     return Matrix(stored, transposed, rows, columns, stride, 0, _alignment(array), count, step // size)
 
@@ -171,7 +177,25 @@ def check_dtype(dtype: np.dtype[Any], name: str) -> None:
         order = "" if dtype.isnative else " in foreign byte order"
         wanted = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
         advice = "take real and imaginary part apart" if dtype.kind == "c" else f"convert it, for example with {name}.astype('{wanted}')"
+        advice = _remedy(name, advice)
         raise ArgumentError(f"{name} has dtype {dtype.newbyteorder('=')}{order}; supported are {', '.join(DTYPES)}: {advice}")
+
+
+def check_orbitals(psi: Any, axes: int) -> None:
+    """Raise ArgumentError for what is neither one orbital, a NumPy array or Buffer of so many ``axes``, nor a batch with one more."""
+    if not isinstance(psi, (np.ndarray, Buffer)):
+        raise ArgumentError(f"psi is a {type(psi).__name__}; pass a NumPy array or a portatile Buffer")
+    check_dtype(psi.dtype, "psi")
+    refuse_masks(psi, "psi")
+    if psi.ndim not in (axes, axes + 1):
+        raise ArgumentError(f"psi has shape {tuple(psi.shape)}; pass one orbital ({axes} dimensions) or a batch of them ({axes + 1})")
+
+
+def check_single(array: Any, name: str) -> None:
+    """Raise ArgumentError for a NumPy array or Buffer that is not of float32, with what to do."""
+    if isinstance(array, (np.ndarray, Buffer)) and array.dtype != np.float32:
+        advice = _remedy(name, f"convert it, for example with {name}.astype('float32')")
+        raise ArgumentError(f"{name} has dtype {array.dtype}; it must be float32: {advice}")
 
 
 def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None:
@@ -180,7 +204,7 @@ def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None
         raise ArgumentError(f"{name} has shape {shape}; it must be a matrix (two dimensions)")
 
 
-def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str) -> tuple[bool, int, int, int]:
+def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
     """(transposed, rows, columns, elements from row to row) of a strided matrix, ``strides`` and ``size`` in bytes."""
     if 0 in shape:
         return False, shape[0], shape[1], max(shape[1], 1)
@@ -192,10 +216,16 @@ def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: s
             down = columns * size
         if down >= columns * size and down % size == 0:
             return transposed, rows, columns, down // size
+    copied = f"portatile.Buffer.from_numpy({name}.numpy())" if on_device else f"numpy.ascontiguousarray({name})"
     raise ArgumentError(
         f"{name} has shape {shape} and strides {strides} bytes; one dimension must be contiguous and the other have a "
-        f"positive stride past it: copy it, for example with numpy.ascontiguousarray({name})"
+        f"positive stride past it: {_remedy(name, f'copy it, for example with {copied}')}"
     )
+
+
+def _remedy(name: str, advice: str) -> str:
+    """What to do about an array that does not do; a copy of an output would receive the result in its place."""
+    return "pass another array for the result" if name == "out" else advice
 
 
 def new(model: Array, shape: tuple[int, ...]) -> Array:

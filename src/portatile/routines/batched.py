@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from portatile.device.buffer import Buffer, is_cuda_array
+from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.routines import arrays, runtime
@@ -54,22 +54,24 @@ def gemm(
     arrays.writable(result, "out")
     if 0 in shape:
         return result
+    batches = [_matrices(views) for views in _batches(batch, (stack_a, stack_b, target))]
     if c is not None and beta != 0 and c is not result:
         _copy(_whole(c, shape, stack_a, "c"), target)
     scalars = {"alpha": alpha, "beta": beta}
-    for views in _batches(batch, (stack_a, stack_b, target)):
-        _launch(views, scalars, result, device)
+    for matrices in batches:
+        _launch(matrices, scalars, result, device)
     return result
 
 
 def _stack(array: Any, name: str) -> _Stack:
     """The operand as NumPy array or Buffer of two or more dimensions; raises ArgumentError for others."""
     if isinstance(array, np.ndarray):
+        refuse_masks(array, name)
         found: _Stack = array
     elif isinstance(array, Buffer) or is_cuda_array(array):
         found = Buffer.wrap(array)
     else:
-        raise ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array")
+        raise arrays.unknown(array, name)
     if found.ndim < 2:
         raise ArgumentError(f"{name} has shape {found.shape}; it must be a matrix or a stack of them")
     arrays.check_dtype(found.dtype, name)
@@ -181,10 +183,15 @@ def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | 
     return max(fitting)[1] if fitting else None
 
 
-def _launch(views: tuple[_Stack, ...], scalars: dict[str, float], result: Any, device: str | None) -> None:
+def _matrices(views: tuple[_Stack, ...]) -> tuple[Matrix, Matrix, Matrix]:
     a, b, c = (arrays.stack(view, name) for view, name in zip(views, ("a", "b", "out"), strict=True))
     arrays.apart(c, a, "a")
     arrays.apart(c, b, "b")
+    return a, b, c
+
+
+def _launch(matrices: tuple[Matrix, Matrix, Matrix], scalars: dict[str, float], result: Any, device: str | None) -> None:
+    a, b, c = matrices
     if c.transposed:  # row-major C^T = op(b)^T op(a)^T
         a, b, c = b.flipped(), a.flipped(), c.flipped()
     if b.step == 0 and not a.transposed and all(each.step == each.rows * each.stride for each in (a, c)):

@@ -52,7 +52,9 @@ def gemm(
     Arrays of more than two dimensions are stacks of matrices, as for ``matmul``; op transposes each.
 
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
-    and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array.
+    and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. All are float32 or
+    all float64. ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
+    an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -73,10 +75,10 @@ def gemm(
         raise ArgumentError(f"beta is {beta} but there is no c")
     result = arrays.new(a, (m, n)) if out is None else out
     stored_c = arrays.output(result, (m, n), stored_a)
-    if c is not None and beta != 0 and c is not result:
-        runtime.copy(arrays.fitting(c, (m, n), stored_a, "c"), stored_c, "c")
     arrays.apart(stored_c, stored_a, "a")
     arrays.apart(stored_c, stored_b, "b")
+    if c is not None and beta != 0 and c is not result:
+        runtime.copy(arrays.fitting(c, (m, n), stored_a, "c"), stored_c, "c")
     if stored_c.transposed:  # row-major C^T = op(b)^T op(a)^T
         m, n, stored_a, stored_b = n, m, stored_b.flipped(), stored_a.flipped()
     runtime.run(
@@ -108,7 +110,9 @@ def trsm(
 
     ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its
     diagonal if ``diag`` is U. The solution goes to ``out``, which may be ``b``; without it, to a new row-major array. A
-    zero on the diagonal gives infinities or NaN, as in BLAS.
+    zero on the diagonal gives infinities or NaN, as in BLAS; with them, or with those in ``b``, neighbouring rows (side L) or columns
+    may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
+    errors are as for ``gemm``.
 
     Examples:
         >>> import numpy as np, portatile
@@ -126,9 +130,9 @@ def trsm(
     arrays.alike(stored_a, source)
     result = arrays.new(b, (m, n)) if out is None else out
     stored_b = arrays.output(result, (m, n), source)
+    arrays.apart(stored_b, stored_a, "a")
     if result is not b:
         runtime.copy(source, stored_b, "b")
-    arrays.apart(stored_b, stored_a, "a")
     transpose = trans != "N"
     if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
         uplo, transpose = ("U" if uplo == "L" else "L"), not transpose

@@ -151,7 +151,7 @@ class Compiled:
             return Matrix(array, False, rows, columns, columns, 0, self._alignment)
         if kind is not Buffer:
             if not is_cuda_array(array):
-                raise ArgumentError(f"{name} is a {kind.__name__}; pass a NumPy array, a portatile Buffer or a CUDA array")
+                raise arrays.unknown(array, name)
             array = Buffer.wrap(array)
         if array.strides != strides or array.shape != shape or array.dtype != self._dtype:
             self._refuse(name, array)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.device.buffer import Buffer
+from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.routines import arrays, limit, pointwise, runtime, volume
@@ -74,9 +74,9 @@ def filter_bank1d(
     """
     if bank not in ("analysis", "synthesis"):
         raise ArgumentError(f"bank={bank!r} is not one of analysis, synthesis")
-    pair = np.asarray(filters)
+    pair = _numbers(filters, "filters")
     if pair.ndim != 2 or pair.shape[0] != 2 or pair.dtype.kind not in "fiu":
-        raise ArgumentError(f"filters is {_described(pair)}; a filter bank has two rows of taps, real numbers")
+        raise ArgumentError(f"filters is {described(pair)}; a filter bank has two rows of taps, real numbers")
     return cast(Array, _filter(psi, pair, lower, boundary, bank, transposed, device))
 
 
@@ -113,9 +113,9 @@ def passes3d(
     out: Buffer | None = None,
 ) -> Array:
     """One transposing pass for each of three axes with the rows of ``filters``, one row or the two of a ``bank``."""
-    boundaries = (boundary,) * _AXES if isinstance(boundary, str) else tuple(boundary)
+    boundaries = (boundary,) * _AXES if isinstance(boundary, str) or not isinstance(boundary, Sequence) else tuple(boundary)
     if not isinstance(array, (np.ndarray, Buffer)) or array.ndim != _AXES:
-        raise ArgumentError(f"a NumPy array or Buffer of {_AXES} dimensions is needed, not {_described(array)}")
+        raise ArgumentError(f"a NumPy array or Buffer of {_AXES} dimensions is needed, not {described(array)}")
     if len(boundaries) != _AXES:
         raise ArgumentError(f"{len(boundaries)} boundaries for {_AXES} axes; give one for all or one for each")
     current: Any = array
@@ -125,9 +125,10 @@ def passes3d(
         moved = not limit.too_large(devices.get(device), (largest, largest))
     if moved:
         arrays.check_dtype(current.dtype, "psi")
+        refuse_masks(current, "psi")
         current = Buffer.from_numpy(current, devices.get(device))
     if out is not None and not (isinstance(array, Buffer) and isinstance(out, Buffer)):
-        raise ArgumentError(f"out is {_described(out)}; only the result of a Buffer can go to one, another Buffer")
+        raise ArgumentError(f"out is {described(out)}; only the result of a Buffer can go to one, another Buffer")
     if isinstance(current, Buffer) and (done := _at_once(current, filters, lower, bank, boundaries, device, out)) is not None:
         current = done
     elif isinstance(current, Buffer):
@@ -147,6 +148,7 @@ def sum_over_axes(psi: Array, filters: Sequence[NDArray[Any]], lower: int, bound
     """
     current: Any = psi
     arrays.check_dtype(current.dtype, "psi")
+    refuse_masks(current, "psi")
     moved = isinstance(psi, np.ndarray) and psi.size > 0 and not devices.get(device).info.unified_memory
     if moved and not limit.too_large(devices.get(device), (current.nbytes,) * 5):
         current = Buffer.from_numpy(np.ascontiguousarray(psi), devices.get(device))
@@ -264,22 +266,21 @@ def _check_out(out: Buffer, wanted: tuple[int, ...], psi: Buffer) -> None:
     """Raise ArgumentError where a result of the shape ``wanted`` cannot go to ``out``."""
     contiguous = out.strides == packed(out.shape, out.dtype.itemsize)
     if out.shape != wanted or out.dtype != psi.dtype or out.device is not psi.device or not contiguous:
-        raise ArgumentError(
-            f"out is {_described(out)}; the result is a C-contiguous Buffer of {wanted} {psi.dtype} on {psi.device.info.id}"
-        )
+        raise ArgumentError(f"out is {described(out)}; the result is a C-contiguous Buffer of {wanted} {psi.dtype} on {psi.device.info.id}")
 
 
 def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
     """``psi`` as a row-major matrix, a column for each line along the first axis, and the shape of its other axes."""
     if not isinstance(psi, (np.ndarray, Buffer)):
         if getattr(psi, "ndim", 0) != 2:
-            raise ArgumentError(f"psi is {_described(psi)}; pass a NumPy array or Buffer, or a CUDA array of two dimensions")
+            raise ArgumentError(f"psi is {described(psi)}; pass a NumPy array or Buffer, or a CUDA array of two dimensions")
         return psi, tuple(psi.shape[1:])
     arrays.check_dtype(psi.dtype, "psi")
     if psi.ndim == 0:
         raise ArgumentError("psi has no axis to convolve along")
     rest = psi.shape[1:]
     if isinstance(psi, np.ndarray):
+        refuse_masks(psi, "psi")
         if psi.ndim == 2 and psi.strides[1] == psi.itemsize and psi.strides[0] >= rest[0] * psi.itemsize and psi.flags.aligned:
             return psi, rest  # padded rows are read in place
         return np.ascontiguousarray(psi).reshape(psi.shape[0], prod(rest)), rest
@@ -305,12 +306,23 @@ def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -
 
 def _one_filter(taps: ArrayLike) -> NDArray[Any]:
     """Taps as a filter's one row; raises ArgumentError where they are not a row of real numbers."""
-    row = np.asarray(taps)
+    row = _numbers(taps, "taps")
     if row.ndim != 1 or row.dtype.kind not in "fiu":
-        raise ArgumentError(f"taps is {_described(row)}; it must be a one-dimensional sequence of real numbers")
+        raise ArgumentError(f"taps is {described(row)}; it must be a one-dimensional sequence of real numbers")
     return row[None, :]
 
 
-def _described(array: Any) -> str:
+def _numbers(given: ArrayLike, name: str) -> NDArray[Any]:
+    refuse_masks(given, name)
+    try:
+        return np.asarray(given)
+    except ArgumentError:  # a Buffer, which says what to do
+        raise
+    except ValueError:
+        raise ArgumentError(f"the rows of {name} are not equally long") from None
+
+
+def described(array: Any) -> str:
+    """What an array is, for a message."""
     shape = getattr(array, "shape", None)
     return f"a {type(array).__name__}" + (f" of shape {tuple(shape)} and dtype {array.dtype}" if shape is not None else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,8 @@ from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.routines import arrays, runtime
 from portatile.routines.arrays import Array
+
+_MOST = float(np.finfo(np.float32).max)
 
 
 def coulomb_potential(
@@ -41,18 +42,20 @@ def coulomb_potential(
     """
     points = _shape(shape)
     nz, ny, nx = (1, *points) if len(points) == 2 else points
-    steps = _numbers(spacing if isinstance(spacing, Sequence | np.ndarray) else (spacing,) * 3, "spacing")
+    single = not isinstance(spacing, Sequence | np.ndarray) or getattr(spacing, "ndim", 1) == 0
+    steps = _numbers((spacing,) * 3 if single else spacing, "spacing")
     start = _numbers(origin, "origin")
+    arrays.check_single(atoms, "atoms")
     stored = arrays.matrix(atoms, "atoms")
+    arrays.check_single(stored.array, "atoms")
     columns = stored.rows if stored.transposed else stored.columns
-    if columns != 4 or stored.array.dtype != np.float32:
-        raise ArgumentError(f"atoms has {columns} columns and dtype {stored.array.dtype}; it must be n x 4 (x, y, z, q), float32")
+    if columns != 4:
+        raise ArgumentError(f"atoms has {columns} columns; it must be n x 4 (x, y, z, q)")
     if stored.transposed:
         raise ArgumentError("atoms is column-major; copy it, for example with numpy.ascontiguousarray(atoms)")
     rows = arrays.new(atoms, (nz * ny, nx)) if out is None else _rows(out, points)
     target = arrays.matrix(rows, "out")
-    if target.array.dtype != np.float32:
-        raise ArgumentError(f"out has dtype {target.array.dtype}; it must be float32")
+    arrays.check_single(target.array, "out")
     if target.transposed:
         raise ArgumentError("out is column-major; it must be row-major")
     arrays.writable(rows, "out")
@@ -63,7 +66,7 @@ def coulomb_potential(
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
-    points = tuple(shape) if isinstance(shape, Sequence) else ()
+    points = tuple(shape) if isinstance(shape, Sequence | np.ndarray) and getattr(shape, "ndim", 1) == 1 else ()
     if len(points) not in (2, 3) or any(not isinstance(n, int | np.integer) or n < 0 for n in points):
         raise ArgumentError(f"shape={shape!r} must be (ny, nx) or (nz, ny, nx), whole numbers of 0 or more")
     return tuple(int(n) for n in points)
@@ -74,15 +77,17 @@ def _numbers(values: Any, name: str) -> tuple[float, float, float]:
         numbers = tuple(float(value) for value in values)
     except (TypeError, ValueError):
         numbers = ()
-    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
-        raise ArgumentError(f"{name}={values!r} must be three finite numbers, for x, y and z")
+    if len(numbers) != 3 or not all(abs(number) <= _MOST for number in numbers):
+        raise ArgumentError(f"{name}={values!r} must be three finite numbers, for x, y and z, in the range of float32")
     return numbers
 
 
 def _rows(out: Any, points: tuple[int, ...]) -> Any:
     """``out`` as a matrix of its rows, in the same memory."""
-    if not hasattr(out, "shape") or tuple(out.shape) != points:
-        raise ArgumentError(f"out has shape {getattr(out, 'shape', None)}; it must have shape {points}")
+    if not hasattr(out, "shape"):
+        raise arrays.unknown(out, "out")
+    if tuple(out.shape) != points:
+        raise ArgumentError(f"out has shape {tuple(out.shape)}; it must have shape {points}")
     if len(points) == 2:
         return out
     whole = out.flags.c_contiguous if isinstance(out, np.ndarray) else _contiguous(Buffer.wrap(out))

@@ -1,7 +1,8 @@
-"""The rest of the BLAS's level 3 for real matrices: symm, syrk and trmm, with the arrays that gemm and trsm take."""
+"""The rest of the BLAS's level 3 for real matrices: symm, syrk, syr2k and trmm, with the arrays that gemm and trsm take."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from portatile.errors import ArgumentError
@@ -45,9 +46,9 @@ def symm(
     result = arrays.new(b, (m, n)) if out is None else out
     stored_c = arrays.output(result, (m, n), stored_b)
     arrays.alike(stored_a, stored_b)
-    _prepare(c, beta, result, stored_c, "c")
     arrays.apart(stored_c, stored_a, "a")
     arrays.apart(stored_c, stored_b, "b")
+    _prepare(c, beta, result, stored_c, "c")
     if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
         uplo = _OTHER[uplo]  # type: ignore[assignment]
     if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
@@ -80,22 +81,32 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    arrays.check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
-    alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
-    stored_a = arrays.matrix(a, "a") if trans == "N" else arrays.matrix(a, "a").flipped()
-    n, k = stored_a.shape
-    result = arrays.new(a, (n, n)) if out is None else out
-    stored_c = arrays.output(result, (n, n), stored_a)
-    if out is None and beta == 0:
-        runtime.clear(stored_c, result)
-    _prepare(c, beta, result, stored_c, "c")
-    arrays.apart(stored_c, stored_a, "a")
-    if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
-        uplo = _OTHER[uplo]  # type: ignore[assignment]
-    options = (uplo, "T" if stored_a.transposed else "N")
-    scalars = {"alpha": alpha, "beta": beta}
-    runtime.run(device, "syrk", (n, k), options, (stored_a, stored_c), scalars, (alpha != 0, True), result)
-    return result
+    return _update("syrk", {"a": a}, c, (uplo, trans), (alpha, beta), out, device)
+
+
+def syr2k(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """The triangle ``uplo`` of ``alpha op(a) op(b)^T + alpha op(b) op(a)^T + beta c``, as BLAS's SYR2K; the rest is as for ``syrk``.
+
+    op(a) and op(b) are n x k, of one dtype, ``c`` and the result n x n. Raises ArgumentError for arrays that do not fit.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.syr2k(np.array([[1.0], [2.0]]), np.array([[3.0], [5.0]]))
+        array([[ 6.,  0.],
+               [11., 20.]])
+    """
+    return _update("syr2k", {"a": a, "b": b}, c, (uplo, trans), (alpha, beta), out, device)
 
 
 def trmm(
@@ -130,9 +141,9 @@ def trmm(
     arrays.alike(stored_a, source)
     result = arrays.new(b, (m, n)) if out is None else out
     stored_b = arrays.output(result, (m, n), source)
+    arrays.apart(stored_b, stored_a, "a")
     if result is not b:
         runtime.copy(source, stored_b, "b")
-    arrays.apart(stored_b, stored_a, "a")
     transpose = trans != "N"
     if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
         uplo, transpose = _OTHER[uplo], not transpose  # type: ignore[assignment]
@@ -140,6 +151,44 @@ def trmm(
         side, transpose, m, n = _TURNED[side], not transpose, n, m  # type: ignore[assignment]
     options = (side, uplo, "T" if transpose else "N", diag)
     runtime.run(device, "trmm", (m, n), options, (stored_a, stored_b), {"alpha": alpha}, (alpha != 0, alpha != 0), result)
+    return result
+
+
+def _update(
+    workload: str,
+    given: Mapping[str, Array],
+    c: Array | None,
+    options: tuple[Uplo, Trans],
+    factors: tuple[float, float],
+    out: Array | None,
+    device: str | None,
+) -> Array:
+    """A triangle of a sum of products of the arrays ``given``, which all are n x k, and their transposes."""
+    uplo, trans = options
+    arrays.check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
+    alpha, beta = arrays.factor(factors[0], "alpha"), arrays.factor(factors[1], "beta")
+    stored = {name: arrays.matrix(array, name) for name, array in given.items()}
+    if trans != "N":
+        stored = {name: matrix.flipped() for name, matrix in stored.items()}
+    first = stored["a"]
+    n, k = first.shape
+    for name, matrix in stored.items():
+        arrays.alike(first, matrix)
+        if matrix.shape != (n, k):
+            raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {(n, k)}; {workload} needs two of one shape")
+    result = arrays.new(given["a"], (n, n)) if out is None else out
+    stored_c = arrays.output(result, (n, n), first)
+    for name, matrix in stored.items():
+        arrays.apart(stored_c, matrix, name)
+    if out is None and beta == 0:
+        runtime.clear(stored_c, result)
+    _prepare(c, beta, result, stored_c, "c")
+    if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
+        uplo = _OTHER[uplo]  # type: ignore[assignment]
+    letters = "".join("T" if matrix.transposed else "N" for matrix in stored.values())
+    how = letters if len(set(letters)) > 1 else letters[0]
+    read = (*(alpha != 0 for _ in stored), True)
+    runtime.run(device, workload, (n, k), (uplo, how), (*stored.values(), stored_c), {"alpha": alpha, "beta": beta}, read, result)
     return result
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from portatile.errors import ArgumentError
 from portatile.routines import arrays, runtime
 from portatile.routines.arrays import Array, Matrix
@@ -88,9 +86,11 @@ def _sums(kind: str, samples: dict[str, Array], voxels: dict[str, Array], device
 
 def _vector(array: Any, name: str) -> Matrix:
     """A vector as a matrix of one column, whose rows lie its stride apart."""
-    if len(getattr(array, "shape", ())) != 1:
-        raise ArgumentError(f"{name} has shape {getattr(array, 'shape', None)}; it must be a vector")
+    if not hasattr(array, "shape"):
+        raise arrays.unknown(array, name)
+    if len(array.shape) != 1:
+        raise ArgumentError(f"{name} has shape {tuple(array.shape)}; it must be a vector")
+    arrays.check_single(array, name)
     column = arrays.matrix(array[:, None], name)
-    if column.array.dtype != np.float32:
-        raise ArgumentError(f"{name} has dtype {column.array.dtype}; it must be float32")
+    arrays.check_single(column.array, name)
     return column

@@ -142,7 +142,7 @@ def _chip(selector: str | None, matrices: tuple[Matrix, ...]) -> Device:
         return _selected(selector)
     if len(homes) > 1:
         places = ", ".join("the host" if home is None else home.info.id for home in homes)
-        raise ArgumentError(f"the arrays lie in different places ({places}); move them to one")
+        raise ArgumentError(f"the arrays lie in different places ({places}); move them to one, by Buffer.from_numpy or .numpy()")
     (chip,) = homes
     assert isinstance(chip, Device)
     if selector is not None and _selected(selector) is not chip:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile import execute, workloads
+from portatile import execute, settings, workloads
 from portatile.device.base import Device, Event, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
 from portatile.routines.arrays import Matrix
 from portatile.routines.engine import Engine, Prepared
-from portatile.routines.limit import limit_of
+from portatile.routines.limit import asked, limit_of
 from portatile.select import Choice
 from portatile.workload import Cut
 
@@ -79,9 +79,10 @@ def run(home: Engine, task: Task) -> None:
     info = home.device.info
     need = 2 * sum(_bytes(task, name) for name in task.matrices) + 2 * _prepared(home, task).executable.plan.workspace
     sizes = " ".join(f"{name}={size}" for name, size in task.problem.sizes.items())
+    advice = "; allow more by portatile.memory_limit or PORTATILE_MEMORY_LIMIT" if asked() or settings.memory_limit() else ""
     raise DeviceError(
         f"{task.problem.workload} with {sizes} takes {need} bytes on {info.id}, two slabs and their workspace, where {limit} may be used "
-        f"({info.max_allocation} in one piece), and cannot be cut further"
+        f"({info.max_allocation} in one piece), and cannot be cut further{advice}"
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -38,6 +38,17 @@ class Item:
     info: DeviceInfo
     why: str
     trial: Trial | None = None
+
+    def entry(self, programs: Programs) -> dict[str, Any]:
+        """Its entry in the table; its kernels are added to ``programs``. Raises UsageError or CompileError for what cannot be shipped."""
+        workload = workloads.get(self.problem.workload)
+        reason = workload.space(self.problem, self.info).violated(self.config)
+        if reason is not None:
+            raise UsageError(f"its configuration is not legal: {reason}")
+        plan = execute.flatten(workload.plan(self.problem, self.config, self.info), resolver(self.info, known_results()))
+        if self.info.backend == "cuda" and any(temporary.kind == "image" for temporary in plan.temporaries):
+            raise UsageError("kernels that read images are shipped for OpenCL only")
+        return described(self, plan, _operands(workload, self.problem), workload.scalars, programs)
 
 
 @dataclass
@@ -69,10 +80,10 @@ def write(folder: Path, items: Sequence[Item], done: Callable[[], None] | None =
     cannot be shipped is left out with its reason. Raises UsageError for a folder that holds something else.
     """
     _make_room(folder)
-    shipped, programs, problems = Shipped(), _Programs(folder), []
+    shipped, programs, problems = Shipped(), Programs(folder), []
     for item in items:
         try:
-            problems.append(_problem(item, programs))
+            problems.append(item.entry(programs))
             shipped.items.append(item)
         except (UsageError, CompileError) as error:
             shipped.left_out.append(f"{item.problem.workload} on {item.info.name}: {str(error).splitlines()[0]}")
@@ -90,14 +101,17 @@ def write(folder: Path, items: Sequence[Item], done: Callable[[], None] | None =
 
 
 def _make_room(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / TABLE).is_file())):
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; name a folder")
+    there = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if there - {PROGRAMS} and TABLE not in there:  # an export that was interrupted has programs, and no table yet
         raise UsageError(f"{folder} holds something else; name a new folder, or one that was exported before")
     if (folder / PROGRAMS).is_dir():
         shutil.rmtree(folder / PROGRAMS)
     (folder / PROGRAMS).mkdir(parents=True)
 
 
-class _Programs:
+class Programs:
     """The texts and binaries of a folder, each once."""
 
     def __init__(self, folder: Path) -> None:
@@ -164,15 +178,9 @@ class _Absent(Target):
         raise CompileError(f"{source.file}: the device is not here")
 
 
-def _problem(item: Item, programs: _Programs) -> dict[str, Any]:
-    """One problem's entry in the table."""
-    workload, problem, info = workloads.get(item.problem.workload), item.problem, item.info
-    reason = workload.space(problem, info).violated(item.config)
-    if reason is not None:
-        raise UsageError(f"its configuration {reason}")
-    plan = execute.flatten(workload.plan(problem, item.config, info), resolver(info, known_results()))
-    if info.backend == "cuda" and any(temporary.kind == "image" for temporary in plan.temporaries):
-        raise UsageError("kernels that read images are shipped for OpenCL only")
+def described(item: Item, plan: Plan, operands: list[dict[str, Any]], scalars: Mapping[str, float], programs: Programs) -> dict[str, Any]:
+    """An item's entry in the table, with a flat plan of what it launches."""
+    problem, info = item.problem, item.info
     return {
         "workload": problem.workload,
         "sizes": dict(problem.sizes),
@@ -182,8 +190,8 @@ def _problem(item: Item, programs: _Programs) -> dict[str, Any]:
         "config": dict(item.config),
         "why": item.why,
         "seconds_per_run": item.trial.median if item.trial is not None else None,
-        "operands": _operands(workload, problem),
-        "scalars": dict(workload.scalars),
+        "operands": operands,
+        "scalars": dict(scalars),
         "temporaries": [msgspec.to_builtins(temporary) for temporary in plan.temporaries],
         "launches": _launches(plan, programs, info),
     }
@@ -200,7 +208,7 @@ def _operands(workload: Workload, problem: Problem) -> list[dict[str, Any]]:
     return made
 
 
-def _launches(plan: Plan, programs: _Programs, info: DeviceInfo) -> list[dict[str, Any]]:
+def _launches(plan: Plan, programs: Programs, info: DeviceInfo) -> list[dict[str, Any]]:
     made = []
     for step in plan.steps:
         assert isinstance(step, Launch)

@@ -145,8 +145,9 @@ class _OpenCL:
 
     def build(self, program: dict[str, Any]) -> Any:
         for binary in program["binaries"]:
-            if binary["kind"] == "opencl" and binary["built_by"] == self.identity:
-                data = (HERE / binary["file"]).read_bytes()
+            file = HERE / binary["file"]
+            if binary["kind"] == "opencl" and binary["built_by"] == self.identity and file.is_file():
+                data = file.read_bytes()
                 if hashlib.blake2b(data, digest_size=16).hexdigest() == binary["digest"]:  # drivers crash on a damaged binary
                     return self.cl.Program(self.context, [self.device], [data]).build()
         return self.cl.Program(self.context, (HERE / program["text"]).read_text(encoding="utf-8")).build(program["options"])

@@ -70,7 +70,7 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
 
 @dataclass
 class _Run:
-    """One call of ``tune``."""
+    """One call of ``tune``: ``search``, then ``race``, then ``result``; what each of them needs follows it, the budget comes last."""
 
     request: Request
     strategy: strategies.Strategy
@@ -79,18 +79,18 @@ class _Run:
     supervisor: Supervisor
     planner: Planner
     started: float
-    trials: dict[str, Trial] = field(default_factory=dict)
-    known: int = 0
+    trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order of their ends
+    known: int = 0  # trials that the store answered
     best: Trial | None = None
-    waiting: dict[int, Pending] = field(default_factory=dict)
+    waiting: dict[int, Pending] = field(default_factory=dict)  # what the supervisor has, by number
     failures: Counter[Status] = field(default_factory=Counter)
     finalists: tuple[Trial, ...] = ()
-    number: int = 0
-    on_paper: int = 0
-    spill_free: bool = False
-    fastest: list[float] = field(default_factory=list)
-    rivals: bool = False
-    warm: frozenset[str] = frozenset()
+    number: int = 0  # of the variant that was submitted last
+    on_paper: int = 0  # trials that the model turned away
+    spill_free: bool = False  # a valid variant without spills is known
+    fastest: list[float] = field(default_factory=list)  # the fastest sample of every valid trial
+    rivals: bool = False  # more than one is near the best: some of the budget is kept back for a race
+    warm: frozenset[str] = frozenset()  # configurations that other problems' results suggested
 
     def __post_init__(self) -> None:
         request, planner = self.request, self.planner
@@ -107,7 +107,7 @@ class _Run:
             )
         if self.request.space is None and (why := self.space.violated(self.default)):
             raise SpaceError(
-                f"the default configuration of {self.request.problem.workload} is not legal on {self.planner.info.name}: it {why}"
+                f"the default configuration of {self.request.problem.workload} is not legal on {self.planner.info.name}: {why}"
             )
 
     def search(self) -> Stopped:
@@ -121,66 +121,6 @@ class _Run:
             if self.best is None:
                 raise
             return "interrupted"
-
-    def result(self, stopped: Stopped) -> Result:
-        """The trials so far; raises NoValidVariantError if all of them failed."""
-        default = self.trials[canonical(self.default)]
-        trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # what is on paper may be answered sooner
-        valid = [trial for trial in trials if trial.status == "ok"]
-        if not valid:
-            raise NoValidVariantError(_despair(trials))
-        best = min(valid, key=lambda trial: (not trial.proven, trial.rank if self.goal.is_time else self.goal.score(trial)))
-        if self.finalists and not self.goal.is_time:  # times of the race and of the search are not to be compared
-            best = self.finalists[0]
-        seconds = time.monotonic() - self.started
-        return Result(self.request.problem, self.planner.info, trials, best, default, stopped, seconds, self.finalists, self.warm)
-
-    def race(self, stopped: Stopped) -> Stopped:
-        """Let the best few run against each other, if there is some time left."""
-        if stopped == "interrupted" or self.best is None:
-            return stopped
-        problem, default = self.request.problem, canonical(self.default)
-        tell, seconds, collect = self._announce, self._race_seconds, self._clear
-        race = Finals(problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal)
-        try:
-            self._prove([trial for trial in race.field() if not trial.proven])
-            self.finalists = race.decide()
-        except KeyboardInterrupt:
-            return "interrupted"
-        except DeviceError:  # the worker ends before it begins: what the search found stands
-            return stopped
-        return stopped
-
-    def _prove(self, trials: Sequence[Trial]) -> None:
-        """Check and time anew what was no rival in an earlier run and is one in this, if there is some time left."""
-        for trial in trials if self._seconds_left() > 0 else ():
-            self.number += 1
-            whole = self.planner.variant(self.number, trial.config, self.planner.plan(self.request.problem, trial.config))
-            self.waiting[self.number] = Pending(trial.config, trial.source, whole, whole)
-            self.supervisor.submit(whole)
-        while trials and self.waiting and self._seconds_left() > 0:
-            self._collect(self._seconds_left())
-
-    def _announce(self, field: Sequence[Trial]) -> None:
-        if self.listen is not None:
-            self.listen(replace(self._progress(field[0]), racing=len(field)))
-
-    def _race_seconds(self) -> float:
-        """What a race may take: what the budget keeps back, or a tenth of what the search took."""
-        most = self.request.timing.race
-        if self.request.budget.seconds is not None:
-            return min(most, self._seconds_left(race=True))
-        return min(most, max(_SHORTEST_RACE, 0.1 * (time.monotonic() - self.started)))
-
-    def _clear(self) -> None:
-        """Take in what was finished; what was not is forgotten."""
-        self._collect(0)
-        self.waiting.clear()
-
-    def _replace(self, trial: Trial) -> None:
-        """Store what came of a race in place of the earlier trial; not an evaluation of its own."""
-        self.store.add(trial)
-        self.trials[canonical(trial.config)] = trial
 
     def _explore(self) -> Stopped:
         """Answer the strategy: begin its wishes, tell it what finished."""
@@ -335,6 +275,66 @@ class _Run:
             self.failures[trial.status] += 1
         if self.listen is not None:
             self.listen(self._progress(trial))
+
+    def race(self, stopped: Stopped) -> Stopped:
+        """Let the best few run against each other, if there is some time left."""
+        if stopped == "interrupted" or self.best is None:
+            return stopped
+        problem, default = self.request.problem, canonical(self.default)
+        tell, seconds, collect = self._announce, self._race_seconds, self._clear
+        race = Finals(problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal)
+        try:
+            self._prove([trial for trial in race.field() if not trial.proven])
+            self.finalists = race.decide()
+        except KeyboardInterrupt:
+            return "interrupted"
+        except DeviceError:  # the worker ends before it begins: what the search found stands
+            return stopped
+        return stopped
+
+    def _prove(self, trials: Sequence[Trial]) -> None:
+        """Check and time anew what was no rival in an earlier run and is one in this, if there is some time left."""
+        for trial in trials if self._seconds_left() > 0 else ():
+            self.number += 1
+            whole = self.planner.variant(self.number, trial.config, self.planner.plan(self.request.problem, trial.config))
+            self.waiting[self.number] = Pending(trial.config, trial.source, whole, whole)
+            self.supervisor.submit(whole)
+        while trials and self.waiting and self._seconds_left() > 0:
+            self._collect(self._seconds_left())
+
+    def _race_seconds(self) -> float:
+        """What a race may take: what the budget keeps back, or a tenth of what the search took."""
+        most = self.request.timing.race
+        if self.request.budget.seconds is not None:
+            return min(most, self._seconds_left(race=True))
+        return min(most, max(_SHORTEST_RACE, 0.1 * (time.monotonic() - self.started)))
+
+    def _announce(self, field: Sequence[Trial]) -> None:
+        if self.listen is not None:
+            self.listen(replace(self._progress(field[0]), racing=len(field)))
+
+    def _clear(self) -> None:
+        """Take in what was finished; what was not is forgotten."""
+        self._collect(0)
+        self.waiting.clear()
+
+    def _replace(self, trial: Trial) -> None:
+        """Store what came of a race in place of the earlier trial; not an evaluation of its own."""
+        self.store.add(trial)
+        self.trials[canonical(trial.config)] = trial
+
+    def result(self, stopped: Stopped) -> Result:
+        """The trials so far; raises NoValidVariantError if all of them failed."""
+        default = self.trials[canonical(self.default)]
+        trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # what is on paper may be answered sooner
+        valid = [trial for trial in trials if trial.status == "ok"]
+        if not valid:
+            raise NoValidVariantError(_despair(trials))
+        best = min(valid, key=lambda trial: (not trial.proven, trial.rank if self.goal.is_time else self.goal.score(trial)))
+        if self.finalists and not self.goal.is_time:  # times of the race and of the search are not to be compared
+            best = self.finalists[0]
+        seconds = time.monotonic() - self.started
+        return Result(self.request.problem, self.planner.info, trials, best, default, stopped, seconds, self.finalists, self.warm)
 
     def _progress(self, last: Trial) -> Progress:
         seconds, count = time.monotonic() - self.started, len(self.trials)

@@ -78,6 +78,8 @@ class _Timing:
     def __init__(self, opening: Open, send: Callable[[Reply], None]) -> None:
         self.device: Device = devices.get(opening.selector)
         self.info = self.device.info
+        if not hasattr(devices.backends()[self.info.backend], "target"):
+            self.device.default_queue()  # what a driver compiles for its first context, the compile workers then find in its cache
         self.arena = opening.arena
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
         self.send = send
@@ -126,7 +128,7 @@ class _Compiling:
             settings.for_single_items()
         try:
             for source in message.sources:
-                program.build(source, self.target, self.cache)
+                self.target.settle(program.build(source, self.target, self.cache))
         except (CompileError, DeviceError) as error:
             return Built(message.number, {"compile": time.perf_counter() - started}, True, str(error))
         return Built(message.number, {"compile": time.perf_counter() - started})

@@ -66,7 +66,7 @@ def whole(
             factor = called.scalars.get(arg.name) if arg.value is None else None
             return arg if factor is None else replace(arg, name=factor) if isinstance(factor, str) else replace(arg, value=factor)
         name = called.operands.get(arg.name, arg.name)
-        return replace(arg, name=name, role="inout" if name == target else arg.role)
+        return replace(arg, name=name, role="inout" if name == target else arg.role if name in problem.layout else "temporary")
 
     launches = [
         msgspec.structs.replace(step, args=tuple(bind(arg) for arg in step.args)) for step in plan.steps if isinstance(step, Launch)

@@ -10,8 +10,8 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError
-from portatile.records import Layout
-from portatile.workload import Expected, packed_layout
+from portatile.records import Layout, Problem
+from portatile.workload import Expected, Workload, packed_layout
 
 
 def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[Any]:
@@ -47,6 +47,17 @@ def padded(shape: Sequence[int], pad: int = 0, offset: int = 0, alignment: int =
     shape = tuple(shape)
     strides = packed_layout((*shape[:-1], shape[-1] + pad)).strides
     return Layout(strides, offset, alignment)
+
+
+def padded_problems(workload: Workload, like: Problem, cases: Sequence[tuple[Sequence[int], int, int]]) -> list[Problem]:
+    """Problems of the type and options of ``like``: sizes in the workload's order, and the ``pad`` and ``offset`` of all operands."""
+    found = []
+    for numbers, pad, offset in cases:
+        sizes = dict(zip(workload.sizes, numbers, strict=True))
+        bare = workload.problem(sizes, like.dtype, like.options)
+        layout = {name: padded(shape, pad, offset) for name, shape in workload.shapes(bare).items()}
+        found.append(workload.problem(sizes, like.dtype, like.options, layout))
+    return found
 
 
 def places(layout: Layout, *coordinates: NDArray[Any]) -> NDArray[np.int64]:

@@ -15,6 +15,9 @@ from portatile.workloads import operands
 from portatile.workloads.gemm import reference as gemm
 
 _SPLIT = 100  # parts that a product may add up its sum of; more than any configuration of gemm has
+ORDERS = (0, 32, 64, 128, 256, 512, 1024)  # of blocks
+GROUPS = (32, 64, 128, 256)  # work-items of the kernels beside the products
+CACHED = 16  # order of the squares that a processor transposes: a row fills a cache line
 
 Shapes = Mapping[str, tuple[int, ...]]
 Wide = NDArray[np.float64]
@@ -29,7 +32,7 @@ def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
     """Blocks NB of at most twice the order ``size``, and a work-group; on a processor NB = 0 too, which has neither."""
     facts = {**device.facts(), "order": size}
     rules = ("NB == 32 or NB < 2 * order", "NB > 0 or (device_kind == 'cpu' and WGS == 32)", "WGS <= max_work_group_size")
-    return ParameterSpace({"NB": (0, 32, 64, 128, 256, 512, 1024), "WGS": (32, 64, 128, 256)}, rules, facts)
+    return ParameterSpace({"NB": ORDERS, "WGS": GROUPS}, rules, facts)
 
 
 def blocked(size: int, device: DeviceInfo) -> Config:
@@ -48,21 +51,20 @@ def group(device: DeviceInfo) -> int:
     return 64 if device.max_work_group_size >= 64 else 32
 
 
-def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs:
-    """Operands uniform in [-0.5, 0.5); alpha and beta as for a product; a C that beta = 0 must not read is NaN."""
+def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator, written: NDArray[np.bool_] | None = None) -> Inputs:
+    """Operands uniform in [-0.5, 0.5); alpha and beta as for a product; a C that beta = 0 must not read is NaN, where it is ``written``."""
     alpha, beta = gemm.factors(rng)
     names = list(shapes)
     memory = {name: operands.random(rng, problem.layout[name], shape, problem.dtype) for name, shape in shapes.items()}
     scalars = {"alpha": alpha, "beta": beta} if names[-1] == "c" else {"alpha": alpha}
     if names[-1] == "c" and beta == 0:
         c = operands.view(memory["c"], problem.layout["c"], shapes["c"])
-        written = np.ones(c.shape, bool) if problem.workload != "syrk" else touched(problem)
-        c[written] = np.nan
+        c[... if written is None else written] = np.nan
     return Inputs(memory, scalars)
 
 
 def touched(problem: Problem) -> NDArray[np.bool_]:
-    """The triangle of C that SYRK computes."""
+    """The triangle of C that SYRK and SYR2K compute."""
     n = problem.sizes["n"]
     lower: NDArray[np.bool_] = np.tri(n, dtype=bool)
     return lower.T if problem.options["uplo"] == "U" else lower

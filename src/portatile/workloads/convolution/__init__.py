@@ -11,13 +11,14 @@ from itertools import chain
 
 import numpy as np
 
-from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
+from portatile.workloads import arguments, operands
+from portatile.workloads.axis import BANKS, BOUNDARIES
 from portatile.workloads.convolution import reference
+from portatile.workloads.convolution.reference import filtered
 
 MAX_TAPS = 64
 _BATCH = 16  # loads that a work-item of a GPU has in flight; elsewhere they only make the text longer
@@ -50,8 +51,8 @@ class Convolution(Workload):
     name = "convolution"
     sizes: Mapping[str, str] = {"n": "points along the filtered axis", "ndat": "lines that are filtered"}
     options: Mapping[str, tuple[Value, ...]] = {
-        "boundary": ("periodic", "zero", "grow", "shrink"),
-        "bank": ("single", "analysis", "synthesis"),
+        "boundary": BOUNDARIES,
+        "bank": BANKS,
         "taps": (16, *(taps for taps in range(1, MAX_TAPS + 1) if taps != 16)),
         "lower": (-8, *(lower for lower in range(1 - MAX_TAPS, MAX_TAPS) if lower != -8)),
     }
@@ -59,15 +60,15 @@ class Convolution(Workload):
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """psi is rows x ndat, filter one row or two of taps, out ndat x length."""
-        ndat = problem.sizes["ndat"]
-        filters = (reference.phases(problem), reference.taps(problem))
-        return {"psi": (reference.rows(problem), ndat), "filter": filters, "out": (ndat, reference.length(problem))}
+        axis, ndat = filtered(problem), problem.sizes["ndat"]
+        return {"psi": (axis.rows, ndat), "filter": (axis.phases, axis.taps), "out": (ndat, axis.length)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """All parameters; one that a form does not use is fixed for it."""
-        phases, ends = reference.phases(problem), reference.taps(problem) - reference.phases(problem)
-        facts: dict[str, Value] = {"phases": phases, "ends": ends, "widest": 64 if device.kind == "cpu" else 16}
-        filters = phases * _filter_ld(problem) * problem.itemsize
+        axis = filtered(problem)
+        widest = 64 if device.kind == "cpu" else 16
+        facts: dict[str, Value] = {"phases": axis.phases, "ends": axis.taps - axis.phases, "widest": widest}
+        filters = axis.phases * axis.filter_ld * problem.itemsize
         facts["spare"] = _most_skew(problem)
         facts["room"] = (device.local_memory if device.kind == "cpu" else min(device.local_memory, 49152)) - filters
         return ParameterSpace(
@@ -108,13 +109,20 @@ class Convolution(Workload):
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The first of these forms that the device and the number of taps allow.
 
-        A CPU's tile is copied out of psi first, whose rows lie so far apart that they would share a few lines of the cache. A GPU's
-        tile is twice as long as it is wide, so that neighbours share less of psi, but where a plain filter meets aligned rows.
+        A CPU's tile is copied out of psi first, whose rows lie so far apart that they would share a few lines of the cache; it is large,
+        so that long pieces of rows are read and written, where that leaves enough tiles for every core. A GPU's tile is twice as long
+        as it is wide, so that neighbours share less of psi, but where a plain filter meets aligned rows.
         """
-        double, taps = problem.dtype == "float64", reference.taps(problem)
+        double, axis = problem.dtype == "float64", filtered(problem)
+        taps = axis.taps
         base = {**_BASE, "UNROLL": max(u for u in (4, 8, 16) if u <= max(taps, 4))}
-        block = {"FORM": "block", "WGS": 1, "WINDOW": 4 if double else 8, "VECTOR": 4 if double else 8, **base}
-        blocks = ({**block, "TI": ti, "TJ": tj} for ti, tj in ((64, 64), (16, 16), (8, 8)))
+        lanes = (64 if device.wide_vectors else 32) // problem.itemsize
+        block = {"FORM": "block", "WGS": 1, "WINDOW": lanes, "VECTOR": lanes, **base}
+        ndat, short = problem.sizes["ndat"], -(-axis.length // 64)  # all of a tile is computed, also what lies behind the end
+        ti, tj = (128, 256) if 2 * -(-short // 2) <= 1.1 * short else (64, 128)
+        many = -(-axis.length // ti) * -(-ndat // tj) >= 4 * device.compute_units
+        tiles = ((ti, tj), (64, 64)) if many else ((64, 64),)
+        blocks = ({**block, "TI": ti, "TJ": tj} for ti, tj in (*tiles, (16, 16), (8, 8)))
         vector = 2 if double else 4
         tile = {"FORM": "staged", "WINDOW": 16, "VECTOR": vector, **base, "PADDING": vector, "OVERLAY": True}
         long = {**tile, "TI": 64, "TJ": 32, "WGS": 128}
@@ -130,21 +138,20 @@ class Convolution(Workload):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch; none for an empty output."""
-        shapes, layout = self.shapes(problem), problem.layout
-        rows, (ndat, length) = reference.rows(problem), shapes["out"]
+        layout, axis = problem.layout, filtered(problem)
+        ndat, length = problem.sizes["ndat"], axis.length
         if ndat == 0 or length == 0:
             return Plan(())
         index = self._index(problem)
         ti, tj, items, vector = (int(config[name]) for name in ("TI", "TJ", "WGS", "VECTOR"))
-        first, taps, phases = reference.first(problem), reference.taps(problem), reference.phases(problem)
-        double, bank = problem.dtype == "float64", problem.options["bank"]
+        double = problem.dtype == "float64"
         real = "double" if double else "float"
         gpu = device.kind == "gpu"
         batch = _BATCH if gpu else 1
         reads, writes = _widths(problem, config)
         skew = _skew(problem, config)
         lines = max(items * reads // tj, 1)
-        loads = -(-(ti + taps - phases + skew) // lines)
+        loads = -(-(ti + axis.taps - axis.phases + skew) // lines)
         defines: dict[str, Value] = {
             "REAL": real,
             **({"DOUBLE": True} if double else {}),
@@ -154,16 +161,16 @@ class Convolution(Workload):
             "WRITES": writes,
             "SKEW": skew,
             **{name: config[name] for name in ("TI", "TJ", "WGS", "WINDOW", "VECTOR", "PADDING")},
-            "TAPS": taps,
-            "PHASES": phases,
+            "TAPS": axis.taps,
+            "PHASES": axis.phases,
             "BATCH": -(-loads // -(-loads // batch)),
             "ROWS": lines,
             "COLUMNS": max(items * writes // ti, 1),
-            "FILTER_LD": _filter_ld(problem),
-            "PERIODIC": problem.options["boundary"] == "periodic",
-            "WRAPS_ONCE": rows >= ti + taps + skew + abs(first),
-            "INTERLEAVE": bank == "synthesis",
-            "SEPARATE": bank == "analysis",
+            "FILTER_LD": axis.filter_ld,
+            "PERIODIC": axis.boundary == "periodic",
+            "WRAPS_ONCE": axis.rows >= ti + axis.taps + skew + abs(axis.first),
+            "INTERLEAVE": axis.bank == "synthesis",
+            "SEPARATE": axis.bank == "analysis",
             "ALIGNED_PSI": layout["psi"].vector_width(problem.itemsize) >= reads,
             "ALIGNED_OUT": skew > 0 or layout["out"].vector_width(problem.itemsize) >= writes,
         }
@@ -174,17 +181,16 @@ class Convolution(Workload):
         across, down = -(-(length + skew) // ti), -(-ndat // tj)
         fast, slow = (across, down) if config["ORDER"] == "i" else (down, across)
         deep = -(-slow // _MAX_DOWN)
-        values |= {"deep": deep > 1, "separate": bank == "analysis"}
-        source = load(__file__, "convolution.cl", defines, real=real, taps=taps, phases=phases, **values)
+        values |= {"deep": deep > 1, "separate": axis.bank == "analysis"}
+        source = load(__file__, "convolution.cl", defines, real=real, taps=axis.taps, phases=axis.phases, **values)
         groups = (fast * items, -(-slow // deep), deep)
-        scalars = {"rows": rows, "columns": ndat, "length": length, "first": first}
-        arguments = (
-            *(Arg(name, "scalar", dtype="int32", value=value) for name, value in scalars.items()),
-            *_operand("psi", layout["psi"], index, "in"),
-            *_operand("filter", layout["filter"], index, "in"),
-            *_operand("out", layout["out"], index, "out"),
+        passed = (
+            *arguments.literals({"rows": axis.rows, "columns": ndat, "length": length, "first": axis.first}),
+            *arguments.operand("psi", layout["psi"], index, "in"),
+            *arguments.operand("filter", layout["filter"], index, "in"),
+            *arguments.operand("out", layout["out"], index, "out"),
         )
-        return Plan((Launch(source, "convolution", groups, (items, 1, 1), arguments),))
+        return Plan((Launch(source, "convolution", groups, (items, 1, 1), passed),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """psi and filter uniform in [-0.5, 0.5)."""
@@ -202,15 +208,16 @@ class Convolution(Workload):
         An output is an inner product of ``taps`` terms: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
         equation 3.5.
         """
-        return operands.gamma(reference.taps(problem), problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+        return operands.gamma(filtered(problem).taps, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
 
     def flops(self, problem: Problem) -> float:
         """2 taps for each of n x ndat points: 32 for the 16 taps of the magic filter, as BigDFT counts."""
-        return 2.0 * reference.taps(problem) * problem.sizes["n"] * problem.sizes["ndat"]
+        return 2.0 * filtered(problem).taps * problem.sizes["n"] * problem.sizes["ndat"]
 
     def traffic(self, problem: Problem) -> float:
         """psi read once, out written once: 16 bytes a point in double precision; the filter is nothing beside them."""
-        return float(problem.itemsize * problem.sizes["ndat"] * (reference.rows(problem) + reference.length(problem)))
+        axis = filtered(problem)
+        return float(problem.itemsize * problem.sizes["ndat"] * (axis.rows + axis.length))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """Between the lines that are filtered."""
@@ -218,28 +225,15 @@ class Convolution(Workload):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One point; shorter than the filter; neither size a multiple of a tile; rows that nothing aligns, and wide aligned ones."""
-        found = []
-        for n, ndat, pad, offset in ((1, 1, 0, 0), (5, 3, 0, 0), (37, 19, 3, 5), (150, 71, 0, 0), (132, 68, 4, 0)):
-            sizes = {"n": n, "ndat": ndat}
-            bare = self.problem(sizes, problem.dtype, problem.options)
-            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
-            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
-        return found
+        cases = (((1, 1), 0, 0), ((5, 3), 0, 0), ((37, 19), 3, 5), ((150, 71), 0, 0), ((132, 68), 4, 0))
+        return operands.padded_problems(self, problem, cases)
 
     def _index(self, problem: Problem) -> str:
         """The narrowest integer type that holds every place in the operands; raises ArgumentError for what the kernel cannot address."""
         shapes = self.shapes(problem)
-        for name, layout in problem.layout.items():
-            if layout.strides[1] != 1 and shapes[name][1] > 1:
-                raise ArgumentError(
-                    f"convolution takes row-major operands, and the elements of a row of {name!r} lie {layout.strides[1]} apart"
-                )
-        for name, shape in shapes.items():
-            if max(shape) >= 2**31 - 2**16:
-                raise ArgumentError(f"convolution: {name!r} has the shape {shape}; each dimension must be below 2**31 - 2**16")
-        extents = (problem.layout[name].extent(shape) for name, shape in shapes.items())
+        arguments.check_rows(problem, shapes)
         steps = (problem.layout[name].strides[0] * problem.itemsize for name in shapes)  # in bytes, as the kernel takes them
-        return "int" if max(extents) < 2**31 - 2**16 and max(steps) < 2**31 else "long"
+        return arguments.index_type(problem, shapes) if max(steps) < 2**31 else "long"
 
 
 def _most_skew(problem: Problem) -> int:
@@ -271,18 +265,6 @@ def _widths(problem: Problem, config: Config) -> tuple[int, int]:
     reads = min(vector, max(aligned["psi"], -(-int(config["TJ"]) // items)))
     writes = min(vector, max(aligned["out"], -(-int(config["TI"]) // items)))
     return reads, vector if _skew(problem, config) else writes
-
-
-def _filter_ld(problem: Problem) -> int:
-    """Elements from one filter to the next in local memory: whole vectors of 16 bytes."""
-    return -(-reference.taps(problem) // 4) * 4
-
-
-def _operand(name: str, layout: Layout, index: str, role: Role) -> tuple[Arg, Arg, Arg]:
-    """A buffer, its offset and its leading dimension."""
-    kind = "int32" if index == "int" else "int64"
-    offset = Arg(f"{name}_offset", "scalar", dtype=kind, value=layout.offset)
-    return Arg(name, role=role), offset, Arg(f"{name}_ld", "scalar", dtype=kind, value=layout.strides[0])
 
 
 workload = Convolution()

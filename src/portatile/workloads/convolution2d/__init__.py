@@ -11,22 +11,21 @@ from collections.abc import Mapping
 import numpy as np
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
+from portatile.workloads import arguments, operands
+from portatile.workloads.axis import BANKS, BOUNDARIES
 from portatile.workloads.convolution2d import reference
 from portatile.workloads.convolution2d.reference import axes
 
 MAX_TAPS = 20  # an item keeps a window of them in registers
-_MOST = 2**31 - 2**16
 _MAX_GROUPS = 2**16 - 1  # along the second and third axis of a launch
 _TILES: tuple[Config, ...] = tuple(
     {"T1": t1, "T2": t2, "TJ": tj}
     for t1, t2, tj in ((128, 64, 8), (64, 64, 8), (64, 32, 8), (32, 32, 8), (32, 32, 4), (16, 32, 4), (16, 16, 4), (16, 8, 4), (16, 8, 2))
 )
-_BOUNDARIES = ("periodic", "zero", "grow", "shrink")
 
 
 class Convolution2d(Workload):
@@ -45,9 +44,9 @@ class Convolution2d(Workload):
     name = "convolution2d"
     sizes: Mapping[str, str] = {"n1": "points along the first axis", "n2": "points along the second", "ndat": "lines of either"}
     options: Mapping[str, tuple[Value, ...]] = {
-        "boundary": _BOUNDARIES,
-        "across": _BOUNDARIES,
-        "bank": ("single", "analysis", "synthesis"),
+        "boundary": BOUNDARIES,
+        "across": BOUNDARIES,
+        "bank": BANKS,
         "taps": (16, *(taps for taps in range(1, MAX_TAPS + 1) if taps != 16)),
         "lower": (-8, *(lower for lower in range(1 - MAX_TAPS, MAX_TAPS) if lower != -8)),
     }
@@ -63,7 +62,7 @@ class Convolution2d(Workload):
         """All parameters; a group has an item for each column that the second filter reads."""
         one, _ = axes(problem)
         facts: dict[str, Value] = {"phases": one.phases, "ends": one.ends}
-        facts["room"] = min(device.local_memory, 49152) - one.phases * _filter_ld(problem) * problem.itemsize
+        facts["room"] = min(device.local_memory, 49152) - one.phases * one.filter_ld * problem.itemsize
         return ParameterSpace(
             {
                 "T1": (16, 32, 64, 128, 256),
@@ -109,7 +108,8 @@ class Convolution2d(Workload):
         t1, t2, tj, window, vector = (int(config[name]) for name in ("T1", "T2", "TJ", "WINDOW", "VECTOR"))
         items = -(-(t2 + one.ends) * tj // 32) * 32
         groups = (-(-problem.sizes["ndat"] // tj), -(-one.length // t1), -(-two.length // t2))
-        index = self._index(problem)
+        arguments.check_rows(problem, shapes)
+        index = arguments.index_type(problem, shapes)
         if max(groups[1:]) > _MAX_GROUPS:
             raise ArgumentError(f"convolution2d: an output of the shape {shapes['out']} is too long for one launch; filter axis by axis")
         writes = vector if problem.options["bank"] != "analysis" else 1
@@ -126,7 +126,7 @@ class Convolution2d(Workload):
             "WGS": items,
             "TAPS": one.taps,
             "PHASES": one.phases,
-            "FILTER_LD": _filter_ld(problem),
+            "FILTER_LD": one.filter_ld,
             "INTERLEAVE": one.bank == "synthesis",
             "SEPARATE": one.bank == "analysis",
         }
@@ -151,13 +151,13 @@ class Convolution2d(Workload):
         source = load(__file__, "convolution2d.cl", defines, **values)
         scalars = {"rows": one.rows, "lines": two.rows, "columns": problem.sizes["ndat"], "length": one.length, "width": two.length}
         scalars |= {"first": one.first, "across": two.first}
-        arguments = (
-            *(Arg(name, "scalar", dtype="int32", value=value) for name, value in scalars.items()),
-            *_operand("psi", layout["psi"], index, "in"),
-            *_operand("filter", layout["filter"], index, "in"),
-            *_operand("out", layout["out"], index, "out"),
+        passed = (
+            *arguments.literals(scalars),
+            *arguments.operand("psi", layout["psi"], index, "in"),
+            *arguments.operand("filter", layout["filter"], index, "in"),
+            *arguments.operand("out", layout["out"], index, "out"),
         )
-        return Plan((Launch(source, "convolution2d", (groups[0] * items, *groups[1:]), (items, 1, 1), arguments),))
+        return Plan((Launch(source, "convolution2d", (groups[0] * items, *groups[1:]), (items, 1, 1), passed),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """psi and filter uniform in [-0.5, 0.5)."""
@@ -185,25 +185,8 @@ class Convolution2d(Workload):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One point; shorter than the filter; sizes that no tile divides, padded, aligned to nothing and aligned well."""
-        found = []
-        for n1, n2, ndat, pad, offset in ((1, 1, 1, 0, 0), (5, 3, 7, 0, 0), (21, 37, 19, 3, 5), (68, 34, 9, 0, 0), (36, 40, 20, 4, 0)):
-            sizes = {"n1": n1, "n2": n2, "ndat": ndat}
-            bare = self.problem(sizes, problem.dtype, problem.options)
-            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
-            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
-        return found
-
-    def _index(self, problem: Problem) -> str:
-        """The narrowest integer type that holds every place in the operands; raises ArgumentError for what the kernel cannot address."""
-        shapes = self.shapes(problem)
-        for name, layout in problem.layout.items():
-            if layout.strides[-1] != 1 and shapes[name][-1] > 1:
-                raise ArgumentError(
-                    f"convolution2d takes row-major operands; the elements of a row of {name!r} lie {layout.strides[-1]} apart"
-                )
-            if max(shapes[name]) >= _MOST:
-                raise ArgumentError(f"convolution2d: {name!r} has the shape {shapes[name]}; each dimension must be below {_MOST}")
-        return "int" if max(problem.layout[name].extent(shape) for name, shape in shapes.items()) < _MOST else "long"
+        cases = (((1, 1, 1), 0, 0), ((5, 3, 7), 0, 0), ((21, 37, 19), 3, 5), ((68, 34, 9), 0, 0), ((36, 40, 20), 4, 0))
+        return operands.padded_problems(self, problem, cases)
 
 
 def _groups(problem: Problem, config: Config) -> int:
@@ -211,20 +194,6 @@ def _groups(problem: Problem, config: Config) -> int:
     one, two = axes(problem)
     tiles = ((problem.sizes["ndat"], "TJ"), (one.length, "T1"), (two.length, "T2"))
     return int(np.prod([-(-points // int(config[name])) for points, name in tiles]))
-
-
-def _filter_ld(problem: Problem) -> int:
-    """Elements from one filter to the next in local memory: whole vectors of 16 bytes."""
-    return -(-int(problem.options["taps"]) // 4) * 4
-
-
-def _operand(name: str, layout: Layout, index: str, role: Role) -> tuple[Arg, ...]:
-    """A buffer, its offset, and the strides of all axes but the last."""
-    kind = "int32" if index == "int" else "int64"
-    numbers = {"offset": layout.offset, "ld": layout.strides[0], "line": layout.strides[1]} if len(layout.strides) == 3 else {
-        "offset": layout.offset, "ld": layout.strides[0],
-    }  # fmt: skip
-    return Arg(name, role=role), *(Arg(f"{name}_{part}", "scalar", dtype=kind, value=value) for part, value in numbers.items())
 
 
 workload = Convolution2d()

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Size3, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Size3, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
+from portatile.workloads import arguments, operands
 from portatile.workloads.coulomb.reference import potential
 
 _MAX_GROUPS = 2**31 - 1  # of a launch, CUDA's limit
@@ -125,10 +125,10 @@ class Coulomb(Workload):
         for name in shapes:
             if layout[name].strides[1] != 1:
                 raise ArgumentError(f"{name} must be row-major; its neighbours in a row lie {layout[name].strides[1]} apart")
-        wide = max(layout[name].extent(shape) for name, shape in shapes.items()) >= 2**31 - 2**16
+        index = arguments.index_type(problem, shapes)
         numbers = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
         defines: dict[str, Value] = {name: config[name] for name in numbers}
-        defines |= {"INDEX": "long" if wide else "int", "FMA": device.kind == "gpu"}
+        defines |= {"INDEX": index, "FMA": device.kind == "gpu"}
         values: dict[str, Any] = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY", "DEGREE", "RESIDENT")}
         values["halves"] = [int(config["SPLIT"]) >> step for step in range(1, int(config["SPLIT"]).bit_length())]
         source = load(__file__, "coulomb.cl", defines, function=_FUNCTIONS[str(config["RSQRT"])], gpu=device.kind == "gpu", **values)
@@ -138,11 +138,13 @@ class Coulomb(Workload):
             raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more work-groups than a launch may have; cut it")
         local: Size3 = (wgx, wgy, split)
         everything: Size3 = (groups * wgx, wgy, split)
-        sizes = tuple(Arg(name, "scalar", dtype="int32", value=s[name]) for name in self.sizes)
-        grid = tuple(Arg(name, "scalar", dtype="float32") for name in self.scalars)
-        kind = "int64" if wide else "int32"
-        arguments = (*sizes, *_operand(problem, "atoms", kind, "in"), *_operand(problem, "potential", kind, "out"), *grid)
-        return Plan((Launch(source, "coulomb", everything, local, arguments),))
+        passed = (
+            *arguments.literals({name: s[name] for name in self.sizes}),
+            *arguments.operand("atoms", layout["atoms"], index, "in"),
+            *arguments.operand("potential", layout["potential"], index, "out"),
+            *(Arg(name, "scalar", dtype="float32") for name in self.scalars),
+        )
+        return Plan((Launch(source, "coulomb", everything, local, passed),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Atoms with charges in [-1, 1) around a grid of random spacing and origin."""
@@ -214,30 +216,12 @@ class Coulomb(Workload):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One point; no atoms; slices and volumes that nothing divides, with padded rows and more atoms than a chunk."""
-        found = []
-        for atoms, nx, ny, nz, pad, offset in (
-            (1, 1, 1, 1, 0, 0),
-            (0, 9, 3, 1, 0, 0),
-            (7, 19, 5, 1, 0, 0),
-            (77, 37, 6, 5, 3, 5),
-            (301, 131, 19, 1, 1, 2),
-        ):
-            sizes = {"atoms": atoms, "nx": nx, "ny": ny, "nz": nz}
-            bare = self.problem(sizes, problem.dtype)
-            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
-            found.append(self.problem(sizes, problem.dtype, layout=layout))
-        return found
+        cases = (((1, 1, 1, 1), 0, 0), ((0, 9, 3, 1), 0, 0), ((7, 19, 5, 1), 0, 0), ((77, 37, 6, 5), 3, 5), ((301, 131, 19, 1), 1, 2))
+        return operands.padded_problems(self, problem, cases)
 
 
 def _config(**parameters: Value) -> Config:
     return parameters
-
-
-def _operand(problem: Problem, name: str, kind: str, role: Role) -> tuple[Arg, Arg, Arg]:
-    """A buffer, its offset and its leading dimension."""
-    layout = problem.layout[name]
-    offset = Arg(f"{name}_offset", "scalar", dtype=kind, value=layout.offset)
-    return Arg(name, role=role), offset, Arg(f"{name}_ld", "scalar", dtype=kind, value=layout.strides[0])
 
 
 workload = Coulomb()

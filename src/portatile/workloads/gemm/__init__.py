@@ -60,7 +60,8 @@ class Gemm(Workload):
         launches = (
             problem.sizes["k"] // point.KB + 1 if point.FORM == "cpu" and point.KB else 0
         )  # each rounds its product and its sum with C
-        return reference.bound(problem, point.SPLIT_K + point.KG + 2 * launches + (plan.TAIL_PARTS if point.TAIL else 0))
+        shared = point.KG if point.FORM == "gpu" else 1
+        return reference.bound(problem, point.SPLIT_K + shared + 2 * launches + (plan.TAIL_PARTS if point.TAIL else 0))
 
     def flops(self, problem: Problem) -> float:
         """2 m n k, the BLAS's convention: scaling by alpha and beta is not counted."""

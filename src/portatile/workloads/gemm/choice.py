@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from portatile.records import Config, DeviceInfo, Problem
-from portatile.workloads.gemm import estimate, processor
+from portatile.workloads.gemm import estimate, processor, thin
 from portatile.workloads.gemm.plan import ceil_div, count_groups, tail
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline
@@ -29,6 +29,9 @@ def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Config:
     """Legal and correct for every problem on every device; ``batch`` of them share a launch."""
     if device.kind == "cpu":
         return processor.point(problem, device).config()
+    few = thin.point(problem, device, batch) if device.kind == "gpu" else None
+    if few is not None:
+        return few.config()
     if device.kind == "gpu" and "nvidia" in device.vendor.lower():
         point = _nvidia(problem, device, batch)
         if point.items <= device.max_work_group_size and point.local_bytes(problem.itemsize) <= local_limit(device):
@@ -39,10 +42,10 @@ def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Config:
 def waste(problem: Problem, config: Config, device: DeviceInfo, batch: int = 1) -> float:
     """How many times the work of m n k the tiles of a configuration do, times how unevenly their groups share the compute units."""
     point = Point(**config)  # type: ignore[arg-type]
-    computed = turned(problem) if point.FORM == "cpu" and point.TURN else problem
+    computed = turned(problem) if point.turns else problem
     m, n, k = (max(computed.sizes[s], 1) for s in "mnk")
     tiles = ceil_div(m, point.rows) * ceil_div(n, point.columns)
-    block = point.KB if point.FORM != "cpu" else 1
+    block = point.KB if point.FORM in ("generic", "gpu") else 1
     padded = tiles * point.rows * point.columns / (m * n) * (ceil_div(k, block) * block / k)
     units, groups = max(device.compute_units, 1), max(batch, 1) * max(count_groups(computed, point), 1) * point.SPLIT_K
     cut = tail(problem, point, device) if point.TAIL else None

@@ -9,7 +9,7 @@ from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, So
 from portatile.template import load
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k, turned
+from portatile.workloads.gemm.storage import k_fast, reading, staging, turned
 
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
@@ -22,6 +22,7 @@ _DEFINES: dict[str, tuple[str, ...]] = {
     "dots": ("VL", "TC", "TR"),
     "staged": ("VL", "TC", "TR", "KB", "RASTER"),
     "gpu": (),
+    "thin": ("TC", "TR", "TBR", "KG", "KB"),
 }
 _STATIC_LOCAL = 48 * 1024
 TAIL_PARTS = 16  # groups that share a tile of the tail, at most
@@ -188,6 +189,8 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
 
 def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
     m, n = problem.sizes["m"], problem.sizes["n"]
+    if n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n and m * n <= _INT_MAX:
+        m, n = 1, m * n  # rows that lie one after the other are one row
     shares = 4 if parts >= _REDUCE_SHARED else 1
     source = load(__file__, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, real=real(problem), BATCH=batch is not None)
     args = (
@@ -207,7 +210,7 @@ class _Steps:
     def __init__(self, problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None, shape: Shape | None = None) -> None:
         self.shape = shape
         self.whole, self.names = problem, {"a": "a", "b": "b"}
-        if point.FORM == "cpu" and point.TURN:
+        if point.turns:
             problem, batch = turned(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
             self.names = {"a": "b", "b": "a"}
         self.problem, self.point, self.device, self.batch = problem, point, device, batch
@@ -230,7 +233,7 @@ class _Steps:
         self.trans_a = problem.options["trans_a"] == "T"
         self.trans_b = problem.options["trans_b"] == "T"
         staged = point.FORM == "cpu" and point.SM
-        block = point.KB if point.FORM != "cpu" else 1
+        block = point.block
         self.depth = ceil_div(self.k, block) * block
         self.chunk = ceil_div(ceil_div(self.k, point.SPLIT_K), block) * block
         self.parts = ceil_div(self.k, self.chunk)
@@ -244,7 +247,8 @@ class _Steps:
             self.starts, self.parts = tuple(range(0, self.k, self.chunk)), 1
         self.split = point.SPLIT_K > 1
         # CUDA has static arrays of at most 48 KB; beyond, local memory is an argument
-        self.local_argument = device.backend == "cuda" and point.local_bytes(problem.itemsize) > _STATIC_LOCAL
+        self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
+        self.local_argument = device.backend == "cuda" and self.local_bytes > _STATIC_LOCAL
         self.temporaries: list[Temporary] = []
 
     def plan(self) -> Plan:
@@ -273,9 +277,9 @@ class _Steps:
             steps_c = self.parts * self.m * self.n if self.split else self.batch.c
             operands = (*operands, _long("a_batch", self._step("a")), _long("b_batch", self._step("b")), _long("c_batch", steps_c))
         if self.local_argument:
-            operands = (*operands, Arg("tiles", "local", value=self.point.local_bytes(self.problem.itemsize)))
+            operands = (*operands, Arg("tiles", "local", value=self.local_bytes))
         groups = count_groups(self.problem, self.point)
-        local = (self.point.items, 1, 1) if self.point.FORM == "gpu" else (self.point.TBC, self.point.TBR, 1)
+        local = self.point.group(k_fast(self.problem, "a"))
         size = (groups * local[0], self.parts * local[1], self.count)
         source = self._source()
         for start in self.starts:
@@ -366,8 +370,9 @@ class _Steps:
     def _source(self) -> Source:
         point = self.point
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
-        if point.FORM == "gpu":
-            facts = {"SPLIT": self.split, "BATCH": self.batch is not None, "LOCAL_ARGUMENT": self.local_argument, **self._staging()}
+        if point.FORM in ("gpu", "thin"):
+            facts = {"SPLIT": self.split, "BATCH": self.batch is not None, "LOCAL_ARGUMENT": self.local_argument}
+            facts |= staging(self.problem, point, self.split) if point.FORM == "gpu" else reading(self.problem, point)
         facts["ZEROS"] = "" if self.shape is None else f"{self.shape.operand} {self.shape.zeros}"
         config = point.config()
         values = {**config, **facts, "real": real(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
@@ -375,25 +380,3 @@ class _Steps:
         if text == "cpu" and (point.KEEP or point.SM):
             text = "dots" if point.KEEP else "staged"
         return load(__file__, f"{text}.cl", {name: config[name] for name in _DEFINES[text]}, **values)
-
-    def _staging(self) -> dict[str, Value]:
-        """Where gpu.cl takes its tiles from (see tiles.cl), and whether the tiles divide the operands."""
-        facts: dict[str, Value] = {}
-        sides = (("a", "m", self.point.PACK_A, self.point.rows), ("b", "n", self.point.PACK_B, self.point.columns))
-        for name, size, packed, tile in sides:
-            across = self.problem.sizes[size]
-            if packed:
-                source = "panel"
-            elif k_fast(self.problem, name) and (self.point.MMA or self.point.KEEP):
-                source = "lines" if takes_vectors_along_k(self.problem, name) else "dots"
-            elif k_fast(self.problem, name):
-                source = "turned" if self.point.TURN and takes_vectors_along_k(self.problem, name) else "columns"
-            else:
-                source = "vectors" if takes_vectors(self.problem, name) else "elements"
-            facts[f"{name.upper()}_FROM"] = source
-            facts[f"{name.upper()}_EDGE"] = not packed and across % tile != 0
-        target = packed_layout((self.m, self.n)) if self.split else self.problem.layout["c"]
-        facts["C_VECTORS"] = self.n % self.point.VL == 0 and target.vector_width(self.problem.itemsize) >= self.point.VL
-        facts["C_EDGE"] = self.m % self.point.rows != 0 or self.n % self.point.columns != 0
-        facts["K_EDGE"] = self.k % self.point.KB != 0 and not (self.point.PACK_A and self.point.PACK_B)
-        return facts

@@ -7,26 +7,32 @@ from dataclasses import dataclass, fields
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Config, Value
 
+FORMS = ("generic", "cpu", "gpu", "thin")
+_WHOLE = 16  # steps of k: vectors stay aligned where groups share k
+_SUMS = 16384  # bytes of local memory that the sums of a thin form's work-items take at a time
+
 
 @dataclass(frozen=True)
 class Point:
     """One configuration. Defaults are the values that leave a parameter without effect.
 
-    FORM: kernel text, ``generic``, ``cpu`` or ``gpu``. VL: elements of a vector. TR, TC: rows and columns of one block of a work-item;
-    TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group. KB: steps of k per stage of local memory or per unrolled block; in
-    ``cpu`` without SM per launch, 0 for all. TXC: operands through images. SM: operands through local memory, in ``cpu`` B only.
-    UNROLL: steps of k unrolled. MAD: spelling of multiply-add. SCALARS: the register tile as scalars, not arrays. PAD: elements added
-    to a row of local memory, in ``gpu`` only where a tile is transposed by elements. STAGES: tiles in local memory, filled by
-    asynchronous copies. LANES: work-items of a warp along columns. DOUBLE: operands of the next step of k are loaded to registers
-    during the current one: 0 neither, 1 B's to a second set and A's in place as they are used up, 2 both to a second set. KG: parts of
-    a work-group that share the k of a stage. PACK_A, PACK_B: the operand is packed into panels by a kernel of its own. TURN: an operand
-    that is not packed and has k fast is transposed on its way to local memory by vectors, not by elements; in ``cpu`` C is computed
-    transposed, so that vectors lie along its columns, and A and B, rows and columns change places in what was said. KEEP: it lies there
-    with k fast too, and work-items load vectors along k; MMA does so without being told. In ``cpu`` both operands are read along k,
-    from where they lie or from panels one column wide. SPLIT_K: groups that share the k of one tile. TAIL: groups that a multiprocessor
-    is taken to hold at once; the tiles that would leave part of the device idle in the end have their k split as far as it takes, 0 for
-    whole tiles. RASTER: rows of tiles that neighbouring groups cover together, 0 for all. MMA: matrix instructions, with LANES 8 (then
-    TR is 4 and TC 2) so that B takes the place of the instruction's A.
+    FORM: kernel text, ``generic``, ``cpu``, ``gpu``, or ``thin`` for few rows or columns of C. VL: elements of a vector. TR, TC: rows and
+    columns of one block of a work-item; TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group. KB: steps of k per stage of
+    local memory or per unrolled block; in ``cpu`` without SM per launch, 0 for all, in ``thin`` of its small operand in local memory.
+    TXC: operands through images. SM: operands through local memory, in ``cpu`` and ``thin`` B only. UNROLL: steps of k unrolled, in
+    ``thin`` vectors of A that a work-item has under way for each row. MAD: spelling of multiply-add. SCALARS: the register tile as
+    scalars, not arrays. PAD: elements added to a row of local memory, in ``gpu`` only where a tile is transposed by elements. STAGES:
+    tiles in local memory, filled by asynchronous copies, in ``thin`` blocks of UNROLL vectors. LANES: work-items of a warp along columns.
+    DOUBLE: operands of the next step of k are loaded to registers during the current one: 0 neither, 1 B's to a second set and A's in
+    place as they are used up, 2 both to a second set. KG: parts of a work-group that share the k of a stage, in ``thin`` its k. PACK_A,
+    PACK_B: the operand is packed into panels by a kernel of its own. TURN: an operand that is not packed and has k fast is transposed on
+    its way to local memory by vectors, not by elements; in ``cpu`` and ``thin`` C is computed transposed, so that vectors lie along its
+    columns, and A and B, rows and columns change places in what was said. KEEP: it lies there with k fast too, and work-items load
+    vectors along k; MMA does so without being told. In ``cpu`` both operands are read along k, from where they lie or from panels one
+    column wide. SPLIT_K: groups that share the k of one tile. TAIL: groups that a multiprocessor is taken to hold at once; the tiles that
+    would leave part of the device idle in the end have their k split as far as it takes, 0 for whole tiles. RASTER: rows of tiles that
+    neighbouring groups cover together, 0 for all. MMA: matrix instructions, with LANES 8 (then TR is 4 and TC 2) so that B takes the
+    place of the instruction's A.
     """
 
     FORM: str
@@ -67,8 +73,8 @@ class Point:
             expected = {"str": str, "int": int, "bool": bool}[str(known[name].type)]
             if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
                 raise ArgumentError(f"gemm: {name}={value!r} must be of type {expected.__name__}")
-        if config.get("FORM") not in ("generic", "cpu", "gpu"):
-            raise ArgumentError(f"gemm: FORM={config.get('FORM')!r} is not one of generic, cpu, gpu")
+        if config.get("FORM") not in FORMS:
+            raise ArgumentError(f"gemm: FORM={config.get('FORM')!r} is not one of {', '.join(FORMS)}")
         point = cls(**config)  # type: ignore[arg-type]
         point.check()
         return point
@@ -115,6 +121,18 @@ class Point:
                 ),
                 ("MMA needs KB in whole sixteens", not self.MMA or self.KB % 16 == 0),
             ]
+        elif self.FORM == "thin":
+            powers = (self.VL, self.TR, self.TC, self.TBR, self.KG, self.UNROLL)
+            rules[:] = [
+                ("the thin form has no TAIL", self.TAIL == 0),
+                ("the thin form takes powers of two for VL, TR, TC, TBR, KG and UNROLL", all(n > 0 and n & (n - 1) == 0 for n in powers)),
+                ("the thin form has one block to a work-item, in one row of work-items", self.TBC == self.TRR == self.TCR == 1),
+                ("the thin form packs nothing and reads no images", not (self.PACK_A or self.PACK_B or self.TXC)),
+                (
+                    "KG UNROLL VL must divide KB where the thin form keeps B in local memory",
+                    not self.SM or (self.KB > 0 and self.KB % (self.KG * self.UNROLL * self.VL) == 0),
+                ),
+            ]
         else:
             rules += [
                 ("PAD must be a multiple of VL", self.PAD % self.VL == 0),
@@ -127,6 +145,16 @@ class Point:
     def config(self) -> dict[str, Value]:
         """The configuration, every parameter named."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def turns(self) -> bool:
+        """Whether C^T = op(B)^T op(A)^T is computed."""
+        return self.TURN and self.FORM in ("cpu", "thin")
+
+    @property
+    def block(self) -> int:
+        """Steps of k that are never divided between groups, nor done in part."""
+        return {"cpu": 1, "thin": _WHOLE}.get(self.FORM, self.KB)
 
     @property
     def rows(self) -> int:
@@ -143,8 +171,33 @@ class Point:
         """Work-items of a group."""
         return self.TBR * self.TBC * self.KG
 
-    def local_bytes(self, itemsize: int) -> int:
-        """Local memory of a work-group."""
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """The shape of a work-group: neighbours read what is contiguous, in the thin form along k or across it."""
+        if self.FORM == "gpu":
+            return (self.items, 1, 1)
+        if self.FORM == "thin":
+            return (self.KG, self.TBR, 1) if along else (self.TBR, self.KG, 1)
+        return (self.TBC, self.TBR, 1)
+
+    @property
+    def adders(self) -> int:
+        """Work-items of the thin form that share a sum over its KG parts: about as many as each of them adds."""
+        return 1 << (self.KG.bit_length() - 1) // 2
+
+    def together(self, itemsize: int) -> int:
+        """Values of every work-item of the thin form that its group adds up at a time."""
+        each = self.TBR * (self.KG + 2 * self.adders) * itemsize
+        fitting = [count for count in (64, 32, 16, 8, 4, 2, 1) if count <= self.TR * self.TC and count * each <= _SUMS]
+        return next(iter(fitting), 1)
+
+    def local_bytes(self, itemsize: int, along: bool = True) -> int:
+        """Local memory of a work-group; ``along``: the thin form's large operand has k fast, which may take more."""
+        if self.FORM == "thin":
+            small = self.TC * (self.KB * itemsize + 16) if self.SM else 0
+            if self.STAGES > 1:
+                small += self.STAGES * self.items * self.TR * self.UNROLL * (self.VL if along else 1) * itemsize
+            sums = self.together(itemsize) * self.TBR * (self.KG + 2 * self.adders) * itemsize if self.KG > 1 else 0
+            return max(small, sums)
         if not self.SM:
             return 0
         stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * self.PAD)

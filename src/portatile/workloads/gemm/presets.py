@@ -71,6 +71,14 @@ def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int
     )
 
 
+def thin(vl: int, block: tuple[int, int], places: int, parts: int, unroll: int, staged: int = 0, split: int = 1) -> Point:
+    """A point for few columns of C: ``places`` times ``block`` rows to a group, each computed by ``parts`` work-items that share its k
+    and have ``unroll`` vectors of ``vl`` elements under way; ``staged`` steps of B's k in local memory, 0 for none.
+    """
+    (tr, tc), sm = block, staged > 0
+    return Point("thin", VL=vl, TR=tr, TC=tc, TBR=places, KG=parts, UNROLL=unroll, SM=sm, KB=staged or 1, SPLIT_K=split, MAD="a*b+c")
+
+
 MAGMA = generic(1, (1, 1), (16, 16), (3, 3), 6, True)
 """Table 5 of Du et al., Tesla C2050, without images: 256 work-items load a tile 48 wide and 6 deep."""
 

@@ -60,7 +60,7 @@ def local_limit(device: DeviceInfo) -> int:
 # Parameters in the order in which a configuration is built up: what decides most comes first, and a constraint is checked as soon as
 # the last name it reads is bound.
 _PARAMETERS: dict[str, tuple[Value, ...]] = {
-    "FORM": ("generic", "cpu", "gpu"),
+    "FORM": ("generic", "cpu", "gpu", "thin"),
     "MMA": (False, True),
     "TXC": (False, True),
     "SM": (False, True),
@@ -70,12 +70,12 @@ _PARAMETERS: dict[str, tuple[Value, ...]] = {
     "TC": (1, 2, 4, 8, 12, 16, 24, 32, 48, 64),
     "TRR": (1, 2, 3, 4),
     "TCR": (1, 2, 3, 4),
-    "TBR": (1, 4, 8, 16, 32),
+    "TBR": (1, 2, 4, 8, 16, 32, 64),
     "TBC": (1, 4, 8, 16, 32),
     "LANES": (0, 2, 4, 8, 16),
-    "KB": (0, 6, 8, 16, 32, 64, 128, 256, 512, 1024, 2048),
+    "KB": (0, 1, 6, 8, 16, 32, 64, 128, 256, 512, 1024, 2048),
     "UNROLL": (1, 2, 4, 6, 8, 16, 32),
-    "KG": (1, 2, 4),
+    "KG": (1, 2, 4, 8, 16, 32, 64, 128, 256),
     "PAD": (0, 1, 4),
     "STAGES": (1, 2, 3, 4),
     "DOUBLE": (0, 1, 2),
@@ -96,7 +96,7 @@ _GENERIC = (
     "TRR == 1 or TRR * TR <= 8",
     "TCR == 1 or TCR * TC <= 8",
     "4 <= TR * TRR * TC * TCR <= 72",
-    "TBR >= 8",
+    "TBR in (8, 16, 32)",
     "TBC >= 8 and 64 <= TBR * TBC <= min(256, max_work_group_size)",
     "device_kind != 'cpu' or m * n * k <= 1 << 22",  # ten times slower than registers on a processor: legal where quickly tried
     "LANES == 0",
@@ -206,6 +206,41 @@ _GPU = (
     "device_kind != 'cpu' or STAGES == 2",
     "device_kind != 'cpu' or DOUBLE == 0",
     "device_kind != 'cpu' or RASTER == 1",
+    "KG <= 4",
+    "TBR in (4, 8, 16, 32)",
+)
+
+_ALONG = "(trans_b == 'T' if TURN else trans_a == 'N')"  # the large operand has k fast
+
+_THIN = (
+    "device_kind != 'cpu' and (m if TURN else n) <= 16",
+    "TURN == (m < n)",
+    "not TXC",
+    "SCALARS",
+    "VL * itemsize <= 16",
+    "TR in (1, 2, 4, 8)",
+    "TC in (1, 2, 4, 8) and (TC == 1 or TC < 2 * (m if TURN else n))",
+    f"TR % VL == 0 or {_ALONG}",
+    "TRR == TCR == TBC == 1",
+    "TR * TC * itemsize <= 256",
+    "LANES == 0",
+    "UNROLL in (1, 2, 4, 8, 16)",
+    f"TR * UNROLL * (VL if {_ALONG} else 1) * itemsize <= 256",
+    "64 <= TBR * KG <= min(1024, max_work_group_size)",
+    "KB == 1 or (SM and KB >= 64 and KB % (KG * UNROLL * VL) == 0)",
+    "not SM or (KB > 1 and TC * (KB * itemsize + 16) <= min(local_memory, 49152))",
+    "STAGES == 1 or (TC * (KB * itemsize + 16) if SM else 0) + STAGES * TBR * KG * TR * UNROLL"
+    f" * (VL if {_ALONG} else 1) * itemsize <= min(local_limit, 131072)",
+    "PAD == 0",
+    "STAGES in (1, 2, 3, 4)",
+    "DOUBLE == 0",
+    "TAIL == 0",
+    "not PACK_A",
+    "not PACK_B",
+    "not KEEP",
+    "not MMA",
+    "RASTER == 1",
+    "MAD == 'a*b+c'",
 )
 
 _BATCH = ("FORM == 'cpu' or device_kind != 'cpu' or m * n * k * batch <= 1 << 22",)
@@ -216,4 +251,5 @@ _CONSTRAINTS = (
     *(f"FORM != 'generic' or ({rule})" for rule in _GENERIC),
     *(f"FORM != 'cpu' or ({rule})" for rule in _CPU),
     *(f"FORM != 'gpu' or ({rule})" for rule in _GPU),
+    *(f"FORM != 'thin' or ({rule})" for rule in _THIN),
 )

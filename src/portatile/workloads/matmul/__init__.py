@@ -8,17 +8,17 @@ transposed operand with rectangular, padded tiles. The fast matrix product is th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Size3, Source, Temporary, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Size3, Source, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
+from portatile.workloads import arguments, operands
 
 _MAX_GROUPS = 65535  # of work-groups along a column of C, CUDA's limit; a group goes on where they end
 _TRANSPOSE_TILE = 16
@@ -152,13 +152,8 @@ class Matmul(Workload):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One element; less than a block; more than one with rows that nothing aligns; an empty sum; wide aligned rows."""
-        packed = [self.problem(dict(zip("mnk", mnk, strict=True)), problem.dtype) for mnk in ((1, 1, 1), (5, 3, 7), (37, 19, 0))]
-        return [*packed, self._padded(problem, (67, 41, 73), 3, 5), self._padded(problem, (70, 68, 36), 4, 0)]
-
-    def _padded(self, problem: Problem, mnk: Sequence[int], pad: int, offset: int) -> Problem:
-        bare = self.problem(dict(zip("mnk", mnk, strict=True)), problem.dtype)
-        layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
-        return self.problem(bare.sizes, problem.dtype, layout=layout)
+        cases = (((1, 1, 1), 0, 0), ((5, 3, 7), 0, 0), ((37, 19, 0), 0, 0), ((67, 41, 73), 3, 5), ((70, 68, 36), 4, 0))
+        return operands.padded_problems(self, problem, cases)
 
     @staticmethod
     def _mnk(problem: Problem) -> tuple[int, int, int]:
@@ -169,8 +164,7 @@ class Matmul(Workload):
         for name, layout in problem.layout.items():
             if layout.strides[1] != 1:
                 raise ArgumentError(f"matmul takes row-major operands, and the elements of a row of {name!r} lie {layout.strides[1]} apart")
-        extents = (problem.layout[name].extent(shape) for name, shape in self.shapes(problem).items())
-        return "int" if max(extents) < 2**31 - 2**16 else "long"
+        return arguments.index_type(problem, self.shapes(problem))
 
     def _tiled(self, problem: Problem, config: Config) -> Plan:
         m, n, k = self._mnk(problem)
@@ -187,15 +181,15 @@ class Matmul(Workload):
         values = {"real": defines["REAL"], "vector": int(config["VECTOR"]), "transpose": transpose, "unroll": _unroll(config)}
         source = load(__file__, "tiles.cl", defines, **values)
         local: Size3 = (block // int(config["VECTOR"]), block // int(config["WPT"]), 1)
-        left = _operand("transposed", operand_a, index, "temporary") if transpose else _operand("a", operand_a, index, "in")
-        arguments = (*_scalars(m=m, n=n, k=k), *left, *_bc(problem, index))
-        product = Launch(source, "matmul_local", _covering(n, m, block, local), local, arguments)
+        left = arguments.operand("transposed" if transpose else "a", operand_a, index, "temporary" if transpose else "in")
+        passed = (*arguments.literals({"m": m, "n": n, "k": k}), *left, *_bc(problem, index))
+        product = Launch(source, "matmul_local", _covering(n, m, block, local), local, passed)
         if not transpose or k == 0:
             return Plan((product,), _workspace(problem) if transpose else ())
         edge = _TRANSPOSE_TILE
-        target = Arg("transposed", role="temporary")
-        arguments = (*_scalars(m=m, k=k), *_operand("a", layout["a"], index, "in"), target)
-        turn = Launch(source, "matmul_transpose", _covering(k, m, edge, (edge, edge, 1)), (edge, edge, 1), arguments)
+        sizes, target = arguments.literals({"m": m, "k": k}), Arg("transposed", role="temporary")
+        passed = (*sizes, *arguments.operand("a", layout["a"], index, "in"), target)
+        turn = Launch(source, "matmul_transpose", _covering(k, m, edge, (edge, edge, 1)), (edge, edge, 1), passed)
         return Plan((turn, product), _workspace(problem))
 
 
@@ -231,8 +225,9 @@ def _naive(problem: Problem, config: Config, index: str) -> Launch:
     source: Source = load(__file__, "naive.cl", defines, algorithm=algorithm, unroll=_unroll(config))
     local: Size3 = (1, 1, 1) if algorithm == "sequential" else (block, block, 1)
     everything: Size3 = (1, 1, 1) if algorithm == "sequential" else _covering(n, m, block, local)
-    arguments = (*_scalars(m=m, n=n, k=k), *_operand("a", problem.layout["a"], index, "in"), *_bc(problem, index))
-    return Launch(source, f"matmul_{algorithm}", everything, local, arguments)
+    sizes = arguments.literals({"m": m, "n": n, "k": k})
+    passed = (*sizes, *arguments.operand("a", problem.layout["a"], index, "in"), *_bc(problem, index))
+    return Launch(source, f"matmul_{algorithm}", everything, local, passed)
 
 
 def _types(problem: Problem, index: str) -> dict[str, Value]:
@@ -250,19 +245,9 @@ def _covering(columns: int, rows: int, block: int, local: Size3) -> Size3:
     return (-(-columns // block) * local[0], min(-(-rows // block), _MAX_GROUPS) * local[1], 1)
 
 
-def _scalars(**sizes: int) -> tuple[Arg, ...]:
-    return tuple(Arg(name, "scalar", dtype="int32", value=value) for name, value in sizes.items())
-
-
-def _operand(name: str, layout: Layout, index: str, role: Role) -> tuple[Arg, Arg, Arg]:
-    """A buffer, its offset and its leading dimension."""
-    kind = "int32" if index == "int" else "int64"
-    offset = Arg(f"{name}_offset", "scalar", dtype=kind, value=layout.offset)
-    return Arg(name, role=role), offset, Arg(f"{name}_ld", "scalar", dtype=kind, value=layout.strides[0])
-
-
 def _bc(problem: Problem, index: str) -> tuple[Arg, ...]:
-    return (*_operand("b", problem.layout["b"], index, "in"), *_operand("c", problem.layout["c"], index, "out"))
+    layout = problem.layout
+    return *arguments.operand("b", layout["b"], index, "in"), *arguments.operand("c", layout["c"], index, "out")
 
 
 def _workspace(problem: Problem) -> tuple[Temporary, ...]:

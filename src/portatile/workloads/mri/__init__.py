@@ -7,15 +7,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Size3, Value
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Size3, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
+from portatile.workloads import arguments, operands
 from portatile.workloads.mri.reference import image
 
 _SAMPLED_VOXELS = 256
-_MAX_VOXELS = 2**31 - 2**17  # the index of a voxel, and of a group's last one, is an int
+_SPARE = 2**17  # more voxels than a work-group has
+_MAX_VOXELS = 2**31 - _SPARE  # the index of a voxel, and of a group's last one, is an int
 _SAMPLE_VECTORS = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i")
 
 
@@ -100,21 +101,23 @@ class Mri(Workload):
             raise ArgumentError(f"{voxels} voxels are more than {_MAX_VOXELS}; cut the image")
         if layout["image"].strides[1] != 1:
             raise ArgumentError(f"image must be row-major; its neighbours in a row lie {layout['image'].strides[1]} apart")
-        wide = max(layout[name].extent(shape) for name, shape in shapes.items()) >= 2**31 - 2**17
+        index = arguments.index_type(problem, shapes, _SPARE)
         fhd = problem.options["kind"] == "fhd"
         read = [name for name in shapes if name != "image" and (fhd or name not in ("d_r", "d_i"))]
         numbers = ("WGS", "SPLIT", "PV", "VL", "CHUNK")
         defines: dict[str, Value] = {name: config[name] for name in numbers}
-        defines |= {"INDEX": "long" if wide else "int", "FMA": device.kind == "gpu"}
+        defines |= {"INDEX": index, "FMA": device.kind == "gpu"}
         values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY", "RESIDENT")}
-        source = load(__file__, "mri.cl", defines, inputs=read, fhd=fhd, trig=config["TRIG"], **values)
+        source = load(__file__, "mri.cl", defines, inputs=read, fhd=fhd, polar=device.kind == "gpu", trig=config["TRIG"], **values)
         wgs, split, pv, vl = (int(config[name]) for name in numbers[:-1])
         local: Size3 = (wgs, split, 1)
         everything: Size3 = (-(-voxels // (wgs * pv * vl)) * wgs, split, 1)
-        sizes = tuple(Arg(name, "scalar", dtype="int32", value=value) for name, value in problem.sizes.items())
-        kind = "int64" if wide else "int32"
-        bound = [arg for name in read for arg in _operand(problem, name, kind, "in")]
-        return Plan((Launch(source, "mri", everything, local, (*sizes, *bound, *_operand(problem, "image", kind, "out"))),))
+        passed = (
+            *arguments.literals(problem.sizes),
+            *(arg for name in read for arg in arguments.operand(name, layout[name], index, "in")),
+            *arguments.operand("image", layout["image"], index, "out"),
+        )
+        return Plan((Launch(source, "mri", everything, local, passed),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """k in [-2, 2) cycles per unit of length, voxels in [-10, 10), phi and d in [-1, 1): phases of hundreds of radians."""
@@ -155,12 +158,13 @@ class Mri(Workload):
         ``direct`` adds 1.5 u P for coordinates times 2 pi and 3 u P for the unit's own division by it.
         Weights have 2 roundings, products and sums one for each of the samples.
         The angle of F^H d is a fourth summand: u P more. It is half a turn at most and errs by 3 u of a turn (6 ulp of atan2pi, OpenCL
-        1.2 section 7.4) and by 4.5 u in the sums, by another 3 u if ``direct``: 66 u as a phase. hypot errs by 8 u (4 ulp).
+        1.2 section 7.4) and by 4.5 u in the sums, by another 3 u if ``direct``: 66 u as a phase. hypot errs by 8 u (4 ulp). On CPUs
+        there is no angle, but there are two products and sums for each sample.
         """
         function = max(8 if config["TRIG"] == "accurate" else 24, 22 if config["POLY"] else 0)
         fhd, direct = problem.options["kind"] == "fhd", config["TRIG"] == "direct"
         phase = (4 if fhd else 3) + (4.5 if direct else 0)
-        terms = _additions(problem) * phase / 3 + int(config["SPLIT"]) + function + (74 if fhd else 0) + 6
+        terms = _additions(problem) * max(phase / 3, 2 if fhd else 1) + int(config["SPLIT"]) + function + (74 if fhd else 0) + 6
         return operands.gamma(terms, problem.dtype)
 
     def flops(self, problem: Problem) -> float:
@@ -187,13 +191,8 @@ class Mri(Workload):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One of each; no samples; odd numbers of both, strided vectors, more samples than a chunk."""
-        found = []
-        for samples, voxels, pad, offset in ((1, 1, 0, 0), (0, 5, 0, 0), (7, 67, 0, 0), (201, 77, 2, 5), (517, 1031, 0, 1)):
-            sizes = {"samples": samples, "voxels": voxels}
-            bare = self.problem(sizes, problem.dtype, problem.options)
-            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
-            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
-        return found
+        cases = (((1, 1), 0, 0), ((0, 5), 0, 0), ((7, 67), 0, 0), ((201, 77), 2, 5), ((517, 1031), 0, 1))
+        return operands.padded_problems(self, problem, cases)
 
 
 def _additions(problem: Problem) -> int:
@@ -203,13 +202,6 @@ def _additions(problem: Problem) -> int:
 
 def _config(**parameters: Value) -> Config:
     return parameters
-
-
-def _operand(problem: Problem, name: str, kind: str, role: Role) -> tuple[Arg, Arg, Arg]:
-    """A buffer, its offset, and the elements from one row to the next."""
-    layout = problem.layout[name]
-    offset = Arg(f"{name}_offset", "scalar", dtype=kind, value=layout.offset)
-    return Arg(name, role=role), offset, Arg(f"{name}_ld", "scalar", dtype=kind, value=layout.strides[0])
 
 
 workload = Mri()

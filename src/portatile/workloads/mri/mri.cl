@@ -1,6 +1,7 @@
 // Non-uniform inverse Fourier sums of magnetic resonance imaging: for every voxel (x, y, z) the sum over k-space samples of
 // w exp(i e), e = 2 pi (kx x + ky y + kz z), where w is |phi|^2 (Q) or conj(phi) d (F^H d). A complex weight is taken as its
 // magnitude and an angle that is added to the phase, once for each sample: then F^H d costs little more than Q.
+{# On CPUs, where a work-group is few voxels, the angle would cost more than the two multiply-adds that it saves each of them. #}
 // A work-group computes WGS * PV * VL voxels; its SPLIT slices share the samples, of which CHUNK at a time are in local memory.
 {% set real = "float" ~ (vl if vl > 1 else "") %}
 
@@ -61,7 +62,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~
 {
     __local float4 tile[CHUNK];
 {% if fhd %}
-    __local float angles[CHUNK];
+    __local float {{ "angles" if polar else "across" }}[CHUNK];
 {% endif %}
 {% if split > 1 %}
     __local float part[SPLIT - 1][2 * PV][WGS];
@@ -87,7 +88,11 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~
         for (int i = item; i < count; i += ITEMS) {
             const INDEX s = base + i;
             const float a = phi_r[s * phi_r_ld], b = phi_i[s * phi_i_ld];
-{% if fhd %}
+{% if fhd and not polar %}
+            const float c = d_r[s * d_r_ld], d = d_i[s * d_i_ld];
+            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * c + b * d);
+            across[i] = a * d - b * c;
+{% elif fhd %}
             const float c = d_r[s * d_r_ld], d = d_i[s * d_i_ld];
             const float along = a * c + b * d, across = a * d - b * c;
             tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], hypot(along, across));
@@ -101,7 +106,9 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~
         for (int i = slice; i < count; i += SPLIT) {
             const float4 sample = tile[i];
             const {{ real }} u = sample.x, v = sample.y, w = sample.z, weight = sample.w;
-{% if fhd %}
+{% if fhd and not polar %}
+            const {{ real }} imaginary = across[i];
+{% elif fhd %}
             const {{ real }} angle = angles[i];
 {% if trig == "direct" %}
             const float radians = 6.2831853f * angles[i];
@@ -113,7 +120,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~
                 const {{ real }} e = MAD(u, xr{{ p }}, MAD(v, yr{{ p }}, {{ "MAD(w, zr" ~ p ~ ", radians)" if fhd else "w * zr" ~ p }}));
                 const {{ real }} c = native_cos(e), s = native_sin(e);
 {% else %}
-                const {{ real }} turns = MAD(u, x{{ p }}, MAD(v, y{{ p }}, {{ "MAD(w, z" ~ p ~ ", angle)" if fhd else "w * z" ~ p }}));
+                const {{ real }} turns = MAD(u, x{{ p }}, MAD(v, y{{ p }}, {{ "MAD(w, z" ~ p ~ ", angle)" if fhd and polar else "w * z" ~ p }}));
                 const {{ real }} t = FRACTION(turns);
 {% if p < poly %}
                 const {{ real }} c = cosine(t), s = sine(t);
@@ -125,6 +132,10 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~
 {% endif %}
                 re{{ p }} = MAD(weight, c, re{{ p }});
                 im{{ p }} = MAD(weight, s, im{{ p }});
+{% if fhd and not polar %}
+                re{{ p }} = MAD(-imaginary, s, re{{ p }});
+                im{{ p }} = MAD(imaginary, c, im{{ p }});
+{% endif %}
             }
 {% endfor %}
         }

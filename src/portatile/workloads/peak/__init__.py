@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
+from portatile.workloads import arguments, operands
 
 SEGMENT = 1024
 """Elements of local memory that belong together: element i reads those whose index differs from its own by a multiple of STRIDE."""
@@ -97,10 +97,13 @@ class Peak(Workload):
         values["native"] = not double and device.kind == "gpu"  # on a CPU they may have 12 bits
         source = load(__file__, "peak.cl", defines, quantity=quantity, real=real, **values)
         groups = -(-n // (SEGMENT if quantity == "local" else items * vector * ilp))
-        sizes = tuple(Arg(name, "scalar", dtype="int32", value=problem.sizes[name]) for name in ("n", "rounds"))
-        scalars = tuple(Arg(name, "scalar", dtype=problem.dtype) for name in ("a", "b")) if quantity == "fma" else ()
-        arguments = (*sizes, *_operand(problem, "x", "in"), *_operand(problem, "out", "out"), *scalars)
-        return Plan((Launch(source, "peak", (groups * items, 1, 1), (items, 1, 1), arguments),))
+        passed = (
+            *arguments.literals({name: problem.sizes[name] for name in ("n", "rounds")}),
+            *arguments.operand("x", layout["x"], "int", "in"),
+            *arguments.operand("out", layout["out"], "int", "out"),
+            *(Arg(name, "scalar", dtype=problem.dtype) for name in (("a", "b") if quantity == "fma" else ())),
+        )
+        return Plan((Launch(source, "peak", (groups * items, 1, 1), (items, 1, 1), passed),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """x in [0.5, 1.5); a of a magnitude from 0.5 to 0.9, b in [-0.5, 0.5)."""
@@ -142,18 +145,10 @@ class Peak(Workload):
         """x read once, out written once."""
         return 2.0 * problem.itemsize * problem.sizes["n"]
 
-    def local_traffic(self, problem: Problem) -> float:
-        """Bytes that ``local`` reads from local memory."""
-        return float(problem.itemsize) * problem.sizes["n"] * problem.sizes["rounds"]
-
     def awkward(self, problem: Problem) -> list[Problem]:
         """One chain; no step; few odd steps, whose number the results still show; more chains than groups hold, aligned to nothing."""
-        found = []
-        for n, rounds, offset in ((1, 1, 0), (19, 0, 0), (131, 3, 3), (1025, 7, 1), (3001, 70, 0)):
-            sizes = {"n": n, "rounds": rounds}
-            layout = {name: operands.padded((n,), 0, offset) for name in ("x", "out")}
-            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
-        return found
+        cases = (((1, 1), 0, 0), ((19, 0), 0, 0), ((131, 3), 0, 3), ((1025, 7), 0, 1), ((3001, 70), 0, 0))
+        return operands.padded_problems(self, problem, cases)
 
 
 def _chains(
@@ -183,11 +178,6 @@ def _chains(
     if quantity == "fma":
         return v, largest + abs(b)
     return v, np.abs(v) if quantity == "rsqrt" else np.ones_like(v)
-
-
-def _operand(problem: Problem, name: str, role: Role) -> tuple[Arg, Arg]:
-    """A buffer and its offset."""
-    return Arg(name, role=role), Arg(f"{name}_offset", "scalar", dtype="int32", value=problem.layout[name].offset)
 
 
 workload = Peak()

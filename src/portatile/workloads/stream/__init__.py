@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Role, Source, Temporary, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Source, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
+from portatile.workloads import arguments, operands
 
 ARRAYS: Mapping[str, int] = {"copy": 2, "mul": 2, "add": 3, "triad": 3, "dot": 2, "product": 3, "square": 3}
 """How many arrays of n elements each operation moves: BabelStream's five and two more."""
@@ -85,21 +85,18 @@ class Stream(Workload):
         if groups > _MAX_GROUPS:
             raise ArgumentError(f"{n} elements are more work-groups than a launch may have; cut the problem")
         source, index = self._source(problem, config)
-        two = operation not in ("copy", "mul")
-        read = [arg for name in (("x", "y") if two else ("x",)) for arg in _operand(problem, name, index, "in")]
+        names = ("x",) if operation in ("copy", "mul") else ("x", "y")
+        read = [arg for name in names for arg in arguments.operand(name, layout[name], index, "in")]
+        out = arguments.operand("out", layout["out"], index, "out")
         local, everything = (items, 1, 1), (groups * items, 1, 1)
-        length = Arg("n", "scalar", dtype=index, value=n)
+        length = arguments.literals({"n": n}, index)
         if operation != "dot":
             scalar = Arg("scalar", "scalar", dtype=problem.dtype)
-            return Plan((Launch(source, "stream", everything, local, (length, *read, *_operand(problem, "out", index, "out"), scalar)),))
-        partial = Temporary("partial", groups * problem.itemsize)
-        places = (Arg("partial", role="temporary"), Arg("partial_offset", "scalar", dtype=index, value=0))
-        first = Launch(source, "stream", everything, local, (length, *read, *places))
-        count = Arg("groups", "scalar", dtype=index, value=groups)
-        last = Launch(
-            source, "stream_sum", local, local, (count, Arg("partial", role="temporary"), *_operand(problem, "out", index, "out"))
-        )
-        return Plan((first, last), (partial,))
+            return Plan((Launch(source, "stream", everything, local, (*length, *read, *out, scalar)),))
+        partial = Arg("partial", role="temporary")
+        first = Launch(source, "stream", everything, local, (*length, *read, partial, *arguments.literals({"partial_offset": 0}, index)))
+        last = Launch(source, "stream_sum", local, local, (*arguments.literals({"groups": groups}, index), partial, *out))
+        return Plan((first, last), (Temporary("partial", groups * problem.itemsize),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """x, y and the scalar uniform in [-0.5, 0.5)."""
@@ -151,22 +148,17 @@ class Stream(Workload):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Nothing; one element; fewer than a group's; what no vector divides, aligned to nothing; more than a group's."""
-        found = []
-        for n, offset in ((0, 0), (1, 0), (67, 3), (1029, 5), (13002, 0)):
-            bare = self.problem({"n": n}, problem.dtype, problem.options)
-            layout = {name: operands.padded(shape, 0, offset) for name, shape in self.shapes(bare).items()}
-            found.append(self.problem({"n": n}, problem.dtype, problem.options, layout))
-        return found
+        cases = (((0,), 0, 0), ((1,), 0, 0), ((67,), 0, 3), ((1029,), 0, 5), ((13002,), 0, 0))
+        return operands.padded_problems(self, problem, cases)
 
     def _source(self, problem: Problem, config: Config) -> tuple[Source, str]:
         """The kernel text, and the type of its indices."""
         shapes, layout = self.shapes(problem), problem.layout
-        extent = max(layout[name].extent(shape) for name, shape in shapes.items())
-        index = "int32" if extent + int(config["VECTOR"]) * int(config["WGS"]) * int(config["PER_ITEM"]) < 2**31 else "int64"
         vector, double = int(config["VECTOR"]), problem.dtype == "float64"
+        index = arguments.index_type(problem, shapes, spare=vector * int(config["WGS"]) * int(config["PER_ITEM"]))
         real = "double" if double else "float"
         defines: dict[str, Value] = {name: config[name] for name in ("VECTOR", "WGS", "PER_ITEM")}
-        defines |= {"REAL": real, "VEC": real if vector == 1 else f"{real}{vector}", "INDEX": "int" if index == "int32" else "long"}
+        defines |= {"REAL": real, "VEC": real if vector == 1 else f"{real}{vector}", "INDEX": index}
         defines |= {"DOUBLE": True} if double else {}
         defines |= {f"ALIGNED_{name.upper()}": layout[name].vector_width(problem.itemsize) >= vector for name in shapes}
         values = {name.lower(): config[name] for name in ("VECTOR", "WGS", "PER_ITEM", "ORDER")}
@@ -191,11 +183,6 @@ def _elements(operation: str, x: np.ndarray, y: np.ndarray, scalar: float) -> tu
         return y + scalar * x**2, np.abs(y) + np.abs(scalar * x**2)
     term = y if operation == "add" else scalar * y
     return x + term, np.abs(x) + np.abs(term)
-
-
-def _operand(problem: Problem, name: str, kind: str, role: Role) -> tuple[Arg, Arg]:
-    """A buffer and its offset."""
-    return Arg(name, role=role), Arg(f"{name}_offset", "scalar", dtype=kind, value=problem.layout[name].offset)
 
 
 workload = Stream()

@@ -19,7 +19,7 @@ class Symm(Workload):
     Only the triangle ``uplo`` of the symmetric A is read. B is stored m x n, or n x m with ``trans_b="T"``. beta = 0 does not read
     C, alpha = 0 neither A nor B.
 
-    Parameters: WGS: work-group of the kernel that expands A; the product is a problem of ``gemm``.
+    Parameters: WGS: work-group of the kernel that expands A, of no account on a processor; the product is a problem of ``gemm``.
     """
 
     name = "symm"
@@ -36,11 +36,12 @@ class Symm(Workload):
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The work-group."""
-        return ParameterSpace({"WGS": (32, 64, 128, 256)}, ("WGS <= max_work_group_size",), device.facts())
+        rules = ("WGS <= max_work_group_size", "device_kind != 'cpu' or WGS == 32")
+        return ParameterSpace({"WGS": structured.GROUPS}, rules, device.facts())
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """A warp or two."""
-        return {"WGS": structured.group(device)}
+        return {"WGS": 32 if device.kind == "cpu" else structured.group(device)}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Expansion and product; no step for an empty C."""
@@ -50,10 +51,13 @@ class Symm(Workload):
             return Plan(())
         full = Layout((blocks.padded(order), 1))
         upper = problem.options["uplo"] == "U"
-        source = load(__file__, "expand.cl", {**blocks.types(problem), "UPPER": upper, "WGS": config["WGS"]})
+        serial, group = device.kind == "cpu", int(config["WGS"])
+        form: dict[str, Value] = {"SERIAL": True, "SQUARE": structured.CACHED} if serial else {"WGS": group}
+        source = load(__file__, "expand.cl", {**blocks.types(problem), "UPPER": upper, **form})
+        size = ((-(-order // structured.CACHED), 1, 1), (1, 1, 1)) if serial else blocks.lines(order, order, group)
         workspace = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         known = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
-        expand = Launch(source, "symm_expand", *blocks.lines(order, order, int(config["WGS"])), (*known, *workspace))
+        expand = Launch(source, "symm_expand", *size, (*known, *workspace))
         b, trans = ("b", problem.layout["b"]), str(problem.options["trans_b"])
         target = ("c", problem.layout["c"])
         if problem.options["side"] == "L":

@@ -1,10 +1,40 @@
 // A symmetric matrix of which one triangle is stored, as a whole one: full[i][j] is the stored one of (i, j) and (j, i).
 //
-// alpha = 0 must not read A: nothing is written then. A work-item takes one column of some rows.
+// alpha = 0 must not read A: nothing is written then.
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
+#ifdef SERIAL
+// A work-item of a processor takes SQUARE rows, in squares, so that the columns that it reads stay in the first cache.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void symm_expand(const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
+                 __global REAL* restrict full, const long ldfull)
+{
+    const int i0 = (int)get_global_id(0) * SQUARE, i1 = min(i0 + SQUARE, order);
+    if (alpha == 0)
+        return;
+    a += a_offset;
+    for (int j0 = 0; j0 < order; j0 += SQUARE) {
+        const int j1 = min(j0 + SQUARE, order), across = UPPER ? j0 < i0 : j0 > i0;
+        for (int i = i0; i < i1; ++i) {
+            __global REAL* to = full + i * ldfull + j0;
+            __global const REAL* along = a + i * lda + j0;
+            __global const REAL* down = a + j0 * lda + i;
+            if (j0 == i0 || j1 - j0 < SQUARE)
+                for (int e = 0; e < j1 - j0; ++e)
+                    to[e] = (UPPER ? i <= j0 + e : i >= j0 + e) ? along[e] : down[e * lda];
+            else if (across)
+                for (int e = 0; e < SQUARE; ++e)
+                    to[e] = down[e * lda];
+            else
+                for (int e = 0; e < SQUARE; ++e)
+                    to[e] = along[e];
+        }
+    }
+}
+#else
+// A work-item takes one column of some rows.
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
 void symm_expand(const int order, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
                  __global REAL* restrict full, const long ldfull)
@@ -18,3 +48,4 @@ void symm_expand(const int order, const REAL alpha, __global const REAL* restric
         full[i * ldfull + j] = here ? a[i * lda + j] : a[j * lda + i];
     }
 }
+#endif

@@ -28,13 +28,16 @@ class Syrk(Workload):
     name = "syrk"
     sizes: Mapping[str, str] = {"n": "order of C", "k": "terms of each sum"}
     options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": ("N", "T")}
-    operands = (Operand("a"), Operand("c", "inout"))
+    operands: tuple[Operand, ...] = (Operand("a"), Operand("c", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
+    pairs: tuple[tuple[str, str], ...] = (("a", "a"),)
+    """The products that are added up, each of one operand and the transpose of another."""
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """A as it is stored, and C."""
+        """The factors as they are stored, and C."""
         n, k = problem.sizes["n"], problem.sizes["k"]
-        return {"a": (n, k) if problem.options["trans"] == "N" else (k, n), "c": (n, n)}
+        factors: dict[str, tuple[int, ...]] = {name: (n, k) if _plain(problem, name) else (k, n) for name, _ in self.pairs}
+        return factors | {"c": (n, n)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order."""
@@ -52,84 +55,110 @@ class Syrk(Workload):
             return Plan(())
         upper = problem.options["uplo"] == "U"
         if nb == 0 and problem.sizes["k"] > 0:
-            plain, a = problem.options["trans"] == "N", ("a", problem.layout["a"])
+            a = ("a", problem.layout["a"])
             operands = {"a": a, "b": a, "c": ("c", problem.layout["c"])}
-            trans, shape = ("N", "T") if plain else ("T", "N"), Shape("c", "below" if upper else "above")
-            return blocks.whole(problem, (n, n, problem.sizes["k"]), operands, trans, ("alpha", "beta"), shape, device)
+            shape = Shape("c", "below" if upper else "above")
+            return blocks.whole(problem, (n, n, problem.sizes["k"]), operands, _op(problem, ("a", "a")), ("alpha", "beta"), shape, device)
         nb = nb or _NO_TERMS
-        steps: list[Launch | Call] = [*self._diagonal(problem, nb)]
-        for start in range(0, n, nb):
-            stop = min(start + nb, n)
-            first, last = (stop, n) if upper else (0, start)
-            if first < last:
-                target = ("c", blocks.part(problem.layout["c"], start, first))
-                steps.append(self._product(problem, (start, stop - start), (first, last - first), target, "beta"))
+        steps: list[Launch | Call] = [*self.diagonal(problem, nb), *self.beside(problem, nb)]
         source = load(__file__, "merge.cl", {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group})
         known = (blocks.integer("order", n), blocks.scalar(problem, "beta"), Arg("blocks", role="temporary"))
         sizes = blocks.lines(n, min(nb, n), group)
         steps.append(Launch(source, "syrk_merge", *sizes, (*known, *blocks.matrix(problem, "c", "inout"))))
         return Plan(tuple(steps), (Temporary("blocks", -(-n // nb) * nb * nb * problem.itemsize),))
 
-    def _diagonal(self, problem: Problem, nb: int) -> list[Call]:
-        """The whole blocks as a batch, and what is left of one."""
+    def diagonal(self, problem: Problem, nb: int) -> list[Call]:
+        """The first product's blocks of order ``nb`` on the diagonal, whole, one after another in ``blocks``: a batch, and the rest."""
+        pair, width = self.pairs[0], blocks.padded(nb)
         n, k = problem.sizes["n"], problem.sizes["k"]
         count, rest = divmod(n, nb)
         steps = []
-        if count:
-            trans = problem.options["trans"]
-            a = problem.layout["a"]
-            stack = Layout((nb * a.strides[0] if trans == "N" else nb, *a.strides), a.offset, a.alignment)
-            options: dict[str, Value] = {"trans_a": trans, "trans_b": "T" if trans == "N" else "N"}
-            layout = {"a": stack, "b": stack, "c": Layout((nb * nb, nb, 1))}
+        if count > 1:
+            layout = {"c": Layout((nb * width, width, 1))}
+            for side, name in zip("ab", pair, strict=True):
+                stored = problem.layout[name]
+                step = nb * stored.strides[0] if _plain(problem, name) else nb
+                layout[side] = Layout((step, *stored.strides), stored.offset, stored.alignment)
+            options: dict[str, Value] = dict(zip(("trans_a", "trans_b"), _op(problem, pair), strict=True))
             callee = get("gemm_batched").problem({"batch": count, "m": nb, "n": nb, "k": k}, problem.dtype, options, layout)
-            steps.append(Call(callee, {"a": "a", "b": "a", "c": "blocks"}, {"alpha": "alpha", "beta": 0.0}))
-        if rest:
-            corner = (count * nb, rest)
-            steps.append(self._product(problem, corner, corner, ("blocks", Layout((nb, 1), count * nb * nb)), 0.0))
+            steps.append(Call(callee, {"a": pair[0], "b": pair[1], "c": "blocks"}, {"alpha": "alpha", "beta": 0.0}))
+        singles = [(0, nb)] if count == 1 else []
+        singles += [(count * nb, rest)] if rest else []
+        for corner in singles:
+            target = ("blocks", Layout((width, 1), corner[0] * width))
+            steps.append(self._product(problem, pair, corner, corner, target, 0.0))
+        return steps
+
+    def beside(self, problem: Problem, nb: int) -> list[Call]:
+        """What block rows of ``nb`` have of the triangle beside the blocks on its diagonal: every product in turn, added to C."""
+        n, steps = problem.sizes["n"], []
+        for start in range(0, n, nb):
+            stop = min(start + nb, n)
+            first, last = (stop, n) if problem.options["uplo"] == "U" else (0, start)
+            if first < last:
+                target, rows, columns = ("c", blocks.part(problem.layout["c"], start, first)), (start, stop - start), (first, last - first)
+                factors: tuple[float | str, ...] = ("beta", *(1.0,) * (len(self.pairs) - 1))
+                steps += [self._product(problem, pair, rows, columns, target, beta) for pair, beta in zip(self.pairs, factors, strict=True)]
         return steps
 
     def _product(
-        self, problem: Problem, rows: tuple[int, int], columns: tuple[int, int], target: tuple[str, Layout], beta: float | str
+        self,
+        problem: Problem,
+        pair: tuple[str, str],
+        rows: tuple[int, int],
+        columns: tuple[int, int],
+        target: tuple[str, Layout],
+        beta: float | str,
     ) -> Call:
-        """The product of two ranges (start, length) of the rows of op(A)."""
-        plain, a = problem.options["trans"] == "N", problem.layout["a"]
-        left, right = (blocks.part(a, start, 0) if plain else blocks.part(a, 0, start) for start in (rows[0], columns[0]))
-        sizes, trans = (rows[1], columns[1], problem.sizes["k"]), ("N", "T") if plain else ("T", "N")
-        return blocks.product(problem, sizes, {"a": ("a", left), "b": ("a", right), "c": target}, trans, ("alpha", beta))
+        """The product of two ranges (start, length) of the rows of a pair's op(A) and op(B)."""
+        operands = {"c": target}
+        for side, name, (start, _) in zip("ab", pair, (rows, columns), strict=True):
+            stored = problem.layout[name]
+            operands[side] = (name, blocks.part(stored, start, 0) if _plain(problem, name) else blocks.part(stored, 0, start))
+        return blocks.product(problem, (rows[1], columns[1], problem.sizes["k"]), operands, _op(problem, pair), ("alpha", beta))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; the triangle of C that is not touched is random too, the other one NaN where beta is 0."""
-        return structured.inputs(problem, self.shapes(problem), rng)
+        return structured.inputs(problem, self.shapes(problem), rng, structured.touched(problem))
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """C in float64, and what it was beside the triangle; with ``sample``, some of its rows and columns."""
         views = structured.views(problem, self.shapes(problem), inputs)
-        a = views["a"] if problem.options["trans"] == "N" else views["a"].T
-        n = problem.sizes["n"]
-        kept = np.tri(n, k=-1, dtype=bool) if problem.options["uplo"] == "U" else ~np.tri(n, dtype=bool)
-        return {"c": structured.product(problem, inputs, "c", a, a.T, sample, kept)}
+        op = {name: views[name] if _plain(problem, name) else views[name].T for name, _ in self.pairs}
+        left, right = (np.concatenate([op[pair[side]] for pair in self.pairs], axis=1) for side in range(2))
+        return {"c": structured.product(problem, inputs, "c", left, right.T, sample, ~structured.touched(problem))}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """That of the products; see ``structured.bound``."""
-        return structured.bound(problem, problem.sizes["k"])
+        """That of one sum of all products' terms, whatever their order; see ``structured.bound``."""
+        return structured.bound(problem, len(self.pairs) * problem.sizes["k"])
 
     def flops(self, problem: Problem) -> float:
-        """k n (n + 1), the BLAS's convention: the products of one triangle."""
+        """k n (n + 1) for each product, the BLAS's convention: those of one triangle."""
         n, k = problem.sizes["n"], problem.sizes["k"]
-        return float(k * n * (n + 1))
+        return float(len(self.pairs) * k * n * (n + 1))
 
     def traffic(self, problem: Problem) -> float:
-        """A read once, a triangle written once."""
+        """The factors read once, a triangle written once."""
         n, k = problem.sizes["n"], problem.sizes["k"]
-        return float(problem.itemsize) * (n * k + n * (n + 1) // 2)
+        return float(problem.itemsize) * (len(self.pairs) * n * k + n * (n + 1) // 2)
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """A unless alpha is 0; C always, for the triangle that stays as it is."""
-        return frozenset(("a", "c") if scalars["alpha"] != 0 else ("c",))
+        """The factors unless alpha is 0; C always, for the triangle that stays as it is."""
+        return frozenset(("c", *(name for name, _ in self.pairs if scalars["alpha"] != 0)))
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders below, between and above the blocks, no terms, padded rows and offsets."""
         return structured.awkward(self, problem, ((1, 1), (7, 0), (45, 37), (140, 20), (77, 5)))
+
+
+def _plain(problem: Problem, name: str) -> bool:
+    """Whether a factor is stored n x k; the letters of ``trans`` are those of A and B, one for both where there is one."""
+    return str(problem.options["trans"])[-1 if name == "b" else 0] == "N"
+
+
+def _op(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:
+    """How a product takes a pair, of which the second is transposed."""
+    return "N" if _plain(problem, pair[0]) else "T", "T" if _plain(problem, pair[1]) else "N"
 
 
 workload = Syrk()

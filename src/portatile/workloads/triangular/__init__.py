@@ -12,6 +12,9 @@ from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import operands
 from portatile.workloads.triangular import reference, steps
 
+_LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
+_LONG = 512  # the order from which smaller blocks leave more to products
+
 
 class Triangular(Workload):
     """TRSM, X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
@@ -22,8 +25,8 @@ class Triangular(Workload):
     Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast), ``refine`` (one
     step of iterative refinement for each block after that) or ``substitute`` (solved by substitution: as accurate as BLAS
     for every triangle). NB: order of these blocks. IB: order of the blocks that substitution
-    inverts before they are joined to NB, or the unknowns that it keeps in registers. WGS: work-group. PANEL (inverses):
-    columns that a work-group joins at a time.
+    inverts before they are joined to NB, or the unknowns that it keeps in registers. WGS: work-group; on a processor the
+    right-hand sides that a work-item substitutes in, in vectors. PANEL (inverses): columns that a work-group joins at a time.
     """
 
     name = "triangular"
@@ -52,6 +55,7 @@ class Triangular(Workload):
                 "IB <= NB",
                 "WGS <= max_work_group_size",
                 "METHOD != 'substitute' or PANEL == 8",
+                "METHOD != 'substitute' or device_kind != 'cpu' or itemsize * NB * WGS <= local_memory",
                 "METHOD == 'substitute' or IB > 4",
                 "METHOD == 'substitute' or NB > IB or PANEL == 8",
                 "PANEL <= max(IB, 8)",
@@ -62,11 +66,14 @@ class Triangular(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Small orders by substitution, which is one launch; above them inverses, which are faster and little less accurate.
+        """On a CPU substitution, whose vectors hold right-hand sides: as fast as products nearly.
 
-        Larger blocks make fewer launches, which is what a GPU asks for; on a CPU joining the inverses costs more than that.
+        Elsewhere small orders by substitution, which is one launch; above them inverses, which are faster and little less accurate.
+        Larger blocks make fewer launches, which is what a GPU asks for.
         """
         order, gpu = steps.order(problem), device.kind == "gpu"
+        if device.kind == "cpu":
+            return _processor(problem, device)
         group = _group(device, 256 if gpu else 64)
         if order <= (128 if gpu else 64):
             nb = max(16, 1 << max(order - 1, 0).bit_length())
@@ -76,7 +83,7 @@ class Triangular(Workload):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal in order, with products of growing size between them; no step for an empty B."""
-        return steps.plan(problem, config)
+        return steps.plan(problem, config, device)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """A well-conditioned A whose other parts are NaN, a random B; see ``reference.inputs``."""
@@ -105,14 +112,20 @@ class Triangular(Workload):
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One element; orders below, between and above the blocks, with padded rows and offsets."""
-        right = problem.options["side"] == "R"
-        found = []
-        for order, count, pad, offset in ((1, 1, 0, 0), (7, 5, 0, 0), (45, 37, 3, 5), (77, 20, 0, 0), (299, 13, 1, 2)):
-            sizes = {"m": count, "n": order} if right else {"m": order, "n": count}
-            bare = self.problem(sizes, problem.dtype, problem.options)
-            layout = {name: operands.padded(shape, pad, offset) for name, shape in self.shapes(bare).items()}
-            found.append(self.problem(sizes, problem.dtype, problem.options, layout))
-        return found
+        cases = (((1, 1), 0, 0), ((7, 5), 0, 0), ((45, 37), 3, 5), ((77, 20), 0, 0), ((299, 13), 1, 2))
+        turned = [((count, order), pad, offset) for (order, count), pad, offset in cases]
+        return operands.padded_problems(self, problem, turned if problem.options["side"] == "R" else cases)
+
+
+def _processor(problem: Problem, device: DeviceInfo) -> Config:
+    """Blocks and right-hand sides that stay in the first caches; fewer right-hand sides where there are cores for more work-items."""
+    order, itemsize = steps.order(problem), problem.itemsize
+    sides = _LINE // itemsize
+    if problem.sizes["n" if problem.options["side"] == "L" else "m"] <= sides * (device.compute_units - 1):
+        sides = 32
+    most = 64 if order > _LONG else 128
+    fits = [nb for nb in (128, 64, 32) if nb <= most and nb < 2 * order and nb * sides * itemsize <= device.local_memory]
+    return {"METHOD": "substitute", "NB": fits[0] if fits else 16, "IB": 8, "WGS": sides, "PANEL": 8}
 
 
 def _group(device: DeviceInfo, wanted: int) -> int:

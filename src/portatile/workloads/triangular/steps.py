@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Call, Config, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
 from portatile.workloads import get
 
+_REGISTERS = 8  # of vectors that a tile takes, a power of two
+_REGISTERS_WIDE = 16  # the same where there are twice as many
 _MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
 
 
@@ -25,7 +27,7 @@ def forward(problem: Problem) -> bool:
     return lower == (problem.options["side"] == "L")
 
 
-def plan(problem: Problem, config: Config) -> Plan:
+def plan(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
     """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
     for name, layout in problem.layout.items():
         if layout.strides[1] != 1:
@@ -33,7 +35,7 @@ def plan(problem: Problem, config: Config) -> Plan:
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
     kind = _Substitution if config["METHOD"] == "substitute" else _Inverses
-    return kind(problem, config).plan()
+    return kind(problem, config, device).plan()
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class _Recursion(ABC):
 
     solution = ""  # the operand or temporary that holds what is solved
 
-    def __init__(self, problem: Problem, config: Config) -> None:
-        self.problem, self.config = problem, config
+    def __init__(self, problem: Problem, config: Config, device: DeviceInfo) -> None:
+        self.problem, self.config, self.device = problem, config, device
         self.left = problem.options["side"] == "L"
         self.trans = str(problem.options["trans"])
         self.order, self.count = order(problem), problem.sizes["n" if self.left else "m"]
@@ -145,9 +147,19 @@ class _Substitution(_Recursion):
     def plan(self) -> Plan:
         """Launches and products by turns; no workspace."""
         defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
-        self.text = self.source("substitute.cl", defines)
+        self.serial = self.device.kind == "cpu"
+        self.text = self.source("panel.cl", {**defines, **self._vectors()}) if self.serial else self.source("substitute.cl", defines)
         self.solve()
         return Plan(tuple(self.steps))
+
+    def _vectors(self) -> Mapping[str, Value]:
+        """The vectors of a processor, and how many of them, for each of IB rows, its registers hold beside what they are added to."""
+        wide, itemsize = self.device.wide_vectors, self.problem.itemsize
+        lanes = (64 if wide else 32) // itemsize
+        together = max(1, (_REGISTERS_WIDE if wide else _REGISTERS) // int(self.config["IB"]))
+        real = "float" if itemsize == 4 else "double"
+        sides = int(self.config["WGS"]) // lanes
+        return {"NB": self.nb, "VL": lanes, "VECTOR": f"{real}{lanes}", "ALIGNMENT": itemsize, "TOGETHER": min(together, sides)}
 
     def solution_layout(self) -> Layout:
         """B's own."""
@@ -173,8 +185,11 @@ class _Substitution(_Recursion):
             *(_long(name, value) for name, value in (("b_offset", b_offset), ("b_row", b_row), ("b_column", b_column))),
         )
         group = int(self.config["WGS"])
-        size = (-(-self.count // group) * group, 1, 1)
-        self.steps.append(Launch(self.text, "triangular_substitute", size, (group, 1, 1), arguments))
+        groups = -(-self.count // group)
+        if self.serial:
+            self.steps.append(Launch(self.text, "triangular_panel", (groups, 1, 1), (1, 1, 1), arguments))
+        else:
+            self.steps.append(Launch(self.text, "triangular_substitute", (groups * group, 1, 1), (group, 1, 1), arguments))
 
 
 class _Inverses(_Recursion):

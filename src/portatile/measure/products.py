@@ -1,0 +1,91 @@
+"""Matrix products to compare: what algorithms there are, which kernel each of them and each rung of the ladder is, and plain Python's."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.errors import ArgumentError
+from portatile.measure import runs
+from portatile.records import Config, Problem
+from portatile.workloads import matmul as ladder
+from portatile.workloads.gemm import rungs
+
+ALGORITHMS = {
+    "host": "three loops of Python on the host, no device",
+    "sequential": "one work-item",
+    "global": "one element of C each, from global memory",
+    "local": "square tiles in local memory",
+    "tuned": "the best known of these kernels",
+    "gemm": "the best known of the fast generator",
+}
+_LAST_OF_MATMUL = max(ladder.RUNGS)
+RUNGS = (*ladder.RUNGS, *rungs.TITLES)
+_HOST_LIMIT = 2**27  # multiplications of plain Python: a minute or two
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices, C (m x n) = A (m x k) B, by an algorithm or, where ``rung`` is given, by a rung of the ladder.
+
+    ``block`` is the edge of the work-group or tile of the algorithms that have one, None for their own.
+    """
+
+    algorithm: str
+    rung: int | None
+    sizes: dict[str, int]
+    block: int | None
+    dtype: str
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        m, n, k = (self.sizes[name] for name in "mnk")
+        what = f"rung {self.rung}" if self.rung else self.algorithm
+        return f"{what}, {m} x {n} x {k}, {self.dtype}"
+
+    def choose(self, chip: Device) -> tuple[Problem, Config]:
+        """Problem and configuration; raises ArgumentError for what cannot run there."""
+        name = "gemm" if self.algorithm == "gemm" or (self.rung or 0) > _LAST_OF_MATMUL else "matmul"
+        workload = workloads.get(name)
+        problem = workload.problem(self.sizes, self.dtype)
+        if self.rung is not None and name == "gemm":
+            if self.rung == rungs.READ_ONLY_RUNG and chip.info.backend != "cuda":
+                raise ArgumentError(f"rung {self.rung} is rung 7 through CUDA, and {chip.info.id} is not CUDA; choose --device cuda")
+            return problem, rungs.rung(self.rung, self.dtype)
+        if self.rung is None and self.algorithm in ("gemm", "tuned"):
+            return problem, runs.known(problem, chip).config
+        config = dict(ladder.RUNGS[self.rung] if self.rung else {**ladder.BASE, "ALGORITHM": self.algorithm})
+        if self.algorithm == "sequential" and self.rung is None:
+            config["BLOCK"] = 2
+        elif self.block is not None:
+            config["BLOCK"] = self.block
+        why = workload.space(problem, chip.info).violated(config)
+        if why:
+            raise ArgumentError(f"{self.title} cannot run on {chip.info.id}: {why}")
+        return problem, config
+
+    @property
+    def flops(self) -> float:
+        """2 m n k, however it is computed."""
+        return workloads.get("matmul").flops(workloads.get("matmul").problem(self.sizes, self.dtype))
+
+    def on_the_host(self, seed: int) -> tuple[float, dict[str, NDArray[Any]]]:
+        """Seconds that plain Python takes, and the matrices a, b and c; raises ArgumentError for what would take it minutes."""
+        if math.prod(self.sizes.values()) > _HOST_LIMIT:
+            most = int(_HOST_LIMIT ** (1 / 3))
+            raise ArgumentError(f"{self.title}: plain Python would take minutes; take up to {most} rows and columns")
+        workload = workloads.get("matmul")
+        problem = workload.problem(self.sizes, self.dtype)
+        memory, shapes = workload.inputs(problem, np.random.default_rng(seed)).operands, workload.shapes(problem)
+        a, b = (np.asarray(memory[name], self.dtype).reshape(shapes[name]) for name in "ab")
+        start = time.perf_counter()
+        c = ladder.sequential(a, b)
+        return time.perf_counter() - start, {"a": a, "b": b, "c": c}

@@ -1,0 +1,260 @@
+// GEMM for GPUs where one side of C is a few elements: every element of A is read once, in vectors, by the work-item that multiplies it.
+//
+// C = alpha op(A) op(B) + beta C, A the large operand, m its long side; with TURN C is stored transposed. A work-item multiplies TR rows of
+// op(A) by TC columns of op(B), UNROLL vectors of A in flight for each, and KG work-items share the k of them. Where A has k fast
+// (K_FAST), they are neighbours and take vectors along k by turns; else neighbours take vectors across k, and each of the KG parts every
+// KG-th block of UNROLL steps of k. Their sums are added in local memory in an order that is always the same.
+// With STAGES above 1 asynchronous copies bring a work-item's vectors to its own place in local memory, STAGES - 1 blocks ahead of their
+// use, so that registers limit neither what is under way nor how many groups share a multiprocessor.
+// A is read in vectors of W: VL, or what its alignment allows, then as many more of them. With SM the group keeps KB steps of its columns of
+// op(B) in local memory; else they come from the cache. Rows and columns past the end repeat the last one and are not stored.
+// Group (x, y): tile x, and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
+{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
+{% set realw = real if W == 1 else real ~ W %}
+{% set items = TBR * KG %}
+{% set values = TR * TC %}
+{% set vectors = TR if K_FAST else TR // W %}
+{% set loads = UNROLL * VL // W if K_FAST else UNROLL %}
+{% set span = KG * UNROLL * (VL if K_FAST else 1) %}
+{# what a work-item has in a stage, and B's columns before the stages #}
+{% set stage = vectors * loads * items * W %}
+{% set pitch = KB + 16 // itemsize if K_FAST else TC %}
+{# how B's values are loaded beside the vectors of A: elements along k, or of a step #}
+{% set wide = W if K_FAST else [16 // itemsize, UNROLL * TC if SM else [UNROLL, B_WIDTH] | min] | min %}
+{% set realb = real if wide == 1 else real ~ wide %}
+{% macro of(vector, width, e) %}{{ vector if width == 1 else "%s.s%d" % (vector, e) }}{% endmacro %}
+{% macro b_at(c, k) %}b{{ c }}[{{ k if B_FAST else "(long)(%s) * ldb" % k }}]{% endmacro %}
+{% if real == "double" %}
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+{% endif %}
+#define W {{ W }}
+#define LOAD(p) (*(__global const {{ realw }}*)(p))
+
+{# the vectors of a block of steps: `kk` the work-item's first one, `left` the steps from the block's first one on #}
+{% macro inside(u, left) %}{{ "part * W + %d <= %s" % (u * KG * W + W, left) if K_FAST else "part * %d + %d < %s" % (UNROLL, u, left) }}{% endmacro %}
+{% macro vector(v, u, kk) %}{{ "a%d + %s + %d" % (v, kk, u * KG * W) if K_FAST else "a%d + (long)(%s + %d) * lda" % (v, kk, u) }}{% endmacro %}
+{% macro slot(v, u, stage) %}ring + {{ stage }} + ({{ (v * loads + u) * items }} + item) * W{% endmacro %}
+{% macro fetch() %}
+{% for u in range(loads) %}
+            {
+                const int inside = {{ inside(u, "ahead") }};
+{% for v in range(vectors) %}
+                COPY_ASYNC_{{ W * itemsize }}_IF({{ slot(v, u, "write") }}, {{ vector(v, u, "head") }}, inside);
+{% endfor %}
+            }
+{% endfor %}
+            COPY_ASYNC_COMMIT();
+            head += {{ span }};
+            ahead -= {{ span }};
+            write = write == {{ (STAGES - 1) * stage }} ? 0 : write + {{ stage }};
+{% endmacro %}
+{% macro take(guarded) %}
+{% for u in range(loads) %}
+{% if guarded %}
+            const int inside{{ u }} = {{ inside(u, "left") }};
+{% endif %}
+{% for v in range(vectors) %}
+{% if STAGES > 1 %}
+            const {{ realw }} x{{ v }}_{{ u }} = *(__local const {{ realw }}*)({{ slot(v, u, "read") }});
+{% elif guarded %}
+            {{ realw }} x{{ v }}_{{ u }} = ({{ realw }})(0);
+            if (inside{{ u }})
+                x{{ v }}_{{ u }} = LOAD({{ vector(v, u, "kk") }});
+{% else %}
+            const {{ realw }} x{{ v }}_{{ u }} = LOAD({{ vector(v, u, "kk") }});
+{% endif %}
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+{# their products with the columns of B #}
+{% macro along_k(guarded) %}
+{% for u in range(loads) %}
+{% for c in range(TC) %}
+            {
+{% set at = "kk + %d" % (u * KG * W) %}
+{% if SM %}
+                const {{ realw }} y = *(__local const {{ realw }}*)(local_space + {{ c * pitch }} + kk - kb + {{ u * KG * W }});
+{% else %}
+                {{ realw }} y = ({{ realw }})(0);
+                {{ "if (inside%d)" % u if guarded }}
+                    y = {% if B_FAST and B_WIDTH >= W %}LOAD(b{{ c }} + {{ at }}){% elif W == 1 %}{{ b_at(c, at) }}{% else %}({{ realw }})({% for e in range(W) %}{{ b_at(c, "%s + %d" % (at, e)) }}{{ ", " if not loop.last }}{% endfor %}){% endif %};
+{% endif %}
+{% for r in range(TR) %}
+{% for e in range(W) %}
+                sum{{ r }}_{{ c }} += {{ of("x%d_%d" % (r, u), W, e) }} * {{ of("y", W, e) }};
+{% endfor %}
+{% endfor %}
+            }
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+{% macro across_k(guarded) %}
+{% if SM %}
+{% for i in range(0, UNROLL * TC, wide) %}
+            const {{ realb }} y{{ i // wide }} = *(__local const {{ realb }}*)(local_space + (kk - kb) * TC + {{ i }});
+{% endfor %}
+{% elif not guarded and B_FAST %}
+{% for c in range(TC) %}
+{% for u in range(0, UNROLL, wide) %}
+            const {{ realb }} y{{ c }}_{{ u // wide }} = *(__global const {{ realb }}*)(b{{ c }} + kk + {{ u }});
+{% endfor %}
+{% endfor %}
+{% endif %}
+{% for u in range(UNROLL) %}
+{% for c in range(TC) %}
+{% if SM %}
+{% set y = of("y%d" % ((u * TC + c) // wide), wide, (u * TC + c) % wide) %}
+{% elif not guarded and B_FAST %}
+{% set y = of("y%d_%d" % (c, u // wide), wide, u % wide) %}
+{% elif not guarded %}
+{% set y = b_at(c, "kk + %d" % u) %}
+{% else %}
+{% set y = "(inside%d ? %s : 0)" % (u, b_at(c, "kk + %d" % u)) %}
+{% endif %}
+            {
+                const {{ real }} y = {{ y }};
+{% for v in range(vectors) %}
+{% for e in range(W) %}
+                sum{{ v * W + e }}_{{ c }} += {{ of("x%d_%d" % (v, u), W, e) }} * y;
+{% endfor %}
+{% endfor %}
+            }
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+{% macro multiply(guarded) %}{{ take(guarded) }}{{ along_k(guarded) if K_FAST else across_k(guarded) }}{% endmacro %}
+{# row of the tile that row `r` of the work-item at `place` among TBR is #}
+{% macro row(place, r) %}{{ "%s * TR + %s" % (place, r) if K_FAST else "(%s / W * TBR + %s) * W + %s %% W" % (r, place, r) }}{% endmacro %}
+{% macro store(r, c, place, value) %}
+        {
+            const int row = row0 + {{ row(place, r) }}, col = col0 + {{ c }};
+            if (row < m && col < n) {
+                __global {{ real }}* to = c_base + c_offset + {{ "(long)col * ldc + row" if TURN else "(long)row * ldc + col" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+                *to = {{ value if SPLIT else "beta == 0 ? alpha * (%s) : alpha * (%s) + beta * *to" % (value, value) }};
+            }
+        }
+{% endmacro %}
+__kernel __attribute__((reqd_work_group_size({{ "KG, TBR, 1" if K_FAST else "TBR, KG, 1" }})))
+void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
+          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
+          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
+          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __local %s* restrict local_space" % real if LOCAL_ARGUMENT }})
+{
+{% if BATCH %}
+    a_base += (long)get_group_id(2) * a_batch;
+    b_base += (long)get_group_id(2) * b_batch;
+    c_base += (long)get_group_id(2) * c_batch;
+{% endif %}
+{% if space and not LOCAL_ARGUMENT %}
+    __local {{ real }} local_space[{{ space }}] __attribute__((aligned(64)));
+{% endif %}
+    const int part = (int)get_local_id({{ 0 if K_FAST else 1 }}), place = (int)get_local_id({{ 1 if K_FAST else 0 }});
+    const int item = {{ "place * KG + part" if K_FAST else "part * TBR + place" }};
+    const int across = (n - 1) / TC + 1, group = (int)get_group_id(0);
+    const int row0 = group / across * (TBR * TR), col0 = group % across * TC;
+    const int k0 = start + (int)get_group_id(1) * chunk;
+    const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
+{% for v in range(vectors) %}
+    __global const {{ real }}* a{{ v }} = a_base + a_offset + {{ "(long)min(row0 + %s, m - 1) * lda" % row("place", v) if K_FAST else "min(row0 + %s, m - W)" % row("place", v * W) }};
+{% endfor %}
+{% for c in range(TC) %}
+    __global const {{ real }}* b{{ c }} = b_base + b_offset + {{ "(long)" if B_FAST }}min(col0 + {{ c }}, n - 1){{ " * ldb" if B_FAST }};
+{% endfor %}
+    {{ real }} {% for r in range(TR) %}{% set last = loop.last %}{% for c in range(TC) %}sum{{ r }}_{{ c }} = 0{{ ", " if not (last and loop.last) }}{% endfor %}{% endfor %};
+
+{% if STAGES > 1 %}
+    __local {{ real }}* ring = local_space + {{ TC * (pitch if K_FAST else KB) if SM else 0 }};
+    int write = 0, read = 0, head = k0 + part * {{ W if K_FAST else UNROLL }}, ahead = k1 - k0;
+    for (int ready = 0; ready < {{ STAGES - 1 }}; ++ready) {
+{{ fetch() }}    }
+{% endif %}
+{% macro block(guarded) %}
+{% if STAGES > 1 %}
+{{ fetch() }}            COPY_ASYNC_WAIT({{ STAGES - 1 }});
+{% endif %}
+{{ multiply(guarded) }}
+{%- if STAGES > 1 %}
+            read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
+{% endif %}
+{% endmacro %}
+{% if SM %}
+    for (int kb = k0; kb < k1; kb += KB) {
+        const int ke = min(k1, kb + KB);
+        if (kb > k0)
+            barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll {{ 8 if KB * TC % items == 0 else 1 }}
+        for (int e = item; e < KB * TC; e += {{ items }}) {
+            const int kk = {{ "e % KB" if B_FAST else "e / TC" }}, c = {{ "e / KB" if B_FAST else "e % TC" }};
+            local_space[{{ "c * %d + kk" % pitch if K_FAST else "kk * TC + c" }}] = kb + kk < k1 ? b_base[b_offset + {{ "(long)min(col0 + c, n - 1) * ldb + kb + kk" if B_FAST else "(long)(kb + kk) * ldb + min(col0 + c, n - 1)" }}] : 0;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+{% else %}
+    {
+        const int kb = k0, ke = k1;
+{% endif %}
+        int kk = kb + part * {{ W if K_FAST else UNROLL }}, left = ke - kb;
+        for (; left >= {{ span }}; left -= {{ span }}, kk += {{ span }}) {
+{{ block(false) }}        }
+        if (left > 0) {
+{{ block(true) }}        }
+{% if K_FAST and W > 1 %}
+        kk = ke - (ke - kb) % W + part;
+        if (kk < ke) {  // what is left of the last vector
+{% for c in range(TC) %}
+            {
+                const {{ real }} y = {{ "local_space[%d + kk - kb]" % (c * pitch) if SM else b_at(c, "kk") }};
+{% for r in range(TR) %}
+                sum{{ r }}_{{ c }} += a{{ r }}[kk] * y;
+{% endfor %}
+            }
+{% endfor %}
+        }
+{% endif %}
+    }
+{% if KG == 1 %}
+{% for r in range(TR) %}
+{% for c in range(TC) %}
+{{ store(r, c, "place", "sum%d_%d" % (r, c)) }}
+{%- endfor %}
+{% endfor %}
+{% else %}
+{# `together` values of every work-item at a time; each sum is added up by `adders` work-items, and these by one #}
+{% set slots = TBR * (KG + adders) if K_FAST else items %}
+{% set outputs = together * TBR %}
+{% for first in range(0, values, together) %}
+{% if STAGES > 1 and first == 0 %}
+    COPY_ASYNC_WAIT(0);
+{% endif %}
+    {{ "barrier(CLK_LOCAL_MEM_FENCE);" if SM or STAGES > 1 or first > 0 }}
+{% for v in range(together) %}
+    local_space[{{ v * slots }} + {{ "place * %d + part" % (KG + adders) if K_FAST else "item" }}] = sum{{ (first + v) // TC }}_{{ (first + v) % TC }};
+{% endfor %}
+    barrier(CLK_LOCAL_MEM_FENCE);
+{% macro summed() %}
+        const int at = {{ "output / TBR * %d + output %% TBR * %d" % (slots, KG + adders) if K_FAST else "output / TBR * %d + output %% TBR" % slots }};
+        {{ real }} sum = 0;
+#pragma unroll
+        for (int other = 0; other < {{ KG // adders }}; ++other)
+            sum += local_space[at + {{ "(other * %d + adder)" % adders if adders > 1 else "other" }}{{ "" if K_FAST else " * TBR" }}];
+{% endmacro %}
+{% if adders > 1 %}
+    for (int e = item; e < {{ outputs * adders }}; e += {{ items }}) {
+        const int output = e {{ "/ %d" % adders if K_FAST else "%% %d" % outputs }}, adder = e {{ "%% %d" % adders if K_FAST else "/ %d" % outputs }};
+{{ summed() }}        local_space[{{ together * slots }} + output * {{ adders }} + adder] = sum;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+{% endif %}
+    for (int output = item; output < {{ outputs }}; output += {{ items }}) {
+{% if adders > 1 %}
+        {{ real }} sum = 0;
+#pragma unroll
+        for (int adder = 0; adder < {{ adders }}; ++adder)
+            sum += local_space[{{ together * slots }} + output * {{ adders }} + adder];
+{% else %}
+{{ summed() }}
+{%- endif %}
+        const int value = {{ first }} + output / TBR;
+{{ store("(value / TC)", "value % TC", "(output % TBR)", "sum") }}    }
+{% endfor %}
+{% endif %}
+}

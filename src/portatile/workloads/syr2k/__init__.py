@@ -1,0 +1,105 @@
+"""SYR2K: one triangle of C = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, as SYRK; on the diagonal one product and its transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Operand
+from portatile.workloads import blocks, structured
+from portatile.workloads.gemm.plan import Shape
+from portatile.workloads.syrk import Syrk
+
+_SQUARE = 32  # that a work-group adds of a block and its transpose
+_LINES = 16  # of A and B that a processor's work-item copies
+_SHORT = 128  # terms up to which a processor is faster without all of C as workspace ...
+_FLAT = 6  # ... if the order is so many times that
+
+
+class Syr2k(Syrk):
+    """Rank-2k update: the triangle ``uplo`` of C (n x n) = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, the other not touched.
+
+    A and B are stored n x k, or k x n with ``trans="T"``; ``NT`` and ``TN`` are for an A stored one way and a B stored the other.
+    beta = 0 does not read C, alpha = 0 reads neither A nor B.
+
+    Parameters: NB: order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C: the other product is
+    its transpose. Off them both products are added to C. 0: one block, so that all of it is one product. JOIN, on a processor: instead
+    the product of [A B] and [B A]^T, which leaves out the tiles of the other triangle. WGS: work-group of the other kernels.
+    """
+
+    name = "syr2k"
+    options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": ("N", "T", "NT", "TN")}
+    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
+    pairs = (("a", "b"), ("b", "a"))
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """Blocks of at most twice the order, or one; a joined product on a processor."""
+        facts = {**device.facts(), "order": problem.sizes["n"]}
+        alone = ("not JOIN or (device_kind == 'cpu' and NB == 0)", "device_kind != 'cpu' or WGS == 32")
+        rules = ("NB <= 32 or NB < 2 * order", *alone, "WGS <= max_work_group_size")
+        return ParameterSpace({"JOIN": (False, True), "NB": structured.ORDERS, "WGS": structured.GROUPS}, rules, facts)
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """One block where it pays and the device has room for it."""
+        n, k = problem.sizes["n"], problem.sizes["k"]
+        block = n * blocks.padded(n) * problem.itemsize
+        large = block > device.max_allocation or 2 * (block + n * k * problem.itemsize) > device.global_memory
+        if device.kind == "cpu":
+            return {"JOIN": large or k <= min(_SHORT, n // _FLAT), "NB": 0, "WGS": 32}
+        group = next(group for group in reversed(structured.GROUPS) if group == 32 or group <= device.max_work_group_size)
+        return {"JOIN": False, "NB": structured.blocked(n, device)["NB"] if large else 0, "WGS": group}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """The blocks on the diagonal, both products beside them, and the sums of the blocks and their transposes."""
+        blocks.check(problem)
+        n, nb, group = problem.sizes["n"], int(config["NB"]) or problem.sizes["n"], int(config["WGS"])
+        if n == 0:
+            return Plan(())
+        if config["JOIN"] and problem.sizes["k"] > 0:
+            return self._joined(problem, device)
+        width, count = blocks.padded(nb), -(-n // nb)
+        fold = self._fold(problem, nb, width, group, device.kind == "cpu")
+        steps: tuple[Launch | Call, ...] = (*self.diagonal(problem, nb), *self.beside(problem, nb), fold)
+        return Plan(steps, (Temporary("blocks", count * nb * width * problem.itemsize),))
+
+    def _fold(self, problem: Problem, nb: int, width: int, group: int, serial: bool) -> Launch:
+        """The launch that adds the blocks, whose rows are ``width`` apart, and their transposes to C."""
+        n, square = problem.sizes["n"], structured.CACHED if serial else _SQUARE
+        squares, count, lines = -(-min(nb, n) // square), -(-n // nb), group // _SQUARE
+        defines = {**blocks.types(problem), "UPPER": problem.options["uplo"] == "U", "SQUARE": square}
+        known = (blocks.integer("order", n), blocks.integer("nb", nb), blocks.scalar(problem, "beta"))
+        workspace = (Arg("blocks", role="temporary"), blocks.long_integer("ldw", width))
+        args = (*known, *workspace, *blocks.matrix(problem, "c", "inout"))
+        if serial:
+            return Launch(load(__file__, "fold.cl", {**defines, "SERIAL": True}), "syr2k_fold", (squares, count, 1), (1, 1, 1), args)
+        size = (squares * square, squares * lines, count)
+        return Launch(load(__file__, "fold.cl", {**defines, "WGS": group}), "syr2k_fold", size, (square, lines, 1), args)
+
+    def _joined(self, problem: Problem, device: DeviceInfo) -> Plan:
+        """A, B and A side by side, and one product of their first two thirds and the last two."""
+        n, k, trans = problem.sizes["n"], problem.sizes["k"], str(problem.options["trans"])
+        plain, (rows, columns) = trans[0] == "N", self.shapes(problem)["a"]
+        joined = Layout((3 * k if plain else n, 1))
+        source = load(__file__, "join.cl", {**blocks.types(problem), "TURNED": len(trans) > 1, "LINES": _LINES})
+        known = (blocks.integer("rows", rows), blocks.integer("columns", columns), blocks.scalar(problem, "alpha"))
+        given = (*blocks.matrix(problem, "a", "in"), *blocks.matrix(problem, "b", "in"))
+        workspace = (
+            Arg("joined", role="temporary"),
+            blocks.long_integer("ldj", joined.strides[0]),
+            blocks.long_integer("apart", k if plain else k * n),
+        )
+        join = Launch(source, "syr2k_join", (-(-rows // _LINES), 1, 1), (1, 1, 1), (*known, *given, *workspace))
+        second = blocks.part(joined, 0, k) if plain else blocks.part(joined, k, 0)
+        operands = {"a": ("joined", joined), "b": ("joined", second), "c": ("c", problem.layout["c"])}
+        op, shape = ("N", "T") if plain else ("T", "N"), Shape("c", "below" if problem.options["uplo"] == "U" else "above")
+        product = blocks.whole(problem, (n, n, 2 * k), operands, op, ("alpha", "beta"), shape, device)
+        return Plan((join, *product.steps), (*product.temporaries, Temporary("joined", 3 * n * k * problem.itemsize)))
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """As for ``syrk``, and several squares of few terms."""
+        return [*super().awkward(problem), *structured.awkward(self, problem, ((37, 2),))]
+
+
+workload = Syr2k()

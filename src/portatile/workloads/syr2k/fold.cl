@@ -1,0 +1,69 @@
+// The blocks on the diagonal of C, of which only one triangle may be touched: C = W + W^T + beta C there, W a block of products.
+//
+// A block is NB x NB, what is left at the end less; block p begins p nb ldw elements into `blocks`.
+#ifdef DOUBLE
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#ifdef SERIAL
+// A work-item of a processor takes SQUARE rows of block y, in squares, so that the columns that it reads stay in the first cache.
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void syr2k_fold(const int order, const int nb, const REAL beta, __global const REAL* restrict blocks, const long ldw,
+                __global REAL* restrict c, const long c_offset, const long ldc)
+{
+    const int i0 = (int)get_global_id(0) * SQUARE, start = (int)get_global_id(1) * nb;
+    const int size = min(nb, order - start), i1 = min(i0 + SQUARE, size);
+    blocks += start * ldw;
+    c += c_offset + start * ldc + start;
+    for (int j0 = UPPER ? i0 : 0; j0 < (UPPER ? size : i1); j0 += SQUARE)
+        for (int i = i0; i < i1; ++i) {
+            const int first = UPPER ? max(i, j0) : j0, last = min(j0 + SQUARE, UPPER ? size : i + 1);
+            __global REAL* to = c + i * ldc + first;
+            __global const REAL* along = blocks + i * ldw + first;
+            __global const REAL* down = blocks + first * ldw + i;
+            if (last - first == SQUARE) {
+                if (beta == 0)
+                    for (int e = 0; e < SQUARE; ++e)
+                        to[e] = along[e] + down[e * ldw];
+                else
+                    for (int e = 0; e < SQUARE; ++e)
+                        to[e] = along[e] + down[e * ldw] + beta * to[e];
+            }
+            else
+                for (int e = 0; e < last - first; ++e)
+                    to[e] = along[e] + down[e * ldw] + (beta == 0 ? 0 : beta * to[e]);
+        }
+}
+#else
+// A work-group of SQUARE x WGS / SQUARE takes a square of block z, and through local memory the one across the diagonal, so that both are
+// read along their rows.
+__kernel __attribute__((reqd_work_group_size(SQUARE, WGS / SQUARE, 1)))
+void syr2k_fold(const int order, const int nb, const REAL beta, __global const REAL* restrict blocks, const long ldw,
+                __global REAL* restrict c, const long c_offset, const long ldc)
+{
+    const int x = (int)get_local_id(0), y = (int)get_local_id(1);
+    const int j0 = (int)get_group_id(0) * SQUARE, i0 = (int)get_group_id(1) * SQUARE, start = (int)get_group_id(2) * nb;
+    const int size = min(nb, order - start);
+    if (UPPER ? i0 > j0 : j0 > i0)
+        return;
+    blocks += start * ldw;
+    c += c_offset + start * ldc + start;
+    __local REAL across[SQUARE][SQUARE + 1];
+#pragma unroll
+    for (int step = 0; step < SQUARE; step += WGS / SQUARE) {
+        const int i = j0 + y + step, j = i0 + x;
+        across[y + step][x] = i < size && j < size ? blocks[i * ldw + j] : 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int j = j0 + x;
+#pragma unroll
+    for (int step = 0; step < SQUARE; step += WGS / SQUARE) {
+        const int i = i0 + y + step;
+        if (i < size && j < size && (UPPER ? i <= j : i >= j)) {
+            const REAL value = blocks[i * ldw + j] + across[x][y + step];
+            __global REAL* to = c + i * ldc + j;
+            *to = beta == 0 ? value : value + beta * *to;
+        }
+    }
+}
+#endif

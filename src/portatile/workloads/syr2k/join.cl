@@ -1,0 +1,26 @@
+// A, B and A once more beside each other, stored as A is, so that [A B] and [B A] are parts of it, two thirds each.
+//
+// The parts are `apart` elements from each other. alpha = 0 must not read A or B: nothing is written then. A work-item of a processor
+// takes LINES rows of A as it is stored; with TURNED B is stored the other way.
+#ifdef DOUBLE
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void syr2k_join(const int rows, const int columns, const REAL alpha, __global const REAL* restrict a, const long a_offset, const long lda,
+                __global const REAL* restrict b, const long b_offset, const long ldb, __global REAL* restrict joined, const long ldj,
+                const long apart)
+{
+    if (alpha == 0)
+        return;
+    a += a_offset;
+    b += b_offset;
+    const int first = (int)get_global_id(0) * LINES;
+    for (int i = first; i < min(first + LINES, rows); ++i) {
+        __global REAL* to = joined + i * ldj;
+        for (int j = 0; j < columns; ++j)
+            to[j] = to[2 * apart + j] = a[i * lda + j];
+        for (int j = 0; j < columns; ++j)
+            to[apart + j] = b[TURNED ? j * ldb + i : i * ldb + j];
+    }
+}

@@ -1,0 +1,104 @@
+// As substitute.cl, for processors: a work-item solves for WGS columns of Y, brought to local memory, IB rows of as many vectors at a
+// time as registers hold.
+#ifdef DOUBLE
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#define SIDES (WGS / VL)  // vectors of a row
+typedef VECTOR loose __attribute__((aligned(ALIGNMENT)));
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void triangular_panel(
+    const int order, const int count, const int scaled, const REAL alpha,
+    __global const REAL* restrict a, const long a_offset, const long a_row, const long a_column,
+    __global REAL* restrict b, const long b_offset, const long b_row, const long b_column)
+{
+    __local VECTOR y[NB * SIDES];
+    __local REAL* const single = (__local REAL*)y;
+    const int j0 = (int)get_global_id(0) * WGS, width = min(WGS, count - j0);
+    b += b_offset + j0 * b_column;
+    if (alpha == 0) {
+        for (int i = 0; i < order; i++)
+            for (int j = 0; j < width; j++)
+                b[i * b_row + j * b_column] = 0;
+        return;
+    }
+    a += a_offset;
+    const REAL scale = scaled ? alpha : (REAL)1;
+    const int whole = b_column == 1 && width == WGS;
+    if (whole) {
+        for (int i = 0; i < order; i++)
+            for (int v = 0; v < SIDES; v++)
+                y[i * SIDES + v] = scale * *(__global const loose*)(b + i * b_row + v * VL);
+    } else {
+        for (int j = 0; j < width; j++)
+            for (int i = 0; i < order; i++)
+                single[i * WGS + j] = scale * b[i * b_row + j * b_column];
+        for (int i = 0; i < order; i++)
+            for (int j = width; j < WGS; j++)
+                single[i * WGS + j] = 0;
+    }
+    for (int i = order * SIDES; i < (order + IB - 1) / IB * IB * SIDES; i++)
+        y[i] = 0;
+
+    for (int top = 0; top < order; top += IB) {
+        const int last = min(IB, order - top) - 1;
+        __global const REAL* row[IB];
+        REAL inverse[IB];
+#pragma unroll
+        for (int i = 0; i < IB; i++) {
+            row[i] = a + (top + min(i, last)) * a_row;
+            inverse[i] = UNIT ? 1 : 1 / row[i][(top + min(i, last)) * a_column];
+        }
+        for (int v = 0; v < SIDES; v += TOGETHER) {
+            __local VECTOR* const here = y + top * SIDES + v;
+            VECTOR x[IB][TOGETHER];
+#pragma unroll
+            for (int i = 0; i < IB; i++)
+#pragma unroll
+                for (int t = 0; t < TOGETHER; t++)
+                    x[i][t] = here[i * SIDES + t];
+            for (int l = 0; l < top; l++) {
+                VECTOR known[TOGETHER];
+#pragma unroll
+                for (int t = 0; t < TOGETHER; t++)
+                    known[t] = y[l * SIDES + v + t];
+#pragma unroll
+                for (int i = 0; i < IB; i++) {
+                    const REAL factor = row[i][l * a_column];
+#pragma unroll
+                    for (int t = 0; t < TOGETHER; t++)
+                        x[i][t] -= factor * known[t];
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < IB; i++) {
+                if (i <= last) {
+#pragma unroll
+                    for (int l = 0; l < i; l++) {
+                        const REAL factor = row[i][(top + l) * a_column];
+#pragma unroll
+                        for (int t = 0; t < TOGETHER; t++)
+                            x[i][t] -= factor * x[l][t];
+                    }
+#pragma unroll
+                    for (int t = 0; t < TOGETHER; t++) {
+#if !UNIT
+                        x[i][t] *= inverse[i];
+#endif
+                        here[i * SIDES + t] = x[i][t];
+                    }
+                }
+            }
+        }
+    }
+
+    if (whole) {
+        for (int i = 0; i < order; i++)
+            for (int v = 0; v < SIDES; v++)
+                *(__global loose*)(b + i * b_row + v * VL) = y[i * SIDES + v];
+    } else {
+        for (int j = 0; j < width; j++)
+            for (int i = 0; i < order; i++)
+                b[i * b_row + j * b_column] = single[i * WGS + j];
+    }
+}
