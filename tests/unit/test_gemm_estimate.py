@@ -95,6 +95,15 @@ def test_few_tiles_share_the_sum_and_many_do_not(backend: str, dtype: str) -> No
     assert estimate.fastest(gemm([64, 64, 64], dtype), info, 1024) is None, "no tile is so small"
 
 
+@DTYPES
+def test_small_products_take_one_launch_through_opencl(dtype: str) -> None:
+    info = h200("opencl")
+    for sizes in ([1024, 96, 768], [777, 555, 333], [32, 32, 1024]):
+        point = estimate.fastest(gemm(sizes, dtype), info, 226 * 1024)
+        assert point is not None
+        assert (point.SPLIT_K, point.TAIL, point.PACK_A, point.PACK_B) == (1, 0, False, False), sizes
+
+
 @BACKENDS
 def test_a_default_that_was_fitted_gives_way_to_nothing_but_its_own_shape(backend: str) -> None:
     """On the device of the timings what comes with the package serves its shapes; others take the estimate's choice."""

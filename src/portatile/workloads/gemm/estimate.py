@@ -18,6 +18,7 @@ from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import matrix, pipeline
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
+_HOST = {"cuda": 5.0, "opencl": 12.0}  # microseconds that a launch takes the program, from which the device may have to wait for a second
 _PRODUCTS = 128 * 1.755e3  # a multiprocessor's multiply-adds in a microsecond
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
@@ -86,7 +87,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Point | None:
     costs = COSTS[problem.dtype, device.backend]
     shape = shape_of(problem, device)
     found: Point | None = None
-    least = math.inf
+    least = (math.inf, math.inf)
     for tile, rate in zip(tiles(problem), costs.rates, strict=True):
         if tile.point.items > device.max_work_group_size or tile.point.local_bytes(problem.itemsize) > limit:
             continue
@@ -98,8 +99,10 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Point | None:
                     continue
                 saved = cut.saved
             took = microseconds(shape, point, tile.groups, rate, saved, costs)
-            if took < least and point.local_bytes(problem.itemsize) <= limit:
-                found, least = point, took
+            launches = 1 + point.PACK_A + point.PACK_B + (point.SPLIT_K > 1 or point.TAIL > 0)
+            seen = (max(took, launches * _HOST[device.backend]), took)
+            if seen < least and point.local_bytes(problem.itemsize) <= limit:
+                found, least = point, seen
     return found
 
 
