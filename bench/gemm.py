@@ -243,14 +243,16 @@ def main() -> None:
         "options": vars(options) | {"out": None},
         "problems": [],
     }
-    with until_stopped():
-        for task in tasks:
-            rows = measure(children, task, options, infos)
-            if rows:
-                report(rows, task)
-            document["problems"].append({**task, "rows": rows})
-    for child in children.values():
-        child.close()
+    try:
+        with until_stopped():
+            for task in tasks:
+                rows = measure(children, task, options, infos)
+                if rows:
+                    report(rows, task)
+                document["problems"].append({**task, "rows": rows})
+    finally:
+        for child in children.values():
+            child.close()
     name = f"gemm-{slug(next(iter(infos.values()))['name'])}"
     print(f"\nwritten to {save(name, document, options.out)}")
 
