@@ -41,7 +41,7 @@ from portatile.analysis.ptx import functions
 from portatile.device import ptxas
 from portatile.device.cuda_compiler import CudaTarget
 from portatile.errors import CompileError, PortatileError
-from portatile.records import Resources, Source
+from portatile.records import Resources
 
 COMPILES = "CUDA compiles"
 _CLANGS = ("clang", "clang-19", "clang-17", "clang-16", "clang-15", "clang-14")
@@ -71,7 +71,7 @@ class Task:
 def compiles(name: str, kind: str, arch: str) -> dict[str, Any]:
     """Whether the CUDA form builds, and what the kernel of a program is made of."""
     case = CASES[name] if kind == "construct" else None
-    source = Source(f"{name}.cl", case.text, tuple(case.defines.items())) if case else SAMPLES[name].source
+    source = case.source if case else SAMPLES[name].source
     try:
         binary = program.build(source, CudaTarget(arch), None)
     except CompileError as error:
@@ -160,7 +160,10 @@ class Crew:
             return child.ask(**question)
         except ChildError as error:
             self._local.child = None
-            return {"status": "crash" if "died" in str(error) or "is dead" in str(error) else "fails", "detail": str(error)[:500]}
+            gone = "died" in str(error) or "is dead" in str(error)
+            if not gone:
+                child.close()
+            return {"status": "crash" if gone else "fails", "detail": str(error)[:500]}
 
     def all(self, ask: Callable[[Any], dict[str, Any]], tasks: list[Any]) -> dict[Any, dict[str, Any]]:
         with ThreadPoolExecutor(self.jobs) as pool:

@@ -3,8 +3,9 @@
     python bench/gemm.py --sizes 512,1024,1000x999x1001,64x128x128x128 --tune 60s
 
 Every participant lives in a process of its own, is checked against float64 before it is timed, and has its turn in every
-round, so that clocks, heat and neighbours are the same for all. Peer of a CPU device is NumPy's BLAS, of a GPU cuBLAS
-through PyTorch. A row keeps all samples; the file in bench/results names device, driver, versions and commit.
+round, so that clocks, heat and neighbours are the same for all. A GPU rests before each burst, which would else run at whatever
+clock the participant before it left; what is sustained shows the limit of power. Peer of a CPU device is NumPy's BLAS, of a GPU
+cuBLAS through PyTorch. A row keeps all samples; the file in bench/results names device, driver, versions and commit.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import math
 import os
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -31,6 +33,7 @@ from portatile.workload import Inputs
 
 _COURSE = 2**30  # multiply-adds up to which the course kernels run on a CPU, where more would take minutes
 BURST_SECONDS = {"cpu": 0.2, "gpu": 0.02, "accelerator": 0.02}
+REST_SECONDS = {"cpu": 0.0, "gpu": 0.08, "accelerator": 0.08}
 
 
 class Portatile:
@@ -169,10 +172,11 @@ def measure(
         row["guess"] = max(turn(row, BURST_SECONDS[kind]), 1e-7)
     for round_ in range(options.rounds):
         for row in rows[round_ % len(rows) :] + rows[: round_ % len(rows)]:
+            time.sleep(REST_SECONDS[row["kind"]])
             row["burst"].append(turn(row, BURST_SECONDS[row["kind"]]))
     if options.sustained > 0:
-        for _ in range(3):
-            for row in rows:
+        for round_ in range(3):
+            for row in rows[round_ % len(rows) :] + rows[: round_ % len(rows)]:
                 if row["kind"] == "gpu":
                     row["sustained"].append(turn(row, options.sustained))
     for child in children.values():

@@ -19,7 +19,7 @@ import scipy
 from scipy.linalg import blas
 
 import portatile
-from measure import Child, clock, facts, parser, print_table, save, serve, slug, spread
+from measure import Child, clock, facts, parser, print_table, save, serve, slug, spread, until_stopped
 from portatile.device.buffer import Buffer
 
 SEED = 5
@@ -152,16 +152,21 @@ def main() -> None:
     name = child.ask(do="hello")["device"]
     sizes = [tuple(map(int, (text.split("x") * 2)[:2])) for text in options.sizes.split(",")]
     rows, lines = [], []
-    for routine in options.routines.split(","):
-        for case in options.cases.split(",") if options.cases else CASES[routine]:
-            for m, n in sizes:
-                for dtype in options.dtype.split(","):
-                    row = measure(child, {"routine": routine, "case": case, "m": m, "n": n, "dtype": dtype}, options)
-                    rows.append(row)
-                    figures = [f"{row['gflops'][who]:.1f}" for who in ("portatile", "BLAS")]
-                    noise = max(spread(samples) for samples in row["samples"].values())
-                    lines.append([f"{routine} {case} {m} x {n} {dtype}", *figures, f"{row['ratio']:.2f}", f"{noise:.1%}"])
-                    print("  ".join(lines[-1]), flush=True)
+    tasks = [
+        {"routine": routine, "case": case, "m": m, "n": n, "dtype": dtype}
+        for routine in options.routines.split(",")
+        for case in (options.cases.split(",") if options.cases else CASES[routine])
+        for m, n in sizes
+        for dtype in options.dtype.split(",")
+    ]
+    with until_stopped():
+        for task in tasks:
+            row = measure(child, task, options)
+            rows.append(row)
+            figures = [f"{row['gflops'][who]:.1f}" for who in ("portatile", "BLAS")]
+            noise = max(spread(samples) for samples in row["samples"].values())
+            lines.append(["{routine} {case} {m} x {n} {dtype}".format(**task), *figures, f"{row['ratio']:.2f}", f"{noise:.1%}"])
+            print("  ".join(lines[-1]), flush=True)
     child.close()
     print()
     print_table([name, "Gflop/s", "BLAS", "ratio", "spread"], lines)

@@ -17,7 +17,7 @@ import tempfile
 from statistics import fmean
 from typing import Any
 
-from measure import environment, facts, parser, print_table, save, shapes, slug
+from measure import environment, facts, parser, print_table, save, shapes, slug, until_stopped
 
 NEAR = 8  # what is known nearby and measured on a held-out shape besides
 FEW = 3  # the best few and the choices are measured ``--again`` times more, and the least counts: a busy machine only adds
@@ -83,14 +83,18 @@ def main() -> None:
         return tuple(workload.problem(sizes, options.dtype) for sizes in shapes(text, workload.sizes))
 
     tuned, held = problems(options.tuned), problems(options.held)
-    with tempfile.TemporaryDirectory(prefix="regret-") as folder:
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="regret-") as folder, until_stopped():
         os.environ.update(environment(folder))
         one = Budget.parse(options.budget)
         whole = Budget(one.seconds and one.seconds * len(tuned), one.evaluations and one.evaluations * len(tuned))
         with ResultStore.default() as store:
             result = searched.tune(searched.Request(tuned, options.device, whole), store)
             known, info = store.crossed(workload.name), result.results[0].device
-        rows = [held_out(problem, known, options, info) for problem in held]
+        for problem in held:
+            rows.append(held_out(problem, known, options, info))
+    if not rows:
+        raise SystemExit("nothing was held out until then")
     rules = list(rows[0]["regret"])
     columns = ["shape", "best ms", "trials", *rules]
     spelt = [["x".join(map(str, row["sizes"].values())), f"{1e3 * row['best']:.4g}", str(row["trials"])] for row in rows]

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from measure import environment, facts, parser, print_table, save, slug
+from measure import environment, facts, parser, print_table, save, slug, until_stopped
 
 NEAR = 1.02  # as good as the best
 CACHES = ("PORTATILE_CACHE_DIR", "POCL_CACHE_DIR", "CUDA_CACHE_PATH")
@@ -146,7 +146,12 @@ def main() -> None:
                 "--json",
             ]
             subprocess.run(command, capture_output=True, check=False)
-        found = [study(options, dtype) for dtype in options.dtype.split(",")]
+        found: list[dict[str, Any]] = []
+        with until_stopped():
+            for dtype in options.dtype.split(","):
+                found.append(study(options, dtype))
+    if not found:
+        raise SystemExit("nothing was measured until then")
     columns = [
         "problem",
         "configurations",

@@ -20,7 +20,7 @@ import time
 from statistics import median
 from typing import Any
 
-from measure import ChildError, afresh, facts, parser, print_table, save, slug, version
+from measure import ChildError, afresh, facts, parser, print_table, save, slug, until_stopped, version
 
 TEXT = """
 kernel __attribute__((reqd_work_group_size(BX, BY, 1)))
@@ -202,11 +202,12 @@ def main() -> None:
     if not version("kernel_tuner"):
         print("Kernel Tuner is not installed: pip install kernel_tuner")
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in tasks}
-    for _ in range(options.repeats):
-        for name, task in tasks.items():
-            runs[name].append(measured({**task, "size": options.size, "third": options.third}))
+    with until_stopped():
+        for _ in range(options.repeats):
+            for name, task in tasks.items():
+                runs[name].append(measured({**task, "size": options.size, "third": options.third}))
     rows = []
-    for name, found in runs.items():
+    for name, found in ((name, found) for name, found in runs.items() if found):
         good = [run for run in found if "error" not in run]
         if not good:
             print(f"{name}: {found[0]['error']}")

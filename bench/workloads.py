@@ -212,7 +212,7 @@ class Bench:
 
     def _cpu_peer(self, device: Device, task: Task, ready: runs.Prepared) -> float | None:
         if task.workload == "convolution" and (ready.problem.options["bank"], ready.problem.options["boundary"]) == ("single", "periodic"):
-            name, samples = f"SciPy {version('scipy')}", peers.scipy_samples(ready.problem)
+            name, samples = f"SciPy {version('scipy')}", peers.scipy_samples(ready.problem, 50 * self.length.burst)
         elif task.workload == "coulomb" or (task.workload == "mri" and task.options["kind"] == "q"):
             name, samples = f"{device.info.id}, naive text", peers.naive_samples(device, ready, self.length)
         else:

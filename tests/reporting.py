@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import math
 import secrets
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 
+from chips import CPU
 from portatile import execute, program, workloads
-from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
+from portatile.records import Config, Launch, Plan, Problem
 from portatile.store import ResultStore
 from portatile.trials import Certificate, Check, Standing, Status, Trial
 
 HOSTILE = "</pre></script><script>document.title='broken'</script><img src=x onerror=alert(1)> \"'&amp; error: bad"
-DEVICE = DeviceInfo(
-    id="opencl:0:0",
-    backend="opencl",
-    name="Paper Machine <i>9</i>",
-    vendor="maker",
-    platform="platform",
-    kind="cpu",
-    architecture="x86_64",
-    driver="1.0",
-    compiler="compiler 1",
-    compute_units=2,
-    local_memory=1 << 20,
-    global_memory=1 << 30,
-    max_allocation=1 << 28,
-    max_work_group_size=4096,
-    max_work_item_sizes=(4096, 4096, 4096),
-    fp64=True,
-    fp16=False,
-    images=True,
-    image_2d_max=(8192, 8192),
-    unified_memory=True,
-    chip="cpu:0",
-)
+DEVICE = replace(CPU, name="Paper Machine <i>9</i>", local_memory=1 << 20, max_work_group_size=4096, max_work_item_sizes=(4096,) * 3)
 OWN = Problem("my <b>kernel</b>", {"n": 1000}, "float32", {"mode": "<u>fast</u>"})
 _STATUSES: tuple[Status, ...] = ("compile", "launch", "wrong", "timeout", "crash")
 _BEGAN = datetime(2026, 1, 5, 9, tzinfo=UTC)

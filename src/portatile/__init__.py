@@ -4,6 +4,7 @@ The public names, each loaded from its room when it is first used, so that impor
 """
 
 from importlib import import_module as _import_module
+from sys import modules as _modules
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
@@ -100,7 +101,7 @@ _ROOMS = {
 def __getattr__(name: str) -> object:
     """A public name from its room; see PEP 562."""
     if name not in __all__:
-        raise AttributeError(f"module 'portatile' has no attribute {name!r}")
+        raise AttributeError(f"module 'portatile' has no attribute {name!r}", name=name, obj=_modules[__name__])  # Python then suggests one
     if name == "wavelets":
         return _import_module("portatile.wavelets")
     if name == "TuningResult":

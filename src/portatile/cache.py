@@ -65,16 +65,7 @@ class Cache:
         """Store ``data`` under ``key``; makes room by dropping the least recently used entries."""
         path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(_MAGIC + _checksum(key, data) + data)
-                Path(name).replace(path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    Path(name).unlink()
-                raise
+            replace_file(path, _MAGIC + _checksum(key, data) + data, mode=0o700)
         except OSError as error:
             self._warn(error)
             return
@@ -131,6 +122,20 @@ def default() -> Cache:
     """The cache that the environment names."""
     chosen = settings.load()
     return Cache(chosen.cache_dir / "binaries", chosen.cache_max_bytes)
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o777) -> None:
+    """Write a file as a whole, so that a reader never sees half of it, in a folder made with ``mode`` if need be; raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=mode)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
 
 
 def _checksum(key: str, data: bytes) -> bytes:

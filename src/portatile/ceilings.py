@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from portatile import settings
+from portatile.cache import replace_file
 from portatile.errors import StoreError
 from portatile.records import DeviceInfo, Value, from_json, to_json
 from portatile.store import device_key
@@ -172,7 +170,11 @@ def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -
         if fresh or old is None or new.rate >= old.rate:
             merged[new.key] = replace(new, time=new.time or now)
     ceilings = Ceilings(device, tuple(merged.values()), now)
-    _replace(path_of(device), to_json(ceilings))
+    path = path_of(device)
+    try:
+        replace_file(path, to_json(ceilings))
+    except OSError as error:
+        raise StoreError(f"the ceilings cannot be written to {path}: {error}; set PORTATILE_DATA_DIR to a folder that can") from error
     return ceilings
 
 
@@ -183,19 +185,3 @@ def path_of(device: DeviceInfo) -> Path:
 
 def _giga(rate: float | None) -> float | None:
     return None if rate is None else rate / 1e9
-
-
-def _replace(path: Path, data: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
-    except OSError as error:
-        raise StoreError(f"the ceilings cannot be written to {path}: {error}; set PORTATILE_DATA_DIR to a folder that can") from error

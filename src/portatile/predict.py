@@ -36,7 +36,8 @@ class Prediction:
 
     The standing of a configuration on a problem is the logarithm of its time over that of the problem's fastest one, both less
     what ``Workload.waste`` explains: tiles that a shape does not fill, a last wave of groups. On a problem without trials it is
-    expected to be the mean of the standings weighted by nearness, with guesses for what was not measured.
+    expected to be the mean of the standings weighted by nearness, with guesses for what was not measured. On one that another device
+    has measured through the same back end, the standing there is the answer.
     """
 
     def __init__(self, workload: Workload, problem: Problem, device: DeviceInfo, near: Iterable[tuple[float, Trial]]) -> None:
@@ -51,6 +52,9 @@ class Prediction:
                 self._fastest[key] = trial
         self._nearness = {key: math.exp(-_FADES * distance) for key, distance in self._distance.items()}
         self._base = {key: self._bare(trial) for key, trial in self._fastest.items()}
+        here = (trial for _, trial in self._rows if self._answers(trial))
+        usual = _default(workload, problem, device)
+        self._default_here = next((trial for trial in here if canonical(trial.config) == usual), None)
 
     def candidates(self) -> list[Candidate]:
         """The configurations, the one that should be fastest here first; equal ones in the order of distance, then of time."""
@@ -63,6 +67,9 @@ class Prediction:
         """How much slower than the best the workload's default should be here: by the defaults of other problems, where they were
         measured (elsewhere something else was better, by a guess), and what this one wastes.
         """
+        wasted = self._waste(self.problem, self.workload.default(self.problem, self.device))
+        if self._default_here is not None:
+            return self._standing(self._default_here) + wasted
         trials = {(trial.problem.key, canonical(trial.config)): trial for _, trial in self._rows}
         guess = math.log(self.workload.loss(self.problem, self.device))
         weight, total = _DOUBT, _DOUBT * guess
@@ -70,26 +77,36 @@ class Prediction:
             trial = trials.get((key, _default(self.workload, best.problem, self.device)))
             share = math.exp(-_DEFAULT_FADES * self._distance[key])
             weight += share
-            total += share * (guess if trial is None else self._bare(trial) - self._base[key])
-        return total / weight + self._waste(self.problem, self.workload.default(self.problem, self.device))
+            total += share * (guess if trial is None else self._standing(trial))
+        return total / weight + wasted
 
     def slack(self) -> float:
         """What a measured configuration may be expected to be slower by than the default and is taken all the same; below 0 where
-        the workload is so sure of its default that it must be expected to be faster.
+        the workload is so sure of its default that it must be expected to be faster, 0 where both were measured on this very problem.
         """
+        if self._default_here is not None:
+            return 0.0
         return min(SURER, math.log(self.workload.loss(self.problem, self.device)) - SURER)
 
     def _candidate(self, measured: Sequence[Trial]) -> Candidate:
+        nearest = measured[0]
+        wasted = self._waste(self.problem, nearest.config)
+        if self._answers(nearest):
+            return Candidate(nearest.config, self._standing(nearest) + wasted, 0.0, nearest)
         there = {trial.problem.key for trial in measured}
         weight = _DOUBT + _MISSED * sum(share for key, share in self._nearness.items() if key not in there)
         total = weight * _GUESS
         for trial in measured:
             share = self._nearness[trial.problem.key]
             weight += share
-            total += share * (self._bare(trial) - self._base[trial.problem.key])
-        nearest = measured[0]
-        slowness = total / weight + self._waste(self.problem, nearest.config)
-        return Candidate(nearest.config, slowness, self._distance[nearest.problem.key], nearest)
+            total += share * self._standing(trial)
+        return Candidate(nearest.config, total / weight + wasted, self._distance[nearest.problem.key], nearest)
+
+    def _answers(self, trial: Trial) -> bool:
+        return trial.problem.key == self.problem.key and trial.device.backend == self.device.backend
+
+    def _standing(self, trial: Trial) -> float:
+        return self._bare(trial) - self._base[trial.problem.key]
 
     def _bare(self, trial: Trial) -> float:
         """The logarithm of the time without what was wasted."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -12,6 +14,9 @@ from portatile.cache import Cache
 from portatile.device.base import Target
 from portatile.errors import CompileError
 from portatile.records import Binary, Entry, Source, canonical, digest
+
+PutOff = Callable[[Binary, Callable[[], None]], None]
+"""Takes a Binary that only this process can load, and the function that makes the one for the cache."""
 
 _decode = msgspec.msgpack.Decoder(Binary).decode
 _encode = msgspec.msgpack.Encoder().encode
@@ -24,7 +29,7 @@ def lower(source: Source, target: Target) -> tuple[Source, tuple[Entry, ...]]:
     """
     if target.backend == "cuda":
         translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines), options=source.options)
-        options = dialect.nvrtc_options(source.options)
+        options = dialect.nvrtc_options((*source.options, *translation.options))
         return Source(source.file, translation.text, (), options), translation.entries
     text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
     return replace(source, text=text), ()
@@ -35,10 +40,11 @@ def key(source: Source, target: Target) -> str:
     return digest(source.digest, dialect.VERSION, target.backend, target.architecture, target.compiler)
 
 
-def build(source: Source, target: Target, cache: Cache | None) -> Binary:
+def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff | None = None) -> Binary:
     """Compile ``source`` (OpenCL C) for ``target``, or take it from ``cache``.
 
-    ``Binary.seconds`` has the phases ``cache``, ``lower`` and ``compile``. Raises CompileError with the log.
+    ``Binary.seconds`` has the phases ``cache``, ``lower`` and ``compile``. With ``put_off``, where the target defers, it is this process
+    alone that can load what comes back, and ``put_off`` is given it and what will fill the cache. Raises CompileError with the log.
     """
     started = time.perf_counter()
     name = key(source, target)
@@ -52,16 +58,23 @@ def build(source: Source, target: Target, cache: Cache | None) -> Binary:
     looked = time.perf_counter()
     lowered, entries = lower(source, target)
     ready = time.perf_counter()
+    deferred = put_off is not None and cache is not None and target.defers
     try:
-        binary = target.compile(lowered, entries)
+        binary, finish = target.defer(lowered, entries) if deferred else (target.compile(lowered, entries), None)
     except CompileError as error:
         if target.backend != "cuda":
             raise
         raise CompileError(error.message, dialect.readable(error.log)) from None
     done = time.perf_counter()
-    if cache is not None:
+    if cache is not None and put_off is not None and finish is not None:
+        put_off(binary, partial(_put, cache, name, finish))
+    elif cache is not None:
         cache.put(name, _encode(binary))
     return replace(binary, seconds={"cache": looked - started, "lower": ready - looked, "compile": done - ready})
+
+
+def _put(cache: Cache, name: str, finish: Callable[[], Binary]) -> None:
+    cache.put(name, _encode(finish()))
 
 
 def source_hash(sources: tuple[Source, ...]) -> str:

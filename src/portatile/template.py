@@ -15,7 +15,8 @@ from portatile.records import Source, Value
 def load(module_file: str, name: str, defines: Mapping[str, Value], **values: Any) -> Source:
     """The text file ``name`` in the folder of ``module_file`` with ``values`` expanded, and ``defines`` for the preprocessor.
 
-    An undefined name in the template raises ``jinja2.UndefinedError``. True and False become 1 and 0.
+    It may include others of that folder, and of the one above it. True and False become 1 and 0. An undefined name in the template raises
+    ``jinja2.UndefinedError``.
     """
     path = Path(module_file).parent / name
     return Source(name, _template(path).render(values), tuple((key, spell(value)) for key, value in defines.items()))
@@ -30,12 +31,16 @@ def spell(value: Value) -> str:
 
 @lru_cache(maxsize=64)
 def _template(path: Path) -> jinja2.Template:
-    environment = jinja2.Environment(
+    return _environment(path.parent).get_template(path.name)
+
+
+@lru_cache(maxsize=64)
+def _environment(folder: Path) -> jinja2.Environment:
+    return jinja2.Environment(
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=jinja2.FileSystemLoader(path.parent),
+        loader=jinja2.FileSystemLoader((folder, folder.parent)),  # above it lies what several workloads include
     )
-    return environment.get_template(path.name)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.form import ImageForm, ImageType, Sampler
-from portatile.records import SCALARS
+from portatile.records import SCALARS, Source
 
 SEED = 20261120
 Array = NDArray[Any]
@@ -76,6 +76,12 @@ class Case:
     defines: Mapping[str, str] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
     kernel: str = "k"
+    options: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> Source:
+        """What is compiled."""
+        return Source(f"{self.name}.cl", self.text, tuple(self.defines.items()), self.options)
 
     @property
     def fp64(self) -> bool:

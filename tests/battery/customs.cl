@@ -254,3 +254,216 @@ __kernel void k(__global int *o, __local int *t)
   add(b, a, (__local u32 *)t, b, i);
   o[i] = a[i & 3] + b[i & 3];
 }
+
+//// array_literals
+typedef struct {
+  int a, b;
+} pair;
+__kernel void k(__global const int *a, __global int *o)
+{
+  int i = get_global_id(0), s = 0;
+  for (int j = 0; j < 3; j++) s += ((int[4]){j, 2, a[i], i})[j];
+  s += ((const uchar[]){1, 2, 4, 8, 16})[i % 5] + (int)sizeof((short[]){1, 2, 3}) + ((pair[2]){{1, i}, {3, 4}})[i & 1].b;
+  s += ((int[]){[3] = 7, 8, [1] = i})[i % 5] + ((char[]){"abc"})[i % 3] + (int)((float4[]){(float4)(i), {1, 2, 3, 4}})[i & 1].z;
+  o[i] = s + ((int[2][2]){{1, 2}, {3, i}})[1][1];
+}
+
+//// array_literals_as_pointers
+int sum(const int *p, int n)
+{
+  int s = 0;
+  for (int i = 0; i < n; i++) s += p[i];
+  return s;
+}
+
+__kernel void k(__global const int *a, __global int *o)
+{
+  int i = get_global_id(0);
+  int *q = (int[3]){a[i]}, *same[2];
+  q[1] += 4;
+  q[2] = q[0] ^ q[1];
+  const int *p = i & 1 ? (int[]){5, 6} : (int[]){7, 8};
+  for (int j = 0; j < 2; j++) same[j] = (int[]){j, i};
+  o[i] = sum(q, 3) + p[i >> 4] + sum((int[]){i, 2, a[i]}, 3) + same[0][0] + same[1][1];
+}
+
+//// parameters_behind_the_bracket
+int add(a, b) int a; int b;
+{
+  return a + 2 * b;
+}
+
+float scaled(p, q, n, f)
+  __global const float *p, q[];
+  int n;
+  float f;
+{
+  return p[n] * f + q[0];
+}
+
+__kernel void k(__global const float *a, __global float *o)
+{
+  int i = get_global_id(0);
+  o[i] = scaled(a, a + i, i, 2.0f) + add(i, 3);
+}
+
+//// overloads_of_address_spaces
+#define TOTAL(space) \
+  float __attribute__((overloadable)) total(space const float *p, int n) \
+  { \
+    space const float *q = p; \
+    float s = 0; \
+    for (int i = 0; i < n; i++) s += q[i]; \
+    return s; \
+  }
+TOTAL(__global)
+TOTAL(__local)
+TOTAL(__private)
+TOTAL(__constant)
+float __attribute__((overloadable)) total(float x) { return x * 3; }
+__constant float fixed[2] = {7, 8};
+__kernel void k(__global const float *a, __global float *o)
+{
+  __local float t[32];
+  int i = get_local_id(0);
+  float x[2] = {1, i};
+  t[i] = a[i];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  o[i] = total(a + i, 1) + total(t + (i ^ 1), 1) * 2 + total(x, 2) + total(fixed, 2) + total(x[1]);
+}
+
+//// counted_truth
+typedef struct {
+  bool f[2], g;
+  int n;
+} flags;
+bool raise(bool *p)
+{
+  return (*p)++;
+}
+
+__kernel void k(__global int *o)
+{
+  int i = get_global_id(0), n = 0;
+  flags s = {{i & 1, i & 2}, false, 3}, *p = &s;
+  bool b = i & 4, c = b;
+  n += s.f[0]++ + 2 * p->f[1]--;
+  p->g++;
+  s.n++;
+  if (b++ && !c--) n += 4;
+  if (c) ++b;
+  raise(&c);
+  for (bool t = false; !t; t++) n += 8;
+  o[i] = n + s.f[0] * 16 + s.f[1] * 32 + s.g * 64 + b * 128 + c * 256 + s.n * 512 + --b * 4096;
+}
+
+//// attributes_behind_members
+typedef struct tight {
+  char c;
+  int n;
+} __attribute__((packed)) tight;
+typedef struct {
+  char c;
+  short s;
+} __attribute__((aligned(8))) wide;
+struct both {
+  char c;
+  int n;
+  char d;
+} __attribute__((packed, aligned(4)));
+union __attribute__((aligned(16))) before {
+  int n;
+};
+__kernel void k(__global const tight *a, __global int *o)
+{
+  int i = get_global_id(0);
+  wide w[2] = {{1, 2}, {3, 4}};
+  o[i] = a[i].n + a[i].c + w[1].s + sizeof(tight) + 16 * sizeof(wide) + 256 * sizeof(struct both) + 4096 * sizeof(union before);
+}
+
+//// shifts_beyond_the_width
+enum { A = 3, B = 1 << A };
+typedef struct {
+  uint w[1 << A];
+} eight;
+__constant int table[] = {1 << A, B >> 1};
+__kernel void k(__global const int *a, __global const int *b, __global long *o)
+{
+  int i = get_global_id(0), x = a[i], n = b[i];
+  uint u = x;
+  long l = (long)x << 20;
+  eight s;
+  switch (i) {
+    case 1 << A: s.w[i & 7] = 5;
+    break;
+    default: s.w[i & 7] = x;
+  }
+  s.w[i & 7] <<= n;
+  char c = x;
+  c >>= n;
+  int4 v = (int4)(x) << n;
+  o[i] = (l >> n) + (x << n) + (x >> n) + (u >> n) + (1 << n << 2) + s.w[i & 7] + c + v.y + table[i & 1] + (x << (i > 3 ? n : i)) + (1L << -n);
+}
+
+//// characters_and_comparisons_are_integers
+__kernel void k(__global const int *a, __global int *o)
+{
+  int i = get_global_id(0);
+  char s[] = {'a', 'b', '\\'};
+  o[i] = sizeof('a') + as_int(a[i] > 1) + popcount(a[i] > 2) + clz(a[i] < 0) + abs(a[i] == a[i]) + as_int('x') + s[i % 3];
+}
+
+//// layouts
+typedef struct {
+  char c;
+  int n;
+} behind_name __attribute__((aligned(16)));
+typedef struct __attribute__((aligned(32))) tag {
+  char c;
+  int n;
+} before;
+typedef struct {
+  char c;
+  float __attribute__((aligned(16))) x[3];
+  char d;
+} member;
+typedef float wide __attribute__((aligned(32)));
+typedef union {
+  char c[5];
+  short n;
+} __attribute__((packed)) five;
+typedef struct {
+  char c;
+  five u;
+  float4 v;
+} __attribute__((__packed__)) tight;
+typedef struct {
+  struct {
+    char c;
+    int n;
+  } __attribute__((packed)) in;
+  char d;
+} inside;
+typedef struct five_bytes {
+  char c;
+  int n;
+} __attribute__((packed)) five_bytes, *pointer;
+typedef struct {
+  char a;
+  five_bytes b[2];
+  wide f;
+} __attribute__((packed)) __attribute__((aligned(4))) mixed;
+typedef struct {
+  bool b;
+  enum { ONE, TWO } e;
+  uchar3 u;
+  double4 v;
+  short s;
+} plain;
+#define SIZE(t) *o++ = sizeof(t);
+#define OFFSET(t, m) { t x; *o++ = (int)((char *)&x.m - (char *)&x); }
+__kernel void k(__global int *o)
+{
+  SIZE(behind_name) SIZE(before) SIZE(member) SIZE(wide) SIZE(five) SIZE(tight) SIZE(inside) SIZE(struct five_bytes) SIZE(mixed) SIZE(plain)
+  OFFSET(member, x) OFFSET(member, d) OFFSET(tight, v) OFFSET(inside, d) OFFSET(mixed, b) OFFSET(mixed, f) OFFSET(plain, e) OFFSET(plain, v)
+}

@@ -39,6 +39,52 @@ def _designated() -> np.ndarray:
 
 
 _FOUR = _F.reshape(32, 4)
+_PLAIN = {"Portable Computing Language": "its array literals are in no address space", "Intel": "the same", "NVIDIA": "not known"}
+_TIGHT = np.random.default_rng(11).integers(0, 256, 5 * 32, np.uint8)
+_FAR = np.random.default_rng(12).integers(0, 256, 32).astype(np.int32)
+
+
+def _literals() -> np.ndarray:
+    first = _I[:32] + 2 + np.array([1, 2, 4, 8, 16])[_R % 5] + 6 + np.where(_R & 1, 4, _R)
+    listed = np.stack([_R * 0, _R, _R * 0, _R * 0 + 7, _R * 0 + 8], 1)[_R, _R % 5]
+    return first + listed + ord("a") + _R % 3 + np.where(_R & 1, 3, _R) + _R
+
+
+def _truth() -> np.ndarray:
+    """What the kernel ``counted_truth`` computes."""
+    found = []
+    for i in range(32):
+        f, g, n = [i & 1, (i & 2) // 2], 0, 0
+        b = c = (i & 4) // 4
+        n += f[0] + 2 * f[1]
+        f, g = [1, 1 - f[1]], 1
+        b, old = 1, b
+        if old:
+            n, c = n + 4 * (not c), 1 - c
+        c = 1
+        n += 8
+        found.append(n + f[0] * 16 + f[1] * 32 + g * 64 + b * 128 + c * 256 + 4 * 512)
+    return np.array(found)
+
+
+def _packed() -> np.ndarray:
+    items = _TIGHT.view(np.dtype([("c", np.int8), ("n", np.int32)]))
+    return (items["n"].astype(np.int64) + items["c"] + 4 + 5 + 16 * 8 + 256 * 8 + 4096 * 16).astype(np.int32)
+
+
+def _shifted() -> np.ndarray:
+    x, n = _I[:32].astype(np.int64), _FAR.astype(np.int64) & 31
+
+    def whole(values: np.ndarray) -> np.ndarray:
+        return values.astype(np.int32).astype(np.int64)
+
+    s = (np.where(_R == 8, 5, x) << n) & 0xFFFFFFFF
+    by = np.where(_R > 3, n, _R)
+    return (
+        whole(x << n) + (x >> n) + ((x & 0xFFFFFFFF) >> n) + ((x << 20) >> (_FAR & 63)) + whole(whole(1 << n) << 2) + s + (x >> n)
+        + whole(x << n) + np.where(_R & 1, 4, 8) + whole(x << by) + (np.int64(1) << (-_FAR.astype(np.int64) & 63))
+    )  # fmt: skip
+
 
 CASES: list[Case] = [
     Case("designators_in_any_order", TEXT["designators_in_any_order"], (_int(_designated()),)),
@@ -90,5 +136,42 @@ CASES: list[Case] = [
             Out((_FOUR[:, 0] + 3 * _FOUR[:, 2] + 220).astype(np.float32), tolerance=1e-6),
             _int(np.stack([_R + 1, _R * 0 + 2, _R * 0 + 3, _R * 0 + 4], 1).reshape(-1)),
         ),
+    ),
+    Case("array_literals", TEXT["array_literals"], (In(_I), _int(_literals()))),
+    Case(
+        "array_literals_as_pointers",
+        TEXT["array_literals_as_pointers"],
+        (In(_I), _int(2 * _I[:32] + 4 + (_I[:32] ^ 4) + np.where(_R & 1, 5, 7) + (_R >> 4) + _R + 2 + 1 + _R)),
+        without=_PLAIN,
+    ),
+    Case(
+        "parameters_behind_the_bracket",
+        TEXT["parameters_behind_the_bracket"],
+        (In(_A), Out((3 * _A + _R + 6).astype(np.float32), tolerance=1e-6, floor=1e-5)),
+    ),
+    Case(
+        "overloads_of_address_spaces",
+        TEXT["overloads_of_address_spaces"],
+        (In(_A), Out((_A + 2 * _A[_R ^ 1] + 1 + _R + 15 + 3 * _R).astype(np.float32), tolerance=1e-6, floor=1e-5)),
+    ),
+    Case("counted_truth", TEXT["counted_truth"], (_int(_truth()),)),
+    Case("attributes_behind_members", TEXT["attributes_behind_members"], (In(_TIGHT), _int(_packed()))),
+    Case("shifts_beyond_the_width", TEXT["shifts_beyond_the_width"], (In(_I), In(_FAR), Out(_shifted()))),
+    Case(
+        "characters_and_comparisons_are_integers",
+        TEXT["characters_and_comparisons_are_integers"],
+        (
+            In(_I),
+            _int(
+                4 + (_I[:32] > 1) + (_I[:32] > 2) + np.where(_I[:32] < 0, 31, 32) + 1 + ord("x") + np.array([97, 98, 92])[_R % 3],
+            ),
+        ),
+    ),
+    Case(
+        "layouts",
+        TEXT["layouts"],
+        (_int(np.array([8, 32, 32, 4, 5, 22, 6, 5, 16, 96, 16, 28, 6, 5, 1, 11, 4, 32])),),
+        (1, 1, 1),
+        (1, 1, 1),
     ),
 ]

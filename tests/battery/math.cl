@@ -77,3 +77,22 @@ __kernel void k(__global const float *a, __global float *o)
   o[i] = M_PI_F + M_E_F * i + (float)M_SQRT2 + FLT_EPSILON + (isinf(INFINITY) ? 1 : 0) + (isnan(NAN) ? 2 : 0)
       + (INT_MAX == 0x7fffffff) + (MAXFLOAT > 1e38f);
 }
+
+//// contraction_off
+float product(float a, float b, float c)
+{
+#pragma OPENCL FP_CONTRACT OFF
+  return a * b + c;
+}
+
+__kernel void k(__global const float *a, __global const float *b, __global float *o)
+{
+#pragma OPENCL FP_CONTRACT OFF
+  int i = get_global_id(0);
+  float x = a[i], y = b[i], p = x * y, s = x + y, t = s - x;
+  float4 v = (float4)(x) * y + (float4)(y, x, 1, 2);
+  o[4 * i] = product(x, y, y);
+  o[4 * i + 1] = fma(x, y, -p);
+  o[4 * i + 2] = (x - (s - t)) + (y - t);
+  o[4 * i + 3] = v.z - x * y;
+}

@@ -138,6 +138,15 @@ def _four(array: Array) -> Array:
 _a4, _b4 = _four(_F4), _four(_G4)
 _n4 = np.linalg.norm(_a4, axis=1)
 
+
+def _uncontracted(x: Array, y: Array) -> Array:
+    """Every product and every sum rounded to single precision, as NumPy does it; the second is a product's exact error."""
+    total = x + y
+    part = total - x
+    error = _wide(x) * _wide(y) - _wide(x * y)
+    return np.stack([x * y + y, error.astype(np.float32), (x - (total - part)) + (y - part), (x * y + 1) - x * y], 1).reshape(-1)
+
+
 CASES: list[Case] = [
     table("math_trigonometric", _trig(), [_S], 2e-6, floor=1e-6),
     table("math_unit_interval", _unit(), [_U], 4e-6, floor=1e-6),
@@ -329,5 +338,10 @@ CASES: list[Case] = [
         "constants",
         TEXT["constants"],
         (In(_S), Out((np.pi + np.e * np.arange(N) + np.sqrt(2) + 2.0**-23 + 5).astype(np.float32), tolerance=1e-6)),
+    ),
+    Case(
+        "contraction_off",
+        TEXT["contraction_off"],
+        (In(_S), In(_T), Out(_uncontracted(_S, _T))),
     ),
 ]

@@ -31,7 +31,7 @@ def compiled(device: Device, source: Source) -> Binary:
 
 def run(case: Case, device: Device, build: Callable[[Device, Source], Binary] = compiled) -> None:
     """Fail unless every output equals what NumPy computes, and the bytes behind it are untouched."""
-    binary = build(device, Source(f"{case.name}.cl", case.text, tuple(case.defines.items())))
+    binary = build(device, case.source)
     outputs: list[tuple[Out, Memory]] = []
     pictures: list[tuple[Picture, Image]] = []
     arguments: list[Argument] = []

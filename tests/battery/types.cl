@@ -77,3 +77,15 @@ __kernel void k(write_only image2d_t p, __global const float4 *a)
   int x = get_global_id(0), y = get_global_id(1);
   if (x < get_image_width(p) && y < get_image_height(p)) write_imagef(p, (int2)(x, y), a[y * 7 + x] * 2.0f);
 }
+
+//// half_in_groups
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+__kernel void k(__global const half *a, __global float *o)
+{
+  int i = get_global_id(0);
+  half x = a[i];
+  o[4 * i] = sub_group_reduce_add(x) + sub_group_broadcast(x, 3);
+  o[4 * i + 1] = sub_group_scan_exclusive_add(x);
+  o[4 * i + 2] = work_group_reduce_max(x);
+  o[4 * i + 3] = work_group_scan_exclusive_min(x);
+}

@@ -54,6 +54,17 @@ _H3 = _F3.astype(np.float16)
 _S = "const sampler_t s = CLK_NORMALIZED_COORDS_FALSE | {} | {};\n"
 _GRID = (7, 5, 1)
 
+_EIGHTHS = (np.random.default_rng(5).integers(-40, 40, 32) / 8).astype(np.float16)
+_NEWER = dict.fromkeys(("Portable Computing Language", "NVIDIA", "Intel"), "functions of OpenCL C 2")
+
+
+def _groups(x: np.ndarray) -> np.ndarray:
+    """A work-group of one sub-group; sums of eighths are exact."""
+    v = x.astype(np.float32)
+    least = np.minimum.accumulate(np.concatenate([[np.inf], v[:-1]]))
+    return np.stack([np.full(32, v.sum() + v[3]), np.cumsum(v) - v, np.full(32, v.max()), least], 1).astype(np.float32).reshape(-1)
+
+
 CASES: list[Case] = [
     elementwise(
         "half_loads",
@@ -164,4 +175,5 @@ CASES: list[Case] = [
         group=_GRID,
     ),
     Case("image_write", TEXT["image_write"], (Picture(np.zeros_like(_P), expected=_P * 2), In(_P.reshape(-1))), size=_GRID, group=_GRID),
+    Case("half_in_groups", TEXT["half_in_groups"], (In(_EIGHTHS), Out(_groups(_EIGHTHS))), without=_NEWER),
 ]

@@ -161,3 +161,56 @@ __kernel void k(__global const int *a, __global const float *b, __global int *o,
                       + 2000000 * work_group_any(x & 1) + work_group_broadcast(x & 31, 5);
   p[get_global_id(0)] = work_group_reduce_max(b[get_global_id(0)]) + work_group_scan_inclusive_min(b[get_global_id(0)]);
 }
+
+//// explicit_atomics
+__kernel void k(__global const int *a, __global atomic_int *o, __global atomic_uint *u, __global float *f)
+{
+  __local atomic_int n;
+  int i = get_global_id(0), x = a[i];
+  if (get_local_id(0) == 0) atomic_store_explicit(&n, 0, memory_order_relaxed, memory_scope_work_group);
+  work_group_barrier(CLK_LOCAL_MEM_FENCE, memory_scope_work_group);
+  atomic_fetch_add_explicit(&n, x & 3, memory_order_relaxed, memory_scope_work_group);
+  work_group_barrier(CLK_LOCAL_MEM_FENCE);
+  atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, memory_scope_device);
+  if (get_local_id(0) == 0)
+    atomic_fetch_add_explicit(o, atomic_load_explicit(&n, memory_order_acquire, memory_scope_work_group), memory_order_acq_rel,
+                              memory_scope_device);
+  atomic_fetch_sub_explicit(o + 1, x, memory_order_relaxed, memory_scope_device);
+  atomic_fetch_min_explicit(o + 2, x, memory_order_seq_cst, memory_scope_device);
+  atomic_fetch_max_explicit(o + 3, x, memory_order_release, memory_scope_device);
+  atomic_fetch_and_explicit(u, x | 0xff, memory_order_relaxed, memory_scope_device);
+  atomic_fetch_or_explicit(u + 1, x & 0xff0, memory_order_relaxed, memory_scope_device);
+  atomic_fetch_xor_explicit(u + 2, x, memory_order_relaxed, memory_scope_device);
+  if (i == 0) {
+    int expected = 3, other = 5;
+    f[0] = atomic_compare_exchange_strong_explicit(o + 4, &expected, 9, memory_order_acq_rel, memory_order_relaxed, memory_scope_device);
+    f[1] = atomic_compare_exchange_strong_explicit(o + 4, &other, 7, memory_order_acq_rel, memory_order_relaxed, memory_scope_device);
+    f[2] = other + 10 * atomic_exchange_explicit(o + 5, 4, memory_order_seq_cst, memory_scope_device);
+    f[3] = __OPENCL_C_VERSION__;
+  }
+}
+
+//// ballots
+__kernel void k(__global const int *a, __global int *o)
+{
+  int i = get_global_id(0), x = a[i];
+  uchar c = x;
+  uint4 b = sub_group_ballot(x > 0);
+  __global int *p = o + 16 * i;
+  p[0] = b.x;
+  p[1] = sub_group_ballot_bit_count(b);
+  p[2] = sub_group_elect();
+  p[3] = sub_group_broadcast_first(x);
+  p[4] = sub_group_non_uniform_broadcast(x, 3u);
+  p[5] = sub_group_ballot_exclusive_scan(b);
+  p[6] = sub_group_ballot_inclusive_scan(b);
+  p[7] = sub_group_ballot_find_lsb(b);
+  p[8] = sub_group_inverse_ballot(b);
+  p[9] = sub_group_clustered_reduce_add(x & 31, 8u);
+  p[10] = sub_group_clustered_reduce_max(x, 16u);
+  p[11] = sub_group_rotate(x, 1);
+  p[12] = sub_group_reduce_add(x > 0);
+  p[13] = work_group_reduce_add(c);
+  p[14] = work_group_scan_exclusive_add(x > 0);
+  p[15] = intel_sub_group_shuffle_down(x, i, 3u);
+}

@@ -49,7 +49,47 @@ def _group_functions() -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(whole).astype(np.int32), np.concatenate(real).astype(np.float32)
 
 
+def _ballots() -> np.ndarray:
+    """Two work-groups of 32, a sub-group each."""
+    rows = []
+    for g in range(2):
+        x, lanes = _I[32 * g : 32 * g + 32].astype(np.int64), np.arange(32)
+        b = (x > 0).astype(np.int64)
+        every = np.ones(32, np.int64)
+        rows.append(
+            [
+                every * int((b << lanes).sum()), every * b.sum(), lanes == 0, every * x[0], every * x[3], np.cumsum(b) - b, np.cumsum(b),
+                every * b.argmax(), b, np.repeat((x & 31).reshape(4, 8).sum(1), 8), np.repeat(x.reshape(2, 16).max(1), 16), np.roll(x, -1),
+                every * b.sum(), every * (x & 255).sum(), np.cumsum(b) - b, np.concatenate([x[3:], 32 * g + lanes[:3]]),
+            ]
+        )  # fmt: skip
+    return np.concatenate([np.stack(row, 1).reshape(-1) for row in rows]).astype(np.int32)
+
+
 CASES: list[Case] = [
+    Case(
+        "explicit_atomics",
+        TEXT["explicit_atomics"],
+        (
+            In(_I),
+            Out(
+                np.array([(_I & 3).sum(), -_I.sum(dtype=np.int32), _I.min(), _I.max(), 9, 4], np.int32),
+                before=np.array([0, 0, 2**31 - 1, -(2**31), 3, 6], np.int32),
+            ),
+            Out(
+                np.array([np.bitwise_and.reduce(_I | 255), np.bitwise_or.reduce(_I & 0xFF0), np.bitwise_xor.reduce(_I)], np.int32).view(
+                    np.uint32
+                ),
+                before=np.array([2**32 - 1, 0, 0], np.uint32),
+            ),
+            Out(np.array([1, 0, 69, 300], np.float32)),
+        ),
+        (96, 1, 1),
+        (32, 1, 1),
+        options=("-cl-std=CL3.0",),
+        without={"NVIDIA": "functions of OpenCL C 2"},
+    ),
+    Case("ballots", TEXT["ballots"], (In(_I), Out(_ballots())), (64, 1, 1), (32, 1, 1), without=_OLD),
     Case("sub_groups", TEXT["sub_groups"], (In(_I), Out(_sub_groups())), (80, 1, 1), (40, 1, 1), without=_OLD),
     Case(
         "work_group_functions",

@@ -12,6 +12,7 @@ from portatile import program
 from portatile.device import devices, findings
 from portatile.device.base import Device, Module, Queue
 from portatile.records import Binary, Source
+from portatile.tuning import finals
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
 _LEAST_CORES = 4  # of a process that shares the machine with others: enough for tuning to compile variants side by side
@@ -61,3 +62,10 @@ def module(device: Device, binary: Binary) -> Iterator[Module]:
 def queue(device: Device) -> Iterator[Queue]:
     with device.queue() as made:
         yield made
+
+
+@pytest.fixture
+def all_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However disturbed the machine is, all valid variants of a search race."""
+    monkeypatch.setattr(finals, "NEAR", 1e6)
+    monkeypatch.setattr(finals, "NEAR_DEFAULT", 1e6)

@@ -10,7 +10,7 @@ import pytest
 from portatile import device, workloads
 from portatile.cli import main
 from portatile.device import cuda_compiler
-from portatile.tuning import finals
+from portatile.tuning import tuner
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -32,8 +32,10 @@ def test_tune_prints_winner_default_and_counts(capsys: pytest.CaptureFixture[str
     assert "tried" in err
 
 
-def test_tune_says_who_raced_and_what_was_checked(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finals, "NEAR", 1e6)  # all of them race, however disturbed the machine is
+def test_tune_says_who_raced_and_what_was_checked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, all_near: None
+) -> None:
+    monkeypatch.setattr(tuner._Run, "_race_seconds", lambda _: 60.0)  # until they are told apart, however disturbed the machine is
     out, err = tune(capsys)
     assert "finalists raced: [ ] holds the median with 95 % confidence" in out
     assert "3 finalists race" in err

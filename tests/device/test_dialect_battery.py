@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from checking import draft
 
-from portatile.device.base import Device
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from battery import CASES
 from battery.run import obstacle, run
+from portatile.device.base import Device
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,18 +1,17 @@
-"""The corpus of OpenCL programs on every device: its results are those of the CUDA form in the interpreter of PTX."""
+"""OpenCL programs, those of the corpus and random ones, on every device: results are those of the CUDA form in the interpreter of PTX."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-from checking import draft
+from checking import draft, new_seed
 
+from battery import chance
+from corpus import SAMPLES, Sample, compare, interpreted, run
+from portatile import program
 from portatile.device import cuda_compiler
 from portatile.device.base import Device
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from corpus import SAMPLES, compare, interpreted, run
+from portatile.records import Source
+from ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
@@ -25,3 +24,17 @@ def test_program(device: Device, name: str) -> None:
     if "image2d_t" in sample.source.text and not device.info.images:
         pytest.skip("no images")
     compare(sample, "the interpreter", run(device, sample, draft(device, sample.source)), interpreted(name))
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_random_expressions(device: Device, number: int) -> None:
+    """To the last bit."""
+    seed = new_seed(f"expressions {number}")
+    source = Source("chance.cl", chance.Chance(seed).kernel())
+    ranges = [(-(2 ** (bits - 1)), 2 ** (bits - 1), 0, 2**bits) for bits in (8, 16, 32, 63)]
+    words = [f"256=random({low},{high})" for each in ranges for low, high in (each[:2], each[2:])]
+    results = (f"{64 * chance.RESULTS}", f"{64 * chance.REALS}")
+    sample = Sample("chance", source, "k", (64, 1, 1), (32, 1, 1), (*words, "256=random(-4,4)", *results), 0.0)
+    interpreter = PtxDevice()
+    expected = run(interpreter, sample, program.build(source, interpreter.target, None))
+    compare(sample, "the interpreter", run(device, sample, draft(device, source)), expected)

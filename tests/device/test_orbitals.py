@@ -9,11 +9,10 @@ import pytest
 from checking import new_seed
 from numpy.typing import NDArray
 
-from portatile import wavelets
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.wavelets import MAGICFILTER, apply_potential, density, magicfilter3d, potential_energy
+from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, magicfilter3d, potential_energy
 
 SHAPE = (9, 6, 7)
 FREE = 15
@@ -49,7 +48,7 @@ def host(array: Any) -> NDArray[Any]:
 def given(request: pytest.FixtureRequest, device: Device, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Arrays as a caller has them; ``moved``: as for a device with memory of its own."""
     if request.param == "moved":
-        monkeypatch.setattr(wavelets, "_moved", lambda psi, others, name: isinstance(psi, np.ndarray))
+        monkeypatch.setattr(batch, "moves", lambda psi, others, name: isinstance(psi, np.ndarray))
     return (lambda array: Buffer.from_numpy(array, device)) if request.param == "buffer" else (lambda array: array)
 
 

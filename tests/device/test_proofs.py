@@ -57,8 +57,15 @@ def test_only_rivals_are_checked_on_every_shape(device: Device, jobs: int) -> No
     assert {trial.status for trial in of_fault(result, "narrow")} == {"wrong"}
     assert {trial.message.partition(":")[0] for trial in of_fault(result, "narrow")} == {"n=1"}
     assert not any(trial.samples for trial in of_fault(result, "narrow"))
-    for trial in of_fault(result, "lame"):
-        assert (trial.status, trial.proven) == ("ok", False)
+    lame = of_fault(result, "lame")
+    assert not any(trial.proven for trial in lame)
+    if jobs == 0:
+        assert {trial.status for trial in lame} == {"ok"}
+    for trial in lame:
+        if trial.status == "wrong":  # its binary came before the others', when it was a rival
+            assert trial.message.startswith("n=1:")
+            continue
+        assert trial.status == "ok"
         assert trial.certificate is not None
         assert [check.sizes["n"] for check in trial.certificate.checks] == [TIMED]
         assert not trial.certificate.holds(trial.device, trial.source)

@@ -18,7 +18,6 @@ from portatile.errors import NoValidVariantError, UnknownNameError, UsageError
 from portatile.records import Layout, Problem
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import finals
 from portatile.tuning.protocol import Timing
 from portatile.tuning.tuner import Progress, Request, tune
 from portatile.workload import Expected, Inputs
@@ -42,13 +41,6 @@ def request(device: Device, workload: Faulty, **changes: object) -> Request:
 @pytest.fixture(autouse=True)
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-
-
-@pytest.fixture
-def all_near(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However disturbed the machine is, the valid ones count as near each other."""
-    monkeypatch.setattr(finals, "NEAR", 1e6)
-    monkeypatch.setattr(finals, "NEAR_DEFAULT", 1e6)
 
 
 def test_the_best_few_race_and_the_winner_is_certified(device: Device, tmp_path: Path, all_near: None) -> None:

@@ -19,7 +19,6 @@ from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, So
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore
 from portatile.trials import Budget
-from portatile.tuning import finals
 from portatile.tuning.child import Child
 from portatile.tuning.protocol import Build, Built, Open, Opened, Timing
 from portatile.tuning.tuner import Progress, Request, Result, tune
@@ -67,8 +66,8 @@ def test_matmul_is_tuned(device: Device, tmp_path: Path) -> None:
     assert {"compile", "check", "run"} <= set(best.seconds)
 
 
-def test_a_space_is_exhausted_and_then_remembered(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finals, "NEAR", 1e6)  # all race at once, however disturbed the machine is: then nothing is left to be told
+def test_a_space_is_exhausted_and_then_remembered(device: Device, tmp_path: Path, all_near: None) -> None:
+    # all race at once: then nothing is left to be told
     workload = Faulty(("none", "compile"))
     with ResultStore(tmp_path / "results.sqlite") as store:
         first = tune(request(device, workload), store)

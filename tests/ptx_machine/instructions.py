@@ -204,16 +204,16 @@ def _integer(name: str, parts: list[str], kind: str) -> Compute | None:
     return None
 
 
-def _dot_of_bytes(parts: list[str]) -> Compute | None:
-    """Four products of bytes and a sum."""
-    if parts[0] != "dp4a":
-        return None
+def _dot_of_bytes(parts: list[str]) -> Compute:
+    """Four products of bytes and a sum; of ``dp2a`` two, of 16-bit numbers with the lower or the higher two bytes."""
+    *_, a_kind, b_kind = parts
+    count, width, first = (4, 8, 0) if parts[0] == "dp4a" else (2, 16, 2 * ("hi" in parts))
 
-    def byte(value: int, place: int, kind: str) -> int:
-        found = value >> (8 * place) & 255
-        return signed(found, 8) if kind == "s32" else found
+    def part(value: int, bits: int, place: int, kind: str) -> int:
+        found = value >> (bits * place) & ((1 << bits) - 1)
+        return signed(found, bits) if kind == "s32" else found
 
-    return lambda a, b, c: (c + sum(byte(a, i, parts[1]) * byte(b, i, parts[2]) for i in range(4))) & 0xFFFFFFFF
+    return lambda a, b, c: (c + sum(part(a, width, i, a_kind) * part(b, 8, first + i, b_kind) for i in range(count))) & 0xFFFFFFFF
 
 
 def _low24(value: int, kind: str) -> int:

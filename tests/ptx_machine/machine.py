@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,9 +182,9 @@ class Machine:
             elif space == "const":
                 self._constants.extend(bytes(-len(self._constants) % 64))
                 self._symbols[name] = len(self._constants)
-                self._constants.extend(_initial(values, item, size))
+                self._constants.extend(_initial(values, item, size, self._symbols))
             else:
-                self._symbols[name] = self.memory.allocate(_initial(values, item, size))
+                self._symbols[name] = self.memory.allocate(_initial(values, item, size, self._symbols))
 
     def _body(self, function: _Function, body: str) -> None:
         labels: dict[str, int] = {}
@@ -236,7 +236,7 @@ class Machine:
                 return steps.copy_step(parts, operands)
             case "shfl":
                 return steps.shuffle_step(parts, operands)
-            case "vote":
+            case "vote" | "activemask":
                 return steps.vote_step(parts, operands)
             case "isspacep":
                 window = WINDOW[parts[1]]
@@ -258,10 +258,14 @@ def _parameters(text: str) -> list[tuple[str, int, int]]:
     return found
 
 
-def _initial(values: str | None, item: int, size: int) -> bytes:
-    numbers = (
-        int(v[2:], 16) if v[:2].lower() in ("0f", "0d") else int(v, 0)  # floating-point constants are given by their bits
-        for v in (values or "").replace(" ", "").split(",")
-        if v
-    )
+def _initial(values: str | None, item: int, size: int, symbols: Mapping[str, int]) -> bytes:
+    """The bytes of a variable; what is given by name is the address of a variable before it."""
+
+    def number(value: str) -> int:
+        if match := re.fullmatch(r"(generic\()?([A-Za-z_$][\w$]*)\)?(?:\+(\d+))?", value):
+            address = symbols[match[2]] + int(match[3] or 0)
+            return address + WINDOW["const"] if match[1] and address < GLOBAL_BASE else address
+        return int(value[2:], 16) if value[:2].lower() in ("0f", "0d") else int(value, 0)  # floating point is given by its bits
+
+    numbers = (number(value) for value in (values or "").replace(" ", "").split(",") if value)
     return b"".join((n & ((1 << 8 * item) - 1)).to_bytes(item, "little") for n in numbers).ljust(size, b"\0")

@@ -244,9 +244,9 @@ def shuffle_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dic
 
 
 def vote_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], str]:
-    """``vote.sync.all`` and ``any`` over the lanes of the mask."""
-    combine = {"all": all, "any": any}[parts[2]]
-    value, mask = _reader(operands[1]), _reader(operands[2])
+    """``vote.sync.all``, ``any`` and ``ballot`` over the lanes of the mask; ``activemask`` where all lanes come by."""
+    combine = {"all": all, "any": any}.get(parts[-2])
+    value, mask = (_reader(operand) for operand in (operands[1:3] or ("1", "0xffffffff")))
 
     def run(thread: Thread, symbols: dict[str, int]) -> str:
         thread.turn += 1
@@ -255,8 +255,8 @@ def vote_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[s
         lanes = mask(thread, symbols)
 
         def resume(thread: Thread) -> None:
-            votes = [thread.block.exchange[base + lane, turn] for lane in range(WARP) if lanes >> lane & 1]
-            thread.registers[operands[0]] = int(combine(votes))
+            votes = {lane: thread.block.exchange.get((base + lane, turn), 0) for lane in range(WARP) if lanes >> lane & 1}
+            thread.registers[operands[0]] = int(combine(votes.values())) if combine else sum(bool(v) << lane for lane, v in votes.items())
 
         thread.resume = resume
         return "shuffle"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import math
 import struct
+from collections.abc import Callable
 from fractions import Fraction
 
 WIDTH = {"8": 8, "16": 16, "32": 32, "64": 64}
@@ -56,6 +58,7 @@ def round_exact(value: Fraction, kind: str, mode: str) -> float:
     """An exact number rounded to ``kind`` by ``rn``, ``rz``, ``rm`` or ``rp``."""
     if value == 0:
         return 0.0
+    sign = -1.0 if value < 0 else 1.0
     precision, lowest, highest = _PRECISION[kind]
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     if abs(value) < Fraction(2) ** exponent:
@@ -72,12 +75,29 @@ def round_exact(value: Fraction, kind: str, mode: str) -> float:
     if abs(result) >= Fraction(2) ** (highest + 1):
         toward_zero = mode == "rz" or (mode == "rm" and value > 0) or (mode == "rp" and value < 0)
         limit = (2 - Fraction(2) ** (1 - precision)) * Fraction(2) ** highest
-        return math.copysign(float(limit) if toward_zero else math.inf, value)
-    return float(result)
+        return math.copysign(float(limit) if toward_zero else math.inf, sign)
+    return math.copysign(float(result), sign)
+
+
+def _fused() -> dict[str, Callable[[float, float, float], float]]:
+    """The C library's fused multiply-adds, many times as fast as fractions, where there is one."""
+    try:
+        library = ctypes.CDLL(ctypes.util.find_library("m"))
+        found = {"f64": library.fma, "f32": library.fmaf}
+    except (AttributeError, OSError):
+        return {}
+    for kind, number in (("f64", ctypes.c_double), ("f32", ctypes.c_float)):
+        found[kind].argtypes, found[kind].restype = (number,) * 3, number
+    return found
+
+
+_FUSED = _fused()
 
 
 def multiply_add(a: float, b: float, c: float, kind: str, mode: str) -> float:
     """``a * b + c`` rounded once."""
+    if mode == "rn" and kind in _FUSED:
+        return _FUSED[kind](a, b, c)
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         return a * b + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)

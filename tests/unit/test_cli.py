@@ -215,6 +215,17 @@ def test_a_store_that_is_not_there_is_not_made(command: str, tmp_path: Path, cap
     assert not list(tmp_path.iterdir())
 
 
+def test_results_take_the_workload_as_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["results", "gemm"]) == 0
+    short = capsys.readouterr().out
+    assert main(["results", "--workload", "gemm"]) == 0
+    assert capsys.readouterr().out == short
+    assert main(["results", "gem"]) == 2
+    assert "Did you mean 'gemm'?" in capsys.readouterr().err
+    assert main(["results", "gemm", "--workload", "stream"]) == 2
+    assert "two workloads" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("args", [["-k", "99999999999999999999"], ["-k", "3", "--seed", "-1"]])
 def test_numbers_that_nothing_can_be_are_mistakes(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "gemm", "-m", "3", "-n", "3", *args]) == 2

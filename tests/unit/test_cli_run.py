@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,6 @@ import pytest
 from portatile import device
 from portatile.cli import main
 from portatile.device import cuda_compiler
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))

@@ -8,34 +8,13 @@ from typing import cast
 
 import pytest
 
+from chips import GPU as PAPER
 from portatile import device
 from portatile.device.base import Device, Finding, Survey
 from portatile.errors import DeviceNotFoundError
 from portatile.records import Backend, DeviceInfo
 
-INFO = DeviceInfo(
-    id="",
-    backend="opencl",
-    name="",
-    vendor="",
-    platform="",
-    kind="gpu",
-    architecture="x",
-    driver="1",
-    compiler="c",
-    compute_units=8,
-    local_memory=1 << 15,
-    global_memory=1 << 30,
-    max_allocation=1 << 28,
-    max_work_group_size=256,
-    max_work_item_sizes=(256, 256, 64),
-    fp64=True,
-    fp16=False,
-    images=False,
-    image_2d_max=(0, 0),
-    unified_memory=False,
-    chip="",
-)
+INFO = dataclasses.replace(PAPER, id="", name="", vendor="", platform="", chip="")
 
 
 class Fake:
@@ -67,7 +46,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
 
     def these(*chips: Device, findings: tuple[Finding, ...] = ()) -> None:
         device._best.cache_clear()
-        monkeypatch.setattr(device, "_surveys", {"fake": Survey(chips, findings)})
+        cuda = tuple(chip for chip in chips if chip.info.backend == "cuda")
+        others = tuple(chip for chip in chips if chip.info.backend != "cuda")
+        monkeypatch.setattr(device, "_surveys", {"cuda": Survey(cuda, ()), "opencl": Survey(others, findings)})
 
     yield these
     device._best.cache_clear()
@@ -96,6 +77,7 @@ def test_default_is_the_best_device(install: Install, there: tuple[Device, ...],
         ("h200", GPU),
         ("amd", CPU),
         ("portable computing", CPU),
+        ("PoCL", CPU),
         ("T4", SMALL),
         ("oclgrind", GRIND),
         ("cpu", CPU),
@@ -131,7 +113,7 @@ def test_wrong_choice_lists_what_there_is(install: Install, monkeypatch: pytest.
     install(CPU, GPU)
     if variable is not None:
         monkeypatch.setenv(variable, value)
-    with pytest.raises(DeviceNotFoundError, match=r"opencl:1:0 \(pthread-AMD EPYC\), cuda:0 \(NVIDIA H200\)") as caught:
+    with pytest.raises(DeviceNotFoundError, match=r"cuda:0 \(NVIDIA H200\), opencl:1:0 \(pthread-AMD EPYC\)") as caught:
         device.get(None if variable else value)
     assert repr(value) in str(caught.value)
 
@@ -151,3 +133,15 @@ def test_checker_is_never_the_default(install: Install) -> None:
 
 def test_back_ends_are_found_by_file() -> None:
     assert set(device.backends()) == {"opencl", "cuda"}
+
+
+def test_only_those_are_asked_who_may_have_the_device(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A back end takes up to a tenth of a second to look: none is asked for another's device, nor where another's is the best anyway."""
+    install(CPU)
+    monkeypatch.setattr(device, "_surveys", {"opencl": Survey((CPU,), ())})  # to ask CUDA would add to it
+    assert device.get(CPU.info.id) is CPU
+    assert set(device._surveys) == {"opencl"}
+    device._best.cache_clear()
+    monkeypatch.setattr(device, "_surveys", {"cuda": Survey((GPU,), ())})
+    assert device.get() is GPU
+    assert set(device._surveys) == {"cuda"}

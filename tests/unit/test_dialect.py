@@ -29,7 +29,7 @@ def test_entries_describe_parameters() -> None:
     typedef float real; typedef __global const real *input; typedef struct { int n; } item; typedef unsigned long int wide;
     __kernel __attribute__((reqd_work_group_size(W * 4, (8 + 8) / 2, 1)))
     void first(input a, const __global unsigned char *restrict b, __local float4 *c, __constant real *d, unsigned e, wide f, real g, item h,
-               long int i, __local int (*j)[4], __global float k[])
+               long int i, __local int (*j)[4], __global float k[], volatile __global atomic_uint *l)
     {}
     kernel void second(void) {}
     void third(__global int *p) {}
@@ -47,6 +47,7 @@ def test_entries_describe_parameters() -> None:
         Parameter("i", "scalar", "long"),
         Parameter("j", "local", "int*"),
         Parameter("k", "buffer", "float*"),
+        Parameter("l", "buffer", "uint*"),
     )
     assert dialect.translate(text, defines={"W": "16"}).entries == (
         Entry("first", "first", parameters, (64, 8, 1)),
@@ -65,7 +66,19 @@ def test_entries_describe_parameters() -> None:
         ("\n#if (\n#endif", r"user\.cl:2: "),
         ("__kernel void k(\n  float *p) {}", r"user\.cl:2: the pointer 'p' of a kernel must be __global, __constant or __local"),
         ("__kernel void k(__global float *) {}", r"user\.cl:1: a parameter of a kernel needs a name"),
-        ("\nvoid f() {\n  const float *p = (float[]){1, 2}; }", r"user\.cl:3: an array literal is not supported on CUDA; declare an array"),
+        (
+            "\n\n__constant float *p = (float[]){1, 2};",
+            r"user\.cl:3: an array literal outside of functions is not supported on CUDA; declare",
+        ),
+        ("typedef struct { int n;\n  float data[]; } list;", r"user\.cl:2: 'data', an array without a size .* write data\[1\]"),
+        (
+            "#define O __attribute__((overloadable))\nO int f(__global int *p) { return *p; }\nO int f(__local int *q) { return *q + 1; }",
+            r"user\.cl:3: this overload of 'f' differs from that at user\.cl:2 in its body, .* give it a name of its own",
+        ),
+        (
+            "\nint f(int x) { return _Generic(x, int: 1); }",
+            r"user\.cl:2: _Generic: selections by type, which functions with .*overloadable",
+        ),
         ("\n__kernel void k(read_only pipe int p) {}", r"user\.cl:2: pipe: pipes are not supported on CUDA"),
         ("__kernel __attribute__((reqd_work_group_size(N, 1, 1))) void k() {}", r"user\.cl:1: 'N' is not a constant number"),
         ("__kernel __attribute__((reqd_work_group_size(8, 1))) void k() {}", r"reqd_work_group_size takes three positive numbers"),
@@ -273,7 +286,7 @@ def test_build_options_change_the_code(option: str, instruction: str) -> None:
 def test_version_follows_the_files() -> None:
     """It is a content hash, the same at every call."""
     assert re.fullmatch(r"[0-9a-f]{32}", dialect.VERSION)
-    assert dialect.opencl_to_cuda._version() == dialect.VERSION
+    assert dialect.version._version() == dialect.VERSION
 
 
 @needs_nvrtc

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from portatile.device import cuda_compiler
-from portatile.form import Sampler
-from portatile.program import lower
-from portatile.records import Source
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from battery import CASES, GROUPS
 from battery.case import In, Local, Out, Picture
 from battery.check import check, compare, host
+from portatile.device import cuda_compiler
+from portatile.form import Sampler
+from portatile.program import lower
 from ptx_machine import GlobalMemory, Machine
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
@@ -31,7 +27,7 @@ def test_translation(name: str) -> None:
     """It compiles, names the address space of every load and store, and computes what NumPy does."""
     case = CASES[name]
     target = cuda_compiler.CudaTarget("sm_90", "ptx")
-    source, entries = lower(Source(f"{name}.cl", case.text, tuple(case.defines.items())), target)
+    source, entries = lower(case.source, target)
     ptx = target.compile(source, entries).data.decode()
     assert {entry.symbol for entry in entries} == set(re.findall(r"\.visible \.entry (\w+)\(", ptx))
     generic = re.findall(r"^\s*(?:ld|st)\.(?!global|shared|const|param|local|volatile\.(?:global|shared|local))\S+.*", ptx, re.MULTILINE)

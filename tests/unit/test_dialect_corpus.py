@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
-from portatile.analysis.ptx import functions
-from portatile.device import cuda_compiler
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from corpus import SAMPLES, compare, interpreted, ptx
 from corpus.references import REFERENCES
+from portatile.analysis.ptx import functions
+from portatile.device import cuda_compiler
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import chips
 from portatile import select, strategies, workloads
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.predict import Prediction
@@ -20,29 +21,7 @@ from portatile.trials import Trial
 from portatile.tuning import dispatch, shapes
 from portatile.workload import Expected, Inputs, Operand, Workload
 
-GPU = DeviceInfo(
-    id="opencl:0:0",
-    backend="opencl",
-    name="Chip A",
-    vendor="Maker",
-    platform="Platform",
-    kind="gpu",
-    architecture="a1",
-    driver="1",
-    compiler="1",
-    compute_units=48,
-    local_memory=32768,
-    global_memory=2**34,
-    max_allocation=2**33,
-    max_work_group_size=256,
-    max_work_item_sizes=(256, 256, 64),
-    fp64=True,
-    fp16=False,
-    images=False,
-    image_2d_max=(0, 0),
-    unified_memory=False,
-    chip="0",
-)
+GPU = replace(chips.GPU, compute_units=48, global_memory=2**34, max_allocation=2**33)
 SHAPES = (
     *((512, 512, 512), (640, 640, 512), (768, 512, 640), (1024, 512, 512), (512, 1024, 768), (896, 896, 896)),
     *((1024, 1024, 1024), (1152, 1024, 768), (640, 1280, 1024), (768, 768, 768), (1280, 1280, 640), (512, 768, 1024)),

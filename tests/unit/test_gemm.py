@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checking import check, new_seed
 
 from portatile import program, workloads
 from portatile.device import cuda_compiler
@@ -18,11 +17,6 @@ from portatile.workloads import operands
 from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
-from checking import check, new_seed
-
 from ptx_machine.device import PtxDevice
 from unit.test_workload_contract import DEVICES, device
 

@@ -32,6 +32,12 @@ def test_importing_portatile_loads_no_binding(base: set[str]) -> None:
     assert third_party(modules_after("import portatile") - base) == {"portatile"}
 
 
+def test_routines_load_no_translator() -> None:
+    """OpenCL takes the text as it is; what makes CUDA C++ of it is loaded where there is a GPU."""
+    assert "pcpp" not in modules_after("import portatile; portatile.matmul, portatile.convolve1d; from portatile.dialect import VERSION")
+    assert "pcpp" in modules_after("from portatile import dialect; dialect.translate")
+
+
 def test_help_loads_no_command(base: set[str]) -> None:
     run = "import io, sys; sys.stdout = io.StringIO()\nfrom portatile.cli import main\nmain(['--help'])"
     assert third_party(modules_after(run) - base) <= {"portatile", "click"}

@@ -83,8 +83,10 @@ def test_command_is_one(line: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
-    missing = [target for target in _LINK.findall(page.read_text()) if not (page.parent / target).exists()]
-    assert missing == []
+    targets = [page.parent / target for target in _LINK.findall(page.read_text())]
+    assert [target for target in targets if not target.exists()] == []
+    if page.parent.name == "docs":  # the site has nothing else
+        assert [target for target in targets if not target.resolve().is_relative_to(page.parent)] == []
 
 
 def test_a_wrong_command_would_be_seen() -> None:

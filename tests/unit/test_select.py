@@ -4,35 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from chips import GPU
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem
 from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.trials import Trial
 from portatile.workload import Expected, Inputs, Operand, Workload
 
-HERE = DeviceInfo(
-    id="opencl:0:0",
-    backend="opencl",
-    name="Chip A",
-    vendor="Maker",
-    platform="Platform",
-    kind="gpu",
-    architecture="a1",
-    driver="1",
-    compiler="1",
-    compute_units=8,
-    local_memory=32768,
-    global_memory=2**30,
-    max_allocation=2**28,
-    max_work_group_size=256,
-    max_work_item_sizes=(256, 256, 64),
-    fp64=True,
-    fp16=False,
-    images=True,
-    image_2d_max=(8192, 8192),
-    unified_memory=False,
-    chip="0",
-)
+HERE = GPU
 
 
 class Scale(Workload):
@@ -126,6 +105,22 @@ def test_devices_as_strange_as_each_other_are_not_mixed() -> None:
     ours = replace(HERE, name="Chip B", architecture="a2", driver="1")
     other = replace(HERE, name="Chip A2", architecture="a2", driver="2")
     assert pick(64, trial(64, 2, other, seconds=1.0), trial(64, 4, ours, seconds=3.0)) == ("near device", 4)
+
+
+def test_a_like_device_that_measured_this_problem_answers_for_it() -> None:
+    """However sure a workload is of its default: what was tried on other problems only says nothing against its winner here."""
+
+    class Sure(Scale):
+        def loss(self, problem: Problem, device: DeviceInfo) -> float:
+            return 1.01
+
+    twin = replace(HERE, name="Chip B")
+    others = [trial(n, width, twin, seconds) for n in (32, 128, 256) for width, seconds in ((1, 1.0), (8, 1.1))]
+    for default, chosen in ((1.05, ("near device", 4)), (0.95, ("near device", 1))):
+        results = [trial(64, 4, twin, 1.0), trial(64, 1, twin, default), *others]
+        choice = choose(Sure(), SCALE.problem({"n": 64}), HERE, results)
+        assert (choice.reason, choice.config["W"]) == chosen
+    assert choose(Sure(), SCALE.problem({"n": 64}), HERE, others).config == {"W": 1}
 
 
 def test_illegal_here_is_passed_over() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from test_store import DEVICE, trial
 
 from portatile.tuning.objective import Goal
@@ -80,7 +81,7 @@ def test_power_is_joules_over_the_time_under_load() -> None:
     found = sensors(Library()).under_load(lambda: runs.append(1), 0.01)
     assert runs
     assert found["power_seconds"] >= 0.01
-    assert found["power_w"] * found["power_seconds"] == 0.5  # 500 mJ between two questions
+    assert found["power_w"] * found["power_seconds"] == pytest.approx(0.5)  # 500 mJ between two questions
     without = sensors(Library("energy")).under_load(lambda: None, 0.01)
     assert without["power_w"] == 250
     assert "power_seconds" not in sensors(Library()).under_load(lambda: runs.clear(), 0)

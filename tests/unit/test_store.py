@@ -11,35 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from chips import CPU
 from portatile import store as stores
 from portatile.errors import StoreError
 from portatile.records import DeviceInfo, Problem, to_json
 from portatile.store import Query, ResultStore, known_results
 from portatile.trials import Status, Trial
 
-DEVICE = DeviceInfo(
-    id="opencl:0:0",
-    backend="opencl",
-    name="chip",
-    vendor="maker",
-    platform="platform",
-    kind="cpu",
-    architecture="x86_64",
-    driver="1.0",
-    compiler="compiler 1",
-    compute_units=2,
-    local_memory=1 << 15,
-    global_memory=1 << 30,
-    max_allocation=1 << 28,
-    max_work_group_size=1024,
-    max_work_item_sizes=(1024, 1024, 64),
-    fp64=True,
-    fp16=False,
-    images=True,
-    image_2d_max=(8192, 8192),
-    unified_memory=True,
-    chip="cpu:0",
-)
+DEVICE = CPU
 PROBLEM = Problem("gemm", {"m": 64, "n": 32, "k": 16}, "float32", {"trans_a": "N"})
 
 
@@ -102,7 +81,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     script = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]!r}
 from pathlib import Path
 from test_store import trial
 from portatile.store import ResultStore
@@ -289,16 +268,20 @@ def test_full_disk_goes_on_in_memory(tmp_path: Path) -> None:
 
 def test_known_results_are_the_leaders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(stores, "shipped", lambda workload=None: [trial(99, 3.0)])
-    assert known_results()("gemm") == [trial(99, 3.0)]
+    elsewhere = trial(98, 0.5, device=replace(DEVICE, name="another"))
+    ours = trial(99, 0.5)  # of a chip of this name, but another machine
+    monkeypatch.setattr(stores, "shipped", lambda workload=None: [elsewhere, ours])
+    assert known_results()("gemm") == [elsewhere, ours]
     assert not (tmp_path / "results.sqlite").exists()  # looking creates nothing
     with ResultStore.default() as store:
-        for number in range(20):
+        store.add(trial(0, 1.0))
+        assert [one.config["TILE"] for one in known_results()("gemm")] == [0, 98, 99], "there was no time but for the default"
+        for number in range(1, 20):
             store.add(trial(number, 1.0 + number))
-    assert [one.config["TILE"] for one in known_results()("gemm")] == [0, 1, 2, 3, 4, 99]
+    assert [one.config["TILE"] for one in known_results()("gemm")] == [0, 1, 2, 3, 4, 98], "what was tuned here counts"
     (tmp_path / "results.sqlite").write_text("damaged" * 1000)
     with pytest.warns(RuntimeWarning, match="going on without it"):
-        assert known_results()("gemm") == [trial(99, 3.0)]
+        assert known_results()("gemm") == [elsewhere, ours]
 
 
 def test_shipped_results_can_be_read() -> None:

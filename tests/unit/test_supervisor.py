@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from chips import GPU
 from portatile.errors import DeviceError
-from portatile.records import Source
+from portatile.records import Plan, Source
+from portatile.tuning import supervisor as supervisors
 from portatile.tuning.child import Child, Variant
 from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Build
@@ -60,3 +63,15 @@ def test_the_proof_of_a_rival_is_compiled_before_other_variants(tmp_path: Path, 
     assert worker.given == ["proof", "one", "shared", "two"]
     monkeypatch.setattr(supervisor, "_compilers", [])
     supervisor.close()
+
+
+@pytest.mark.parametrize(("backend", "gibibytes", "workers"), [("opencl", 6, 3), ("opencl", 1, 1), ("opencl", 80, 14), ("cuda", 6, 14)])
+def test_few_contexts_on_a_gpu_with_little_memory(
+    backend: str, gibibytes: int, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor, started = Supervisor(Setup(None, tmp_path, 1 << 20, -1)), []
+    monkeypatch.setattr(supervisor, "_info", replace(GPU, backend=backend, global_memory=gibibytes << 30))
+    monkeypatch.setattr(supervisor, "_start", started.append)
+    monkeypatch.setattr(supervisors, "_cores", lambda: 64)
+    supervisor.compile_ahead(Plan(()))
+    assert len(started) == workers

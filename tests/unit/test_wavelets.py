@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from portatile import wavelets
-from portatile.wavelets import KINETIC, MAGICFILTER, SCALING, WAVELET, Filter
+from portatile.wavelets import KINETIC, MAGICFILTER, SCALING, WAVELET, Filter, filters
 
 
 def circulant(chosen: Filter, n: int) -> NDArray[np.float64]:
@@ -83,9 +82,9 @@ def test_synthesis_is_the_transpose_of_analysis() -> None:
     forward, back = np.zeros((n, n)), np.zeros((n, n))
     for i in range(half):
         for tap in range(16):
-            forward[[i, half + i], (2 * i - 7 + tap) % n] += wavelets._ANALYSIS[:, tap]
+            forward[[i, half + i], (2 * i - 7 + tap) % n] += filters.ANALYSIS[:, tap]
         for tap in range(18):
             place = (2 * i - 8 + tap) % n
-            back[[2 * i, 2 * i + 1], place // 2 + half * (place % 2)] += wavelets._SYNTHESIS[:, tap]
+            back[[2 * i, 2 * i + 1], place // 2 + half * (place % 2)] += filters.SYNTHESIS[:, tap]
     assert np.allclose(back, forward.T, rtol=0, atol=1e-15)
     assert np.allclose(forward @ forward.T, np.eye(n), rtol=0, atol=1e-14)

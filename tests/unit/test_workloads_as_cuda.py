@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import pytest
+from checking import check, new_seed
 
 from portatile import program, workloads
 from portatile.device import cuda_compiler
 from portatile.records import Launch, Value
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
-from checking import check, new_seed
-
-from ptx_machine import TooLongError, UnsupportedInstructionError
+from ptx_machine import TooLongError, UnsupportedInstructionError, values
 from ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
@@ -27,6 +21,21 @@ FLOPS = 25_000
 LIMITS = {"default": (2, 4_000_000), "random": (1, 1_000_000)}
 
 CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_the_interpreter_rounds_multiply_adds_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C library's multiply-adds, bit for bit against fractions: any patterns, and sums of which little or nothing is left."""
+    rng = np.random.default_rng(new_seed(kind))
+    bits = values.bits_of(kind)
+    cases = []
+    for a, b, c in rng.integers(0, 2**bits, (2000, 3), np.uint64).tolist():
+        cases.append([values.to_float(value, kind) for value in (a, b, c)])
+        x, y = (values.to_float(values.from_float(value, kind), kind) for value in rng.uniform(-1, 1, 2))
+        cases.append([x, y, values.to_float(values.from_float(-x * y, kind), kind)])
+    fused = [values.from_float(values.multiply_add(*case, kind, "rn"), kind) for case in cases]
+    monkeypatch.setattr(values, "_FUSED", {})
+    assert fused == [values.from_float(values.multiply_add(*case, kind, "rn"), kind) for case in cases]
 
 
 @pytest.mark.parametrize("chosen", ["default", "random"])

@@ -107,7 +107,9 @@ def version() -> str:
 def portatile() -> None:
     """One kernel text, every device, at that device's speed.
 
-    Begin with `portatile doctor`, then `portatile tune gemm -m 1024 -n 1024 -k 1024`.
+    \b
+    Begin with `portatile doctor`, then with
+    `portatile tune gemm -m 1024 -n 1024 -k 1024`.
     """
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import msgspec
 
-from portatile import cache, device, execute, program, store, workloads
+from portatile import cache, device, execute, program, settings, store, workloads
 from portatile.cli import Suggesting, _console, _options, _words
 from portatile.cli._workloads import flat_plan
 from portatile.device.base import Device
 from portatile.errors import CompileError, UsageError
-from portatile.records import Config, Problem, to_json
+from portatile.records import Config, Launch, Plan, Problem, to_json
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,17 @@ def warm(file: Path | None, selector: str | None) -> int:
     kept = cache.default()
     compiled = known = 0
     failures: list[str] = []
-    for item in _console.track(items, "compiling"):
-        workload = workloads.get(item.problem.workload)
-        reason = workload.space(item.problem, chip.info).violated(item.config)
-        if reason is not None:
+    plans: list[tuple[Item, Plan]] = []
+    for item in items:
+        reason = workloads.get(item.problem.workload).space(item.problem, chip.info).violated(item.config)
+        if reason is None:
+            plans.append((item, flat_plan(item.problem, item.config, chip.info)))
+        else:
             failures.append(f"{_words.titled(item.problem)}: {reason}")
-            continue
-        for source in execute.sources(flat_plan(item.problem, item.config, chip.info)):
+    if chip.target.defers and all(math.prod(step.local_size) == 1 for _, plan in plans for step in plan.steps if isinstance(step, Launch)):
+        settings.for_single_items()
+    for item, plan in _console.track(plans, "compiling"):
+        for source in execute.sources(plan):
             try:
                 binary = program.build(source, chip.target, kept)
                 chip.target.settle(binary)

@@ -49,6 +49,7 @@ def command(
         _write(program.lower(file.source, _target(backend, arch, selector, "ptx"))[0].text.encode(), output)
         return
     target = _target(backend, arch, selector, "ptx" if kind == "ptx" else "cubin")
+    _console.say(f"compiling for {target.architecture}")
     binary = program.build(file.source, target, None)
     if not binary.entries:
         raise without_kernels(file.source)

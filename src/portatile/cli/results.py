@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import click
 import msgspec
 
 from portatile import workloads
-from portatile.cli import _console, _options, _shapes, _words
+from portatile.cli import _console, _options, _words
 from portatile.errors import UnknownNameError, UsageError
 from portatile.records import canonical, duration, spelled
 from portatile.store import Query, ResultStore
@@ -17,18 +18,27 @@ from portatile.trials import Trial
 
 
 @click.command()
+@click.argument("named", metavar="[WORKLOAD]", required=False)
 @_options.selection()
 @click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
 @_options.store()
 @click.option("--regret", is_flag=True, help="How well shapes are served that were not tuned: each tuned one held out in turn.")
 @_options.document("Print the trials themselves, a JSON list that other stores can take in.")
-def command(workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, as_json: bool) -> None:
-    """Show what the result store holds: the best of each problem on each device, or every trial with --json."""
+def command(
+    named: str | None, workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, as_json: bool
+) -> None:
+    """Show what the result store holds: the best of each problem on each device, or every trial with --json.
+
+    WORKLOAD is short for --workload WORKLOAD.
+    """
+    if named is not None and workload not in (None, named):
+        raise UsageError(f"{named} and --workload {workload} are two workloads; name one")
+    workload = named or workload
     if path is not None and not path.is_file():
         raise UsageError(f"there is no result store {path}")
     with ResultStore.reader(path) as store:
         if regret:
-            _shapes.show_regrets(store, workload, device, as_json)
+            import_module("portatile.cli._shapes").show_regrets(store, workload, device, as_json)  # with the tuner, which others wait for
             return
         trials = store.leaders(workload) if best else store.trials(Query(workload=workload))
         where = store.path

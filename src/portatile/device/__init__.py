@@ -6,15 +6,17 @@ import importlib
 import os
 import pkgutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import ModuleType
+from typing import get_args
 
 from portatile import settings
-from portatile.device.base import Device, Finding, Survey
+from portatile.device.base import Device, Finding, Survey, Target
 from portatile.errors import ArgumentError, DeviceNotFoundError
+from portatile.records import Backend, DeviceInfo
 
-__all__ = ["COLD_COMPILER", "Device", "backends", "check", "devices", "findings", "get"]
+__all__ = ["COLD_COMPILER", "Device", "backends", "check", "devices", "findings", "get", "target_maker"]
 
 COLD_COMPILER: Mapping[str, str] = {
     "POCL_KERNEL_CACHE": "0",
@@ -23,6 +25,10 @@ COLD_COMPILER: Mapping[str, str] = {
     "NEO_CACHE_PERSISTENT": "0",
 }
 """The environment of a process in which no driver's own cache flatters the time of a compilation."""
+
+_CALLED = {"Portable Computing Language": "PoCL"}  # platforms that nobody calls as they call themselves
+
+_FIRST: Backend = "cuda"  # whose devices all rank above those of others: where it has one, nobody else is asked for the best
 
 _lock = threading.RLock()
 _surveys: dict[str, Survey] = {}
@@ -38,28 +44,37 @@ if hasattr(os, "register_at_fork"):  # a driver's threads do not come along: the
     os.register_at_fork(after_in_child=_abandon)
 
 
+@lru_cache(maxsize=1)
 def backends() -> dict[str, ModuleType]:
-    """The back ends by name: every file in this folder that defines ``BACKEND``."""
+    """The back ends by name: every file in this folder that defines ``BACKEND``, which is the file's name."""
     modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
     return {module.BACKEND: module for module in modules if hasattr(module, "BACKEND")}
 
 
 def devices() -> list[Device]:
     """Every device of every back end; cheap, makes no context. The same objects at every call."""
-    return [device for survey in _survey().values() for device in survey.devices]
+    return [device for name in backends() for device in _survey(name).devices]
 
 
 def findings() -> list[Finding]:
     """What the back ends looked for, found and found broken."""
-    return [finding for survey in _survey().values() for finding in survey.findings]
+    return [finding for name in backends() for finding in _survey(name).findings]
 
 
-def _survey() -> dict[str, Survey]:
-    if not _surveys:
+def target_maker(backend: str) -> Callable[[str], Target] | None:
+    """What makes the Target of an architecture, where a back end's compiler needs no device; else compiling takes a context on it."""
+    return getattr(importlib.import_module(f"{__name__}.{backend}"), "target", None)
+
+
+def _survey(name: str) -> Survey:
+    """What one back end found, which was looked for once; no other is loaded for it."""
+    found = _surveys.get(name)
+    if found is None:
         with _lock:
-            if not _surveys:
-                _surveys.update({name: module.survey() for name, module in backends().items()})
-    return _surveys
+            found = _surveys.get(name)
+            if found is None:
+                found = _surveys[name] = importlib.import_module(f"{__name__}.{name}").survey()
+    return found
 
 
 def get(selector: str | None = None) -> Device:
@@ -81,7 +96,7 @@ def get(selector: str | None = None) -> Device:
 
 @lru_cache(maxsize=1)
 def _best() -> Device:
-    usable = [device for device in devices() if not _is_checker(device)]
+    usable = _survey(_FIRST).devices or [device for device in devices() if not _is_checker(device)]
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
     return max(usable, key=_rank)
@@ -95,14 +110,19 @@ def check(selector: str | None) -> None:
         )
 
 
+def _names(info: DeviceInfo) -> tuple[str, ...]:
+    return info.name, info.vendor, info.platform, _CALLED.get(info.platform, "")
+
+
 def _match(selector: str, message: str) -> Device:
     wanted = selector.strip().lower()
+    name, colon, _ = wanted.partition(":")
+    if colon and name in get_args(Backend):  # an id: nobody else is asked
+        for device in _survey(name).devices:
+            if device.info.id == wanted:
+                return device
     found = devices()
-    for device in found:
-        if device.info.id == wanted:
-            return device
-    fields = [(device, (device.info.name, device.info.vendor, device.info.platform)) for device in found]
-    matching = [device for device, texts in fields if wanted and any(wanted in text.lower() for text in texts)]
+    matching = [device for device in found if wanted and any(wanted in text.lower() for text in _names(device.info))]
     matching += [device for device in found if wanted in (device.info.backend, device.info.kind)]
     if not matching:
         raise DeviceNotFoundError(_listing(message))
@@ -142,4 +162,6 @@ def _listing(message: str) -> str:
     wanted = ("broken",) if here else ("broken", "absent")
     lines = [f"{message}. Devices: " + (", ".join(f"{d.info.id} ({d.info.name})" for d in here) or "none")]
     lines += [f"{f.subject}: {f.detail}" + (f" - {f.remedy}" if f.remedy else "") for f in findings() if f.level in wanted]
+    if any(f.level == "absent" for f in findings()) and here:
+        lines.append("`portatile doctor` says what is absent, and how to get it")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ dialects, tuning or workloads.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -49,6 +49,8 @@ class Target(Protocol):
     compiler: str
     draft: bool = False
     """Whether what is compiled is for this process alone, once: then the driver need not make a binary of it."""
+    defers: bool = False
+    """Whether the driver has to compile once more to make a binary of what it built: then ``defer`` spares whoever waits that."""
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         """Build ``source``, which is in the back end's own dialect; raises CompileError with the compiler's log.
@@ -56,6 +58,14 @@ class Target(Protocol):
         ``entries`` are what the dialect knows of the kernels; where it is empty the back end finds them.
         """
         ...
+
+    def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
+        """As ``compile``, but what comes back can be loaded in this process only, and a function makes the binary for others of it.
+
+        That function contains what was compiled for launches until then. Devices load the first for as long as it is referred to.
+        """
+        made = self.compile(source, entries)
+        return made, lambda: made
 
     def settle(self, binary: Binary) -> None:
         """Have the driver do now what it does when a binary is loaded for the first time, if it keeps that for other processes."""

@@ -6,11 +6,11 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from portatile.device import ranges
 from portatile.device.base import Argument, Kernel, Memory
 from portatile.device.cuda_driver import call, driver, failure
 from portatile.device.cuda_memory import CudaImage, CudaMemory
@@ -84,18 +84,10 @@ class CudaKernel(Kernel):
 
     def grid(self, global_size: Size3, local_size: Size3) -> tuple[int, ...]:
         """Blocks and threads in each dimension; raises LaunchError for an NDRange that the device cannot run."""
-        info, required = self.device.info, self.entry.work_group
-        what = f"kernel {self.name!r} with global size {global_size} and local size {local_size} on {info.id}"
-        if len(global_size) != 3 or len(local_size) != 3 or min(*global_size, *local_size) < 1:
-            raise LaunchError(f"{what}: sizes are three positive numbers")
-        if any(g % n for g, n in zip(global_size, local_size, strict=True)):
-            raise LaunchError(f"{what}: the global size must be a multiple of the local size")
-        if required is not None and required != local_size:
-            raise LaunchError(f"{what}: the kernel requires the local size {required}")
-        if prod(local_size) > self._limit or any(n > most for n, most in zip(local_size, info.max_work_item_sizes, strict=True)):
-            raise LaunchError(f"{what}: at most {self._limit} work-items and {info.max_work_item_sizes} in each dimension")
+        ranges.check(self, self.device.info, self._limit, global_size, local_size)
         blocks = tuple(g // n for g, n in zip(global_size, local_size, strict=True))
         if any(n > most for n, most in zip(blocks, _MAX_GRID, strict=True)):
+            what = ranges.named(self, self.device.info, global_size, local_size)
             raise LaunchError(f"{what}: {blocks} work-groups; at most {_MAX_GRID} in each dimension")
         found = self.grids[global_size, local_size] = (*blocks, *local_size)
         return found

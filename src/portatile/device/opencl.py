@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import threading
-import warnings
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from portatile.device import icd, ptxas
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
 from portatile.device.opencl_image import description, pixel, sampling
 from portatile.device.opencl_info import describe
+from portatile.device.opencl_program import binary_of, construct, log_of
 from portatile.device.opencl_queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
 from portatile.form import ImageForm, Sampler
@@ -81,6 +83,7 @@ class ClTarget(Target):
 
     def __init__(self, device: ClDevice) -> None:
         self._device = device
+        self.defers = "Portable Computing Language" in device.info.platform
         self.architecture = device.info.architecture
         self.compiler = device.info.compiler
 
@@ -90,6 +93,22 @@ class ClTarget(Target):
         The driver may cache too: for cold timings start the process with ``device.COLD_COMPILER``. NVIDIA prints
         registers and spills only when it did compile.
         """
+        program, binary = self._built(source, entries)
+        # a draft's data only names the program that is kept: loaded elsewhere, it would be refused as damaged
+        data = os.urandom(32) if self.draft else self._sealed(program, binary.log, source.file)
+        self._device.keep(data, program)
+        return replace(binary, data=data)
+
+    def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
+        """PoCL's binaries hold each kernel for any work-group too, and what was launched before they are made."""
+        program, binary = self._built(source, entries)
+        name = os.urandom(32)
+        self._device.keep(name, program)
+        self._device.drafts[name] = program
+        return replace(binary, data=name), lambda: replace(binary, data=self._sealed(program, binary.log, source.file))
+
+    def _built(self, source: Source, entries: tuple[Entry, ...]) -> tuple[Any, Binary]:
+        """The driver's program, and all of its Binary but the data."""
         device = self._device
         # definitions as text, not as options, which some drivers split at blanks; #line keeps the user's lines
         defines = "".join(f"#define {name} {value or 1}\n" for name, value in source.defines)
@@ -98,59 +117,28 @@ class ClTarget(Target):
             options.append("-cl-nv-verbose")
         text = f'{defines}#line 1 "{source.file}"\n{source.text}'
         program = cl.Program(device.context, text)
-        _build(program, options, device, f"{source.file} does not build for {device.info.name}", text)
-        log = _log(program, device)
+        construct(program, options, device, f"{source.file} does not build for {device.info.name}", text)
+        log = log_of(program, device)
         try:
             kernels = program.all_kernels()
-            # a draft's data only names the program that is kept: loaded elsewhere, it would be refused as damaged
-            data = os.urandom(32) if self.draft else device.seal(program.get_info(cl.program_info.BINARIES)[0])
         except cl.Error as error:
-            raise CompileError(f"{source.file}: the driver gives no binary: {error}", log) from None
+            raise CompileError(f"{source.file}: the driver names no kernels: {error}", log) from None
         found = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
         reported = ptxas.parse(log)
         resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
-        device.keep(data, program)
-        return Binary(data, "opencl", found, resources, log)
+        return program, Binary(b"", "opencl", found, resources, log)
+
+    def _sealed(self, program: Any, log: str, file: str) -> bytes:
+        """The driver's binary of a built program, as devices load it."""
+        try:
+            return self._device.seal(binary_of(program))
+        except cl.Error as error:
+            raise CompileError(f"{file}: the driver gives no binary: {error}", log) from None
 
     def settle(self, binary: Binary) -> None:
         """NVIDIA's binaries are PTX: the first to load one waits for its machine code, which the driver's cache has from then on."""
         if self._device.nvidia and os.environ.get("CUDA_CACHE_DISABLE", "0") == "0":
             self._device.program(binary)
-
-
-def _build(program: Any, options: list[str], device: ClDevice, message: str, text: str = "") -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
-        program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
-        try:
-            program.build(options, devices=[device.cl_device])
-        except cl.Error as error:
-            if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
-                raise DeviceError(f"{message}: {error}") from None
-            raise CompileError(message, _relocated(_log(program, device), text) or str(error)) from None
-
-
-def _log(program: Any, device: ClDevice) -> str:
-    try:
-        return str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
-    except cl.Error:
-        return ""
-
-
-def _relocated(log: str, text: str) -> str:
-    """A log whose places are lines of the whole text, as NVIDIA's are, with the file and line that ``#line`` gives them."""
-    places, file, line = [], "<kernel>", 1
-    for row in text.splitlines():
-        places.append(f"{file}:{line}")
-        line += 1
-        if found := re.match(r'\s*#\s*line\s+(\d+)(?:\s+"([^"]*)")?', row):
-            line, file = int(found.group(1)), found.group(2) or file
-
-    def place(found: re.Match[str]) -> str:
-        row = int(found.group(1))
-        return places[row - 1] if 0 < row <= len(places) else found.group(0)
-
-    return re.sub(r"<kernel>:(\d+)", place, log)
 
 
 def _entry(kernel: Any, device: Any) -> Entry:
@@ -220,6 +208,7 @@ class ClDevice(Device):
         self._default: ClQueue | None = None
         self._abandoned: tuple[object, ...] = ()
         self._programs: OrderedDict[bytes, Any] = OrderedDict()
+        self.drafts: WeakValueDictionary[bytes, Any] = WeakValueDictionary()  # programs whose binaries are still to be made
         self._samplers: dict[Sampler, Any] = {}
         self._share_alignment: int | None = None
 
@@ -246,7 +235,7 @@ class ClDevice(Device):
     def load(self, binary: Binary) -> Module:
         if binary.kind != "opencl":
             raise CompileError(f"{self.info.id} loads OpenCL binaries, not {binary.kind}")
-        return ClModule(self, self._programs.pop(binary.data, None) or self.program(binary), binary)
+        return ClModule(self, self._programs.pop(binary.data, None) or self.drafts.get(binary.data) or self.program(binary), binary)
 
     def program(self, binary: Binary) -> Any:
         """The ``pyopencl.Program`` that the driver makes of a binary."""
@@ -258,7 +247,7 @@ class ClDevice(Device):
             program = cl.Program(self.context, [self.cl_device], [payload])
         except cl.Error as error:
             raise CompileError(f"{self.info.id} refuses the binary", str(error)) from None
-        _build(program, [], self, f"{self.info.id} refuses the binary")
+        construct(program, [], self, f"{self.info.id} refuses the binary")
         return program
 
     def keep(self, data: bytes, program: Any) -> None:

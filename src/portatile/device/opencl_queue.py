@@ -6,12 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from itertools import count
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.device import ranges
 from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
 from portatile.device.opencl_launch import bare
@@ -142,17 +142,7 @@ class ClKernel(Kernel):
 
     def check(self, global_size: Size3, local_size: Size3) -> None:
         """Raise LaunchError for an NDRange that the device cannot run; a legal one is remembered."""
-        info, required = self.device.info, self.entry.work_group
-        what = f"kernel {self.name!r} with global size {global_size} and local size {local_size} on {info.id}"
-        if len(global_size) != 3 or len(local_size) != 3 or min(*global_size, *local_size) < 1:
-            raise LaunchError(f"{what}: sizes are three positive numbers")
-        if any(g % n for g, n in zip(global_size, local_size, strict=True)):
-            raise LaunchError(f"{what}: the global size must be a multiple of the local size")
-        if required is not None and required != local_size:
-            raise LaunchError(f"{what}: the kernel requires the local size {required}")
-        items, limit = prod(local_size), self._limit
-        if items > limit or any(n > most for n, most in zip(local_size, info.max_work_item_sizes, strict=True)):
-            raise LaunchError(f"{what}: at most {limit} work-items and {info.max_work_item_sizes} in each dimension")
+        ranges.check(self, self.device.info, self._limit, global_size, local_size)
         self.check_local(0)
         self.legal.add((global_size, local_size))
 

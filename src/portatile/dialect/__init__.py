@@ -1,8 +1,34 @@
-"""One kernel text for every back end: OpenCL C with two preludes, and its translation to CUDA C++."""
+"""One kernel text for every back end: OpenCL C with two preludes, and its translation to CUDA C++.
 
-from portatile.dialect.includes import gather, read_text
-from portatile.dialect.messages import readable
-from portatile.dialect.opencl_to_cuda import PRELUDE_OPENCL, VERSION, Translation, translate
-from portatile.dialect.options import NVRTC_OPTIONS, nvrtc_options
+The translator is loaded when it is first used: OpenCL's devices never ask for it.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from portatile.dialect.version import PRELUDE_OPENCL, VERSION
+
+if _TYPE_CHECKING:
+    from portatile.dialect.includes import gather, read_text
+    from portatile.dialect.messages import readable
+    from portatile.dialect.opencl_to_cuda import Translation, translate
+    from portatile.dialect.options import NVRTC_OPTIONS, nvrtc_options
 
 __all__ = ["NVRTC_OPTIONS", "PRELUDE_OPENCL", "VERSION", "Translation", "gather", "nvrtc_options", "read_text", "readable", "translate"]
+
+_FILES = {
+    "includes": ("gather", "read_text"),
+    "messages": ("readable",),
+    "opencl_to_cuda": ("Translation", "translate"),
+    "options": ("NVRTC_OPTIONS", "nvrtc_options"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """A name from its file; see PEP 562."""
+    file = next((file for file, names in _FILES.items() if name in names), None)
+    if file is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(_import_module(f"{__name__}.{file}"), name)
+    globals()[name] = value
+    return value

@@ -16,7 +16,7 @@ def choice(tokens: Tokens, i: int, vectors: frozenset[str], variables: frozenset
     if tokens.text_at(i + 1) == ":":  # GNU C's a ?: b
         tokens[first].out = f"portatile_or({tokens[first].out}"
         tokens.erase(i)
-        last = _end(tokens, i + 1)
+        last = end_of_value(tokens, i + 1)
         _chosen(tokens, i + 1, last)
         tokens[last].out += ")"
         return
@@ -26,15 +26,15 @@ def choice(tokens: Tokens, i: int, vectors: frozenset[str], variables: frozenset
     while depth:
         colon = tokens.partner.get(colon, colon) + 1 if tokens[colon].text in ("(", "[", "{") else colon + 1
         depth += {"?": 1, ":": -1}.get(tokens[colon].text, 0)
-    last = _end(tokens, colon)
+    last = end_of_value(tokens, colon)
     tokens[first].out = f"portatile_choose({tokens[first].out}"
     _chosen(tokens, i, colon - 1)
     _chosen(tokens, colon, last)
     tokens[last].out += ")"
 
 
-def _end(tokens: Tokens, last: int) -> int:
-    """The last token of the value behind the colon at ``last``."""
+def end_of_value(tokens: Tokens, last: int) -> int:
+    """The last token of the value behind the colon, or the sign of an assignment, at ``last``."""
     depth = 0
     while (end := tokens[last + 1].text) not in (",", ";", ")", "]", "}") and (end != ":" or depth):
         depth += {"?": 1, ":": -1}.get(end, 0)  # a choice behind the colon belongs to it

@@ -45,7 +45,15 @@
 #define cl_khr_int64_base_atomics 1
 #define cl_khr_int64_extended_atomics 1
 #define cl_khr_subgroups 1
+#define cl_khr_subgroup_ballot 1
+#define cl_khr_subgroup_clustered_reduce 1
+#define cl_khr_subgroup_rotate 1
+#define cl_khr_subgroup_shuffle 1
+#define cl_khr_subgroup_shuffle_relative 1
 #define cl_nv_pragma_unroll 1
+
+#define ATOMIC_VAR_INIT(x) (x)
+#define ATOMIC_FLAG_INIT 0
 
 #define CLK_LOCAL_MEM_FENCE 1
 #define CLK_GLOBAL_MEM_FENCE 2

@@ -65,8 +65,11 @@ template <class V, portatile_rounding R = round_default, bool saturate = false, 
   else return lanes<shape<V>::width>::each([](element<A> e) { return convert_scalar<element<V>, R, saturate>(e); }, a);
 }
 template <class V, class A> INLINE V as_(A a) {
-  static_assert(sizeof(V) == sizeof(A), "as_ keeps the size");
-  return __builtin_bit_cast(V, a);
+  if constexpr (equal<A, bool>) return as_<V>(int(a));  // a comparison, which is an int in C
+  else {
+    static_assert(sizeof(V) == sizeof(A), "as_ keeps the size");
+    return __builtin_bit_cast(V, a);
+  }
 }
 
 #define VLOAD(N) \

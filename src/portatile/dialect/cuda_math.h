@@ -176,8 +176,17 @@ template <integer T> INLINE T clz(T a) {
   if constexpr (sizeof(T) == 8) return T(__clzll(a)); else return T(__clz(int(uint(uint_of<T>(a)))) - int(32 - sizeof(T) * 8));
 }
 EACH_1(clz)
+template <integer T> INLINE T ctz(T a) {
+  if (a == 0) return T(sizeof(T) * 8);
+  if constexpr (sizeof(T) == 8) return T(__ffsll((long long)a) - 1); else return T(__ffs(int(a)) - 1);
+}
+EACH_1(ctz)
 template <integer T> INLINE T popcount(T a) { return T(__popcll(ulong(uint_of<T>(a)))); }
 EACH_1(popcount)
+INLINE int abs(bool a) { return a; }  // of comparisons, which are ints in C
+INLINE int clz(bool a) { return clz(int(a)); }
+INLINE int ctz(bool a) { return ctz(int(a)); }
+INLINE int popcount(bool a) { return a; }
 template <integer T> INLINE T rotate(T a, same_t<T> b) {
   typedef uint_of<T> U;
   constexpr int bits = sizeof(T) * 8;

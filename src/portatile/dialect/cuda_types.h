@@ -229,6 +229,26 @@ template <class C, class A, class B> INLINE constexpr auto portatile_choose(C c,
 struct portatile_null {};
 template <class T> concept portatile_pointer = requires(T p) { *p; };
 template <class A, class B> INLINE constexpr auto portatile_or(A a, B b) { return a ? a : b(); }
+// How far a scalar is shifted, modulo its width; vectors have operators of their own.
+struct portatile_distance {
+  uint n;
+  template <class T, int N> INLINE constexpr operator vec<T, N>() const { return vec<T, N>(n); }
+};
+template <class B> INLINE constexpr auto portatile_by(B b) {
+  if constexpr (oclt::shape<B>::width == 1) return portatile_distance{uint(b)}; else return b;
+}
+#define SHIFTED(op) \
+  template <oclt::integer T> INLINE constexpr auto operator op(T a, portatile_distance by) { return a op (by.n & (sizeof(+a) * 8 - 1)); } \
+  template <class T> INLINE constexpr T &operator op##=(T &a, portatile_distance by) { return a = oclt::value_of<T>(a op by); }
+SHIFTED(<<) SHIFTED(>>)
+// x++, x--, ++x and --x of what may be a bool.
+template <int by, bool before, class T> INLINE constexpr auto portatile_counted(T &&x) {
+  if constexpr (oclt::equal<oclt::value_of<T>, bool>) { bool old = x; x = by > 0 || !old; return before ? old : bool(x); }
+  else if constexpr (before) { if constexpr (by > 0) return x++; else return x--; }
+  else { if constexpr (by > 0) return ++x; else return --x; }
+}
+// What a literal of an array is kept in.
+template <class A> struct portatile_array { A values; };
 // A pointer that a cast makes an integer of any width.
 template <class T> INLINE auto portatile_address(T p) { if constexpr (portatile_pointer<T>) return size_t(p); else return p; }
 template <class C, class A> INLINE constexpr auto portatile_choose(C c, A a, portatile_null) {

@@ -33,6 +33,12 @@ INLINE void mem_fence(cl_mem_fence_flags flags) { if (flags & 2) __threadfence()
 INLINE void read_mem_fence(cl_mem_fence_flags flags) { mem_fence(flags); }
 INLINE void write_mem_fence(cl_mem_fence_flags flags) { mem_fence(flags); }
 
+// Where a pointer points, in OpenCL C 2.
+template <class T> INLINE T *to_global(T *p) { return __isGlobal(p) ? p : nullptr; }
+template <class T> INLINE T *to_local(T *p) { return __isShared(p) ? p : nullptr; }
+template <class T> INLINE T *to_private(T *p) { return __isLocal(p) ? p : nullptr; }
+template <class T> INLINE cl_mem_fence_flags get_fence(T *p) { return __isShared(p) ? 1 : __isGlobal(p) ? 2 : 0; }
+
 // CUDA's atomic functions know unsigned 64-bit integers only as unsigned long long.
 template <class T> struct atomic_type { typedef T type; };
 template <> struct atomic_type<long> { typedef long long type; };

@@ -9,7 +9,20 @@ from portatile.dialect.attributes import Attributes
 from portatile.dialect.conversions import Conversions
 from portatile.dialect.expressions import Names
 from portatile.dialect.jumps import Jumps
-from portatile.dialect.names import ACCESS, CONSTANT, CPP_ONLY, IMAGES, INTEGER_WORDS, INTEGERS, KERNEL, LOCAL, NARROW, SPACES, words
+from portatile.dialect.names import (
+    ACCESS,
+    CONSTANT,
+    CPP_ONLY,
+    IMAGES,
+    INTEGER_WORDS,
+    INTEGERS,
+    KERNEL,
+    LOCAL,
+    NARROW,
+    SCALARS,
+    SPACES,
+    words,
+)
 from portatile.dialect.preprocess import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError
@@ -215,6 +228,7 @@ class Declarations:
         plain = list(words)
         for _ in range(8):
             plain = [new for word in plain for new in self._names.aliases.get(word, (word,))]
+        plain = [word.removeprefix("atomic_") if word.removeprefix("atomic_") in SCALARS else word for word in plain]
         integers = [word for word in plain if word in INTEGER_WORDS]
         short = INTEGERS.get(tuple(sorted(integers)), " ".join(integers))
         rest = [word for word in plain if word not in INTEGER_WORDS]
@@ -265,7 +279,7 @@ class Declarations:
         """Inside brackets (casts, loops' heads, initialisers) an address space always belongs to a pointer."""
         tokens = self._tokens
         for i in range(first, last):
-            if tokens[i].text in SPACES:
+            if tokens[i].text in SPACES and tokens[i].out:
                 tokens[i].out = ""
                 if tokens[i].text in CONSTANT and "const" not in (tokens.text_at(i - 1), tokens.text_at(i + 1)):
                     tokens[i].out = "const"

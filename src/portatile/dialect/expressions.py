@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 
 from portatile.dialect.choices import choice
+from portatile.dialect.increments import count
 from portatile.dialect.names import CPP_ONLY, NOT_A_CALL, SCALARS, SPACES, SPELT, VECTORS
+from portatile.dialect.shifts import SHIFTS, shift
 from portatile.dialect.swizzles import ambiguous, swizzle
 from portatile.dialect.tokens import Tokens
 
@@ -37,6 +39,7 @@ class Names:
     members: frozenset[str]
     aliases: dict[str, tuple[str, ...]]
     vector_variables: frozenset[str]
+    booleans: frozenset[str]
 
 
 def declared(tokens: Tokens) -> Names:
@@ -61,26 +64,30 @@ def declared(tokens: Tokens) -> Names:
                 aliases[name] = words
                 if words and words[-1] in vectors and set(words[:-1]) <= _QUALIFIERS:
                     vectors.add(name)
-    return Names(frozenset(vectors), frozenset(aggregates), frozenset(members), aliases, _vector_variables(tokens, vectors))
+    variables = [_variables(tokens, types) for types in (vectors, {"bool", "_Bool"})]
+    return Names(frozenset(vectors), frozenset(aggregates), frozenset(members), aliases, *variables)
 
 
 def _extended(tokens: Tokens, start: int, end: int, vectors: set[str]) -> None:
-    """``typedef float f4 __attribute__((ext_vector_type(4)))`` names a vector."""
+    """``typedef float f4 __attribute__((ext_vector_type(4)))`` names a vector, ``vector_size(16)`` one of as many bytes."""
     stop = next((j for j in tokens.at_depth(start, len(tokens)) if tokens[j].text == ";"), len(tokens))
-    attribute = next((j for j in range(start, stop) if tokens[j].text.strip("_") == "ext_vector_type"), None)
+    attribute = next((j for j in range(start, stop) if tokens[j].text.strip("_") in ("ext_vector_type", "vector_size")), None)
     names = [j for j in tokens.at_depth(start + 1, end) if tokens[j].kind == "name" and tokens[j].text != "__attribute__"]
     if attribute is not None and len(names) > 1:
         first = next(j for j in range(attribute, start, -1) if tokens[j].text == "__attribute__")
         vectors.add(tokens[names[-1]].text)
-        tokens[names[-2]].out = f"::oclt::vec<{tokens[names[-2]].text}, {tokens.text_at(attribute + 2)}>"
+        kind, width = tokens[names[-2]].text, tokens.emitted(range(attribute + 1, tokens.partner[attribute + 1] + 1))
+        if tokens[attribute].text.strip("_") == "vector_size":
+            width = f"({width} / sizeof({kind}))"
+        tokens[names[-2]].out = f"::oclt::vec<{kind}, {width}>"
         tokens.erase(first, tokens.partner[first + 1])
 
 
-def _vector_variables(tokens: Tokens, vectors: set[str]) -> frozenset[str]:
-    """Everything that is ever declared with a vector type, pointers and functions too."""
+def _variables(tokens: Tokens, types: set[str]) -> frozenset[str]:
+    """Everything that is ever declared with one of the types, pointers and functions too."""
     found = set()
     for i, token in enumerate(tokens):
-        if token.text in vectors and tokens.text_at(i + 1) != ")":
+        if token.text in types and tokens.text_at(i + 1) != ")":
             end = next((j for j in tokens.at_depth(i + 1, len(tokens)) if tokens[j].text in (";", ")", "{")), len(tokens))
             for part in tokens.split(i + 1, end):
                 names = [j for j in part if tokens[j].kind == "name" and tokens[j].text not in _POINTER_WORDS]
@@ -109,6 +116,8 @@ def rewrite(tokens: Tokens, names: Names) -> list[str]:
         if token.kind == "number":
             if (match := _HALF_LITERAL.fullmatch(token.text)) and not token.text.lower().startswith("0x"):
                 token.out = f"half({match[1]}f)" if re.search(r"[.eE]", match[1]) else f"half({match[1]}.0f)"
+        elif token.kind == "string" and token.text[0] == "'":
+            token.out = f"int({token.text})"
         elif token.kind == "name":
             _word(tokens, i, names)
         elif token.text == "(" and tokens.text_at(i + 1) == "{":
@@ -117,11 +126,15 @@ def rewrite(tokens: Tokens, names: Names) -> list[str]:
             _literal(tokens, i, names)
         elif token.text in (".", "->"):
             swizzle(tokens, i, names.members)
+        elif names.booleans and token.text in ("++", "--"):
+            count(tokens, i, names.booleans)
         elif token.text == "..." and tokens.text_at(i - 2) == "case":
             _case_range(tokens, i)
     for i in reversed(range(len(tokens))):  # their brackets go around what the others, and choices inside, have made
         if tokens[i].text == "?":
             choice(tokens, i, names.vectors, names.vector_variables)
+        elif tokens[i].text in SHIFTS:
+            shift(tokens, i)
     return ambiguous(tokens)
 
 

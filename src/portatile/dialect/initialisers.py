@@ -37,13 +37,14 @@ class _Value:
 
 
 class Initialisers:
-    """One walk over the text: ``aggregates`` has the members of each structure in order, unions marked by ``unions``."""
+    """One walk over the text; ``lengths`` has, by its brace, how many elements an array has whose list was written anew."""
 
     def __init__(self, tokens: Tokens, names: Names) -> None:
         self._tokens, self._aliases, self._vectors = tokens, names.aliases, names.vectors
         self._members: dict[str, list[tuple[str, Type]]] = {}
         self._unions: set[str] = set()
         self._constants: dict[str, int] = {}
+        self.lengths: dict[int, int] = {}
         self._collect()
 
     def rewrite(self) -> None:
@@ -55,8 +56,10 @@ class Initialisers:
             if tokens[i - 1].text == "=":
                 kind = self._declared(i - 1)
             elif tokens[i - 1].text == ")":  # a compound literal
-                words = [t.text for t in tokens[tokens.partner[i - 1] + 1 : i - 1] if t.text not in _NO_TYPE]
-                kind = Type(words[0]) if len(words) == 1 else None
+                inside = range(tokens.partner[i - 1] + 1, i - 1)
+                words = [tokens[j].text for j in tokens.at_depth(inside.start, inside.stop) if tokens[j].text not in _NO_TYPE]
+                dimensions = words.count("[")
+                kind = Type(words[0], dimensions) if len(words) == 1 + dimensions else None
             else:
                 continue
             if kind is None:
@@ -220,6 +223,7 @@ class Initialisers:
                 return None
             _put(root, path, text)
             place = path[0][1] + 1
+        self.lengths[opening] = max(root.inner, default=-1) + 1
         return self._written(root, kind)
 
     def _elided(self, part: range, kind: Type) -> bool:

@@ -17,7 +17,7 @@ IMAGES = frozenset({"image1d_t", "image1d_array_t", "image1d_buffer_t", "image2d
 
 LOCAL = frozenset({"__local", "local"})
 CONSTANT = frozenset({"__constant", "constant"})
-GLOBAL = frozenset({"__global", "global", "__private", "private", "__generic"})
+GLOBAL = frozenset({"__global", "global", "__private", "private", "__generic", "generic"})
 SPACES = LOCAL | CONSTANT | GLOBAL
 ACCESS = frozenset({"__read_only", "read_only", "__write_only", "write_only", "__read_write", "read_write"})
 KERNEL = frozenset({"__kernel", "kernel"})

@@ -6,19 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
-from portatile.dialect import declarations, expressions
+from portatile.dialect import declarations, expressions, literals
+from portatile.dialect.functions import modernise
 from portatile.dialect.initialisers import Initialisers
-from portatile.dialect.names import SPACES
+from portatile.dialect.layouts import lay_out
 from portatile.dialect.nested import hoist
 from portatile.dialect.preprocess import Places, preprocess, quoted
 from portatile.dialect.swizzles import accessor
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError
-from portatile.records import Entry, digest
+from portatile.records import Entry
 
 _HERE = Path(__file__).parent
 PRELUDE = "portatile/"
@@ -27,25 +27,34 @@ _HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_math.h")
 _ON_DEMAND = {
     "cuda_half.h": re.compile(r"half(?:2|3|4|8|16)?|v(?:load|store)a?_half\w*|(?:convert|as)_half\w*"),
     "cuda_image.h": re.compile(r"image[123]d_(?:array_|buffer_)?t|sampler_t"),
-    "cuda_groups.h": re.compile(
-        r"(?:sub|work)_group_(?:barrier|all|any|broadcast|shuffle|reduce|scan)\w*|\w+_sub_groups?_\w+|intel_sub_group_\w+"
+    "cuda_atomic.h": re.compile(
+        r"atomic_(?:u?int|u?long|float|double|\w+_t|flag|init|load|store|exchange|fetch|compare_exchange|work_item_fence)\w*"
+        r"|memory_(?:order|scope)\w*"
     ),
+    "cuda_groups.h": re.compile(r"work_group_(?:barrier|all|any|broadcast|reduce|scan)\w*|\w+_sub_groups?_\w+|sub_group_\w+"),
     "cuda_printf.h": re.compile(r"printf"),
     "cuda_builtins.h": re.compile(r"__builtin_(?!astype|expect|assume|unreachable|bit_cast|offsetof)\w+"),
 }
 
 
-_NOT_HERE = {"pipe": "pipes", "enqueue_kernel": "kernels that start kernels", "read_pipe": "pipes", "write_pipe": "pipes"}
-_QUALIFIERS = SPACES | {"const", "struct", "union"}
-_HEADS = frozenset({"if", "while", "for", "switch"})
+_STANDARD = re.compile(r"-cl-std=CL(\d)\.(\d)")
+_UNCONTRACTED = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(?:OPENCL|STDC)[ \t]+FP_CONTRACT[ \t]+OFF\b", re.MULTILINE)
+_NOT_HERE = {
+    "pipe": "pipes",
+    "enqueue_kernel": "kernels that start kernels",
+    "read_pipe": "pipes",
+    "write_pipe": "pipes",
+    "_Generic": "selections by type, which functions with __attribute__((overloadable)) can make,",
+}
 
 
 @dataclass(frozen=True)
 class Translation:
-    """CUDA C++ for NVRTC, complete in itself, and the kernels in it."""
+    """CUDA C++ for NVRTC, complete in itself, the kernels in it, and what its own pragmas ask of NVRTC beside ``nvrtc_options``."""
 
     text: str
     entries: tuple[Entry, ...]
+    options: tuple[str, ...] = ()
 
 
 @cache
@@ -56,27 +65,11 @@ def _prelude(headers: tuple[str, ...]) -> str:
     return text + "".join(f"#undef {name}\n" for name in macros)
 
 
-@cache
-def _version() -> str:
-    files = sorted(p for p in _HERE.iterdir() if p.suffix in (".h", ".py"))
-    return digest(version("pcpp"), *(p.read_bytes() for p in files))
-
-
 def _refuse(tokens: Tokens, places: Places) -> None:
     """Raise CompileError for the first construct that has no form in CUDA."""
     for i, token in enumerate(tokens):
         if token.kind == "name" and token.text in _NOT_HERE and (tokens.text_at(i + 1) == "(" or token.text == "pipe"):
             raise CompileError(f"{places.at(token.line)}: {token.text}: {_NOT_HERE[token.text]} are not supported on CUDA")
-        if token.text == "{" and tokens.text_at(i - 1) == ")" and tokens.text_at(i - 2) == "]":
-            first = tokens.partner[i - 1]
-            kind = [tokens[j].text for j in range(first + 1, tokens.partner[i - 2]) if tokens[j].text not in _QUALIFIERS]
-            if len(kind) == 1 and kind[0].isidentifier() and tokens.text_at(first - 1) not in _HEADS:
-                where = places.at(token.line)
-                raise CompileError(f"{where}: an array literal is not supported on CUDA; declare an array with these values")
-
-
-VERSION = _version()
-PRELUDE_OPENCL = (_HERE / "opencl.h").read_text()
 
 
 def translate(
@@ -84,15 +77,16 @@ def translate(
 ) -> Translation:
     """Translate OpenCL C to CUDA C++.
 
-    The options that NVRTC needs come from ``nvrtc_options``; of OpenCL's ``options`` only ``-cl-single-precision-constant`` changes the
-    translation. A ``__local`` argument of a kernel becomes a 32-bit unsigned byte offset into
-    dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for what is not
-    supported; what NVRTC finds wrong it reports with the lines of ``file``.
+    The options that NVRTC needs come from ``nvrtc_options`` and from the translation; of OpenCL's ``options`` only
+    ``-cl-single-precision-constant`` and ``-cl-std`` change the text. A ``__local`` argument of a kernel becomes a 32-bit unsigned
+    byte offset into dynamic shared memory, aligned to what the host promises. Raises CompileError, which names file and line, for
+    what is not supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """
-    plain = preprocess(text, file, defines)
+    standards = [("__OPENCL_C_VERSION__", found[1] + found[2] + "0") for option in options if (found := _STANDARD.fullmatch(option))]
+    plain = preprocess(text, file, {**dict(standards), **defines})
     places = Places(plain, file)
     try:
-        tokens = Tokens(plain)
+        tokens = modernise(Tokens(plain), places)
     except UnbalancedError as error:
         raise CompileError(f"{places.at(error.line)}: {error}") from None
     _refuse(tokens, places)
@@ -100,7 +94,10 @@ def translate(
     if "-cl-single-precision-constant" in options:
         expressions.shorten_constants(tokens)
     ambiguous = expressions.rewrite(tokens, names)
-    Initialisers(tokens, names).rewrite()
+    lay_out(tokens, places)
+    initialisers = Initialisers(tokens, names)
+    initialisers.rewrite()
+    literals.declare(tokens, places, initialisers.lengths)
     walk = declarations.Declarations(tokens, names, places)
     walk.rewrite()
     hoist(tokens)
@@ -108,4 +105,6 @@ def translate(
     opening = f"namespace ocl {{ namespace prog {{ namespace {{ {accessors}\n#line 1 {quoted(file)}\n"
     words = {token.text for token in tokens if token.kind == "name"}
     headers = (*_HEADERS, *(name for name, wanted in _ON_DEMAND.items() if any(map(wanted.fullmatch, words))))
-    return Translation(f"{_prelude(headers)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries))
+    # NVRTC contracts in the whole text or nowhere in it.
+    fused = ("-fmad=false",) if _UNCONTRACTED.search(plain) else ()
+    return Translation(f"{_prelude(headers)}{opening}{tokens.emit()}\n}} }} }}\n", tuple(walk.entries), fused)

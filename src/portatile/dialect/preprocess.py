@@ -19,7 +19,20 @@ from portatile.records import Backend
 
 _SEEDS: Mapping[Backend, tuple[Path, Mapping[str, str]]] = {
     "cuda": (Path(__file__).with_name("cuda.h"), {}),
-    "opencl": (Path(__file__).with_name("opencl.h"), {"__OPENCL_VERSION__": "120", "cl_khr_fp64": "1"}),
+    "opencl": (
+        Path(__file__).with_name("opencl.h"),
+        {
+            "__OPENCL_VERSION__": "120",
+            "__OPENCL_C_VERSION__": "120",
+            "CL_VERSION_1_0": "100",
+            "CL_VERSION_1_1": "110",
+            "CL_VERSION_1_2": "120",
+            "__ENDIAN_LITTLE__": "1",
+            "__IMAGE_SUPPORT__": "1",
+            **dict.fromkeys(("cl_khr_fp64", "cl_khr_byte_addressable_store"), "1"),
+            **{f"cl_khr_{space}_int32_{kind}_atomics": "1" for space in ("global", "local") for kind in ("base", "extended")},
+        },
+    ),
 }
 _LINE = re.compile(r'^[ \t]*#[ \t]*line[ \t]+(\d+)(?:[ \t]+"((?:\\.|[^"\\\n])*)")?', re.MULTILINE)
 _SPLIT_WORD = re.compile(r"(?<=\w)\\\n(\w+)")
@@ -81,6 +94,8 @@ class _Pass(LinearPreprocessor):
         if directive.value == "error":
             raise CompileError(f"{self._places.at(directive.lineno)}: #error {''.join(t.value for t in toks).strip()}")
         if directive.value == "pragma":
+            if any(t.value == "FP_CONTRACT" for t in toks):
+                return None
             if not toks or toks[0].value != "unroll":
                 return True
             expanded = self.expand_macros([copy.copy(t) for t in toks[1:]])

@@ -70,7 +70,7 @@ def _component(name: str) -> tuple[str, str] | None:
 
 def _either(tokens: Tokens, i: int, written: bool) -> None:
     """The name behind the dot at ``i`` is a swizzle and a member of a structure too: a function finds out by the type."""
-    first = _operand(tokens, i)
+    first = operand(tokens, i)
     if first == i:
         return  # a designator
     star = "*" if tokens[i].text == "->" else ""
@@ -94,8 +94,8 @@ def accessor(name: str) -> str:
     )
 
 
-def _operand(tokens: Tokens, i: int) -> int:
-    """Where the operand of the dot at ``i`` begins; at ``i`` itself where there is none."""
+def operand(tokens: Tokens, i: int) -> int:
+    """Where the operand of the dot, or of another operator behind it, at ``i`` begins; at ``i`` itself where there is none."""
     first = i
     while first > 0:
         before = tokens[first - 1]

@@ -26,7 +26,8 @@ from portatile.kernel.specified import terms
 from portatile.kernel.tuned import TunedKernel
 from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Value, canonical, digest
 from portatile.select import Choice
-from portatile.space import ParameterSpace, Predicate
+from portatile.space import ParameterSpace
+from portatile.space.constraint import Predicate
 from portatile.store import ResultStore, known_results
 from portatile.trials import Budget
 from portatile.tuning import tuner

@@ -14,7 +14,7 @@ from portatile.errors import ArgumentError, LaunchError
 from portatile.kernel.expression import Expression, Given
 from portatile.kernel.text import Text
 from portatile.records import Size3, Value
-from portatile.space import Predicate
+from portatile.space.constraint import Predicate
 
 
 @dataclass(frozen=True)

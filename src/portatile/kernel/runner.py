@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile import cache, execute, program
+from portatile import cache, execute
 from portatile.device.base import Device, Memory, Module, Queue
 from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
 from portatile.device.dlpack import packed
@@ -18,6 +18,7 @@ from portatile.errors import ArgumentError
 from portatile.kernel import arguments
 from portatile.kernel.arguments import Arguments, Array
 from portatile.records import Binary, Launch, Plan, Source
+from portatile.routines.later import waiting
 
 Planner = Callable[[Mapping[str, int | float]], Plan]
 
@@ -54,6 +55,7 @@ class Runner:
                     known.clear()
                 self._generation = self.device.generation
             executable = self._executable(scalars)
+            waiting.calls += 1
             if on_device == {True}:
                 memories = {name: array.memory for name, array in arrays.items()}
                 executable.run(self._queue(written[0]), memories, scalars)
@@ -103,7 +105,7 @@ class Runner:
         return found
 
     def _build(self, source: Source) -> Binary:
-        return program.build(source, self.device.target, self._cache)
+        return waiting.build(source, self.device, self._cache)
 
     def _queue(self, out: Any) -> Queue:
         """The queue on which the owner of an output expects the work."""

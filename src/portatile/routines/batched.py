@@ -55,11 +55,13 @@ def gemm(
     if 0 in shape:
         return result
     batches = [_matrices(views) for views in _batches(batch, (stack_a, stack_b, target))]
+    begin = None
     if c is not None and beta != 0 and c is not result:
-        _copy(_whole(c, shape, stack_a, "c"), target)
+        begin = _copying(_whole(c, shape, stack_a, "c"), target)
     scalars = {"alpha": alpha, "beta": beta}
     for matrices in batches:
-        _launch(matrices, scalars, result, device)
+        _launch(matrices, scalars, result, device, begin)
+        begin = None
     return result
 
 
@@ -103,22 +105,21 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
     return as_strided(array, shape, strides, writeable=array.flags.writeable)
 
 
-def _copy(source: _Stack, target: _Stack) -> None:
-    """Give ``target`` the values of ``source``, in NumPy arrays or in packed Buffers."""
+def _copying(source: _Stack, target: _Stack) -> runtime.Begin | None:
+    """What gives ``target`` the values of ``source``, in NumPy arrays or in packed Buffers; see ``runtime.copying``."""
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
-            return
+            return None
         if np.may_share_memory(source, target):
             raise ArgumentError("out overlaps c without being c; pass out=c or an array of its own")
-        target[...] = source
-        return
+        return lambda _: np.copyto(target, source)
     rows = []
     for name, array in (("c", source), ("out", target)):
         if array.strides != packed(array.shape, array.dtype.itemsize):
             raise ArgumentError(f"{name} has gaps or another order in memory; pass out=c to overwrite it, or packed Buffers")
         flat = _view(array, (prod(array.shape[:-1]), array.shape[-1]), packed((1, array.shape[-1]), array.dtype.itemsize))
         rows.append(arrays.matrix(flat, name))
-    runtime.copy(rows[0], rows[1], "c")
+    return runtime.copying(rows[0], rows[1], "c")
 
 
 def _batches(batch: tuple[int, ...], operands: Sequence[_Stack]) -> list[tuple[_Stack, ...]]:
@@ -190,7 +191,9 @@ def _matrices(views: tuple[_Stack, ...]) -> tuple[Matrix, Matrix, Matrix]:
     return a, b, c
 
 
-def _launch(matrices: tuple[Matrix, Matrix, Matrix], scalars: dict[str, float], result: Any, device: str | None) -> None:
+def _launch(
+    matrices: tuple[Matrix, Matrix, Matrix], scalars: dict[str, float], result: Any, device: str | None, begin: runtime.Begin | None
+) -> None:
     a, b, c = matrices
     if c.transposed:  # row-major C^T = op(b)^T op(a)^T
         a, b, c = b.flipped(), a.flipped(), c.flipped()
@@ -201,7 +204,7 @@ def _launch(matrices: tuple[Matrix, Matrix, Matrix], scalars: dict[str, float], 
     sizes, workload = ((m, n, k), "gemm") if c.number == 1 else ((c.number, m, n, k), "gemm_batched")
     options = ("T" if a.transposed else "N", "T" if b.transposed else "N")
     read = (scalars["alpha"] != 0, scalars["alpha"] != 0, scalars["beta"] != 0)
-    runtime.run(device, workload, sizes, options, (a, b, c), scalars, read, result)
+    runtime.run(device, workload, sizes, options, (a, b, c), scalars, read, result, begin)
 
 
 def _tall(stack: Matrix) -> Matrix:

@@ -6,16 +6,10 @@ device; the work is queued on the caller's current stream, the result is of the 
 
 from __future__ import annotations
 
-from typing import Literal
-
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, batched, runtime
+from portatile.routines import arrays, batched, results, runtime, triangle
 from portatile.routines.arrays import Array
-
-Trans = Literal["N", "T", "C"]
-Side = Literal["L", "R"]
-Uplo = Literal["L", "U"]
-Diag = Literal["N", "U"]
+from portatile.routines.triangle import Diag, Side, Trans, Uplo
 
 
 def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None = None) -> Array:
@@ -71,14 +65,7 @@ def gemm(
     if k != k_b:
         raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
     arrays.alike(stored_a, stored_b)
-    if c is None and beta != 0:
-        raise ArgumentError(f"beta is {beta} but there is no c")
-    result = arrays.new(a, (m, n)) if out is None else out
-    stored_c = arrays.output(result, (m, n), stored_a)
-    arrays.apart(stored_c, stored_a, "a")
-    arrays.apart(stored_c, stored_b, "b")
-    if c is not None and beta != 0 and c is not result:
-        runtime.copy(arrays.fitting(c, (m, n), stored_a, "c"), stored_c, "c")
+    result, stored_c, begin = results.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta)
     if stored_c.transposed:  # row-major C^T = op(b)^T op(a)^T
         m, n, stored_a, stored_b = n, m, stored_b.flipped(), stored_a.flipped()
     runtime.run(
@@ -90,6 +77,7 @@ def gemm(
         {"alpha": alpha, "beta": beta},
         (alpha != 0, alpha != 0, beta != 0),
         result,
+        begin,
     )
     return result
 
@@ -120,27 +108,7 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    arrays.check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
-    alpha = arrays.factor(alpha, "alpha")
-    stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
-    m, n = source.shape
-    order = m if side == "L" else n
-    if stored_a.shape != (order, order):
-        raise ArgumentError(f"a is {stored_a.shape}; side {side} with a b of shape {(m, n)} needs {(order, order)}")
-    arrays.alike(stored_a, source)
-    result = arrays.new(b, (m, n)) if out is None else out
-    stored_b = arrays.output(result, (m, n), source)
-    arrays.apart(stored_b, stored_a, "a")
-    if result is not b:
-        runtime.copy(source, stored_b, "b")
-    transpose = trans != "N"
-    if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
-        uplo, transpose = ("U" if uplo == "L" else "L"), not transpose
-    if stored_b.transposed:  # X^T op(a)^T = alpha B^T
-        side, transpose, m, n = ("R" if side == "L" else "L"), not transpose, n, m
-    options = (side, uplo, "T" if transpose else "N", diag)
-    runtime.run(device, "triangular", (m, n), options, (stored_a, stored_b), {"alpha": alpha}, (alpha != 0, True), result)
-    return result
+    return triangle.apply("triangular", a, b, (side, uplo, trans, diag), alpha, out, device)
 
 
 def _op(stored: arrays.Matrix, trans: str, name: str) -> arrays.Matrix:

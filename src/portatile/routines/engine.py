@@ -7,11 +7,12 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
-from portatile import cache, execute, program, select, store, workloads
+from portatile import cache, execute, select, store, workloads
 from portatile.device.base import Device, Memory, Module, Queue
 from portatile.errors import ArgumentError
 from portatile.records import Binary, Call, Plan, Problem, Source, canonical
 from portatile.routines.certify import Certifier
+from portatile.routines.later import waiting
 from portatile.select import Choice
 
 _MAX_PREPARED = 4096  # problems, each with its kernels
@@ -27,6 +28,7 @@ class Prepared:
 
     def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> None:
         """Queue the computation; does not wait."""
+        waiting.calls += 1
         self.executable.run(queue, operands, scalars)
 
 
@@ -66,7 +68,8 @@ class Engine:
         return prepared
 
     def assembled(self, key: Hashable, make: Callable[[], Plan]) -> execute.Executable:
-        """A flat plan that a routine makes of several problems', loaded at the first call with this key and memoised after it."""
+        """A flat plan that a routine makes of several problems' and runs, loaded at the first call with this key and memoised after it."""
+        waiting.calls += 1
         found = self._assembled.get(key)
         if found is None:
             with self.lock:
@@ -136,7 +139,7 @@ class Engine:
         return plan
 
     def _build(self, source: Source) -> Binary:
-        return program.build(source, self.device.target, self._cache)
+        return waiting.build(source, self.device, self._cache)
 
 
 _engines: dict[str, Engine] = {}

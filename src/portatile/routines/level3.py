@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Array, Matrix
-from portatile.routines.blas import Diag, Side, Trans, Uplo
-
-_OTHER = {"L": "U", "U": "L"}
-_TURNED = {"L": "R", "R": "L"}
+from portatile.routines import arrays, results, runtime, triangle
+from portatile.routines.arrays import Array
+from portatile.routines.triangle import OTHER, TURNED, Diag, Side, Trans, Uplo
 
 
 def symm(
@@ -42,20 +38,16 @@ def symm(
     alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
     stored_a, stored_b = arrays.matrix(a, "a"), arrays.matrix(b, "b")
     m, n = stored_b.shape
-    _square(stored_a, m if side == "L" else n, f"side {side} with a b of shape {(m, n)}")
-    result = arrays.new(b, (m, n)) if out is None else out
-    stored_c = arrays.output(result, (m, n), stored_b)
+    triangle.check_square(stored_a, side, (m, n))
     arrays.alike(stored_a, stored_b)
-    arrays.apart(stored_c, stored_a, "a")
-    arrays.apart(stored_c, stored_b, "b")
-    _prepare(c, beta, result, stored_c, "c")
+    result, stored_c, begin = results.receiving(out, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
     if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
-        uplo = _OTHER[uplo]  # type: ignore[assignment]
+        uplo = OTHER[uplo]
     if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
-        side, m, n, stored_b = _TURNED[side], n, m, stored_b.flipped()  # type: ignore[assignment]
+        side, m, n, stored_b = TURNED[side], n, m, stored_b.flipped()
     options = (side, uplo, "T" if stored_b.transposed else "N")
     read = (alpha != 0, alpha != 0, beta != 0)
-    runtime.run(device, "symm", (m, n), options, (stored_a, stored_b, stored_c), {"alpha": alpha, "beta": beta}, read, result)
+    runtime.run(device, "symm", (m, n), options, (stored_a, stored_b, stored_c), {"alpha": alpha, "beta": beta}, read, result, begin)
     return result
 
 
@@ -133,25 +125,7 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    arrays.check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
-    alpha = arrays.factor(alpha, "alpha")
-    stored_a, source = arrays.matrix(a, "a"), arrays.matrix(b, "b")
-    m, n = source.shape
-    _square(stored_a, m if side == "L" else n, f"side {side} with a b of shape {(m, n)}")
-    arrays.alike(stored_a, source)
-    result = arrays.new(b, (m, n)) if out is None else out
-    stored_b = arrays.output(result, (m, n), source)
-    arrays.apart(stored_b, stored_a, "a")
-    if result is not b:
-        runtime.copy(source, stored_b, "b")
-    transpose = trans != "N"
-    if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
-        uplo, transpose = _OTHER[uplo], not transpose  # type: ignore[assignment]
-    if stored_b.transposed:  # B^T op(a)^T
-        side, transpose, m, n = _TURNED[side], not transpose, n, m  # type: ignore[assignment]
-    options = (side, uplo, "T" if transpose else "N", diag)
-    runtime.run(device, "trmm", (m, n), options, (stored_a, stored_b), {"alpha": alpha}, (alpha != 0, alpha != 0), result)
-    return result
+    return triangle.apply("trmm", a, b, (side, uplo, trans, diag), alpha, out, device)
 
 
 def _update(
@@ -176,32 +150,13 @@ def _update(
         arrays.alike(first, matrix)
         if matrix.shape != (n, k):
             raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {(n, k)}; {workload} needs two of one shape")
-    result = arrays.new(given["a"], (n, n)) if out is None else out
-    stored_c = arrays.output(result, (n, n), first)
-    for name, matrix in stored.items():
-        arrays.apart(stored_c, matrix, name)
+    result, stored_c, begin = results.receiving(out, (n, n), given["a"], stored, c, beta)
     if out is None and beta == 0:
         runtime.clear(stored_c, result)
-    _prepare(c, beta, result, stored_c, "c")
     if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
-        uplo = _OTHER[uplo]  # type: ignore[assignment]
+        uplo = OTHER[uplo]
     letters = "".join("T" if matrix.transposed else "N" for matrix in stored.values())
     how = letters if len(set(letters)) > 1 else letters[0]
     read = (*(alpha != 0 for _ in stored), True)
-    runtime.run(device, workload, (n, k), (uplo, how), (*stored.values(), stored_c), {"alpha": alpha, "beta": beta}, read, result)
+    runtime.run(device, workload, (n, k), (uplo, how), (*stored.values(), stored_c), {"alpha": alpha, "beta": beta}, read, result, begin)
     return result
-
-
-def _square(stored: Matrix, order: int, why: str) -> None:
-    if stored.shape != (order, order):
-        raise ArgumentError(f"a is {stored.shape}; {why} needs {(order, order)}")
-
-
-def _prepare(c: Any, beta: float, result: Any, target: Matrix, name: str) -> None:
-    """Give the output the values of ``c`` where they are wanted."""
-    if beta == 0:
-        return
-    if c is None:
-        raise ArgumentError(f"beta is {beta} but there is no {name}")
-    if c is not result:
-        runtime.copy(arrays.fitting(c, target.shape, target, name), target, name)

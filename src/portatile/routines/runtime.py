@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from portatile.routines import limit, scratch, slabs
 from portatile.routines.arrays import Matrix, Placed, overlap, place, same
 from portatile.routines.engine import Engine, Prepared, engine
 from portatile.routines.engine import forget as forget_engines
+
+Begin = Callable[[Queue], None]
+"""Gives an output the values that it begins with; what runs on a device is put on the queue."""
 
 _MAX_REMEMBERED = 4096
 _remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
@@ -33,12 +36,13 @@ def run(
     scalars: Mapping[str, float],
     read: tuple[bool, ...],
     out: Any,
+    begin: Begin | None = None,
 ) -> None:
     """Compute. With NumPy matrices it returns when the last of them, the output, is in the caller's array.
 
     With matrices on a device it queues the work, for another library's ``out`` on that library's current stream.
     ``sizes`` and ``options`` are in the workload's order, ``matrices`` in that of its operands; ``read`` tells which of
-    them the computation reads.
+    them the computation reads. ``begin`` gives the output the values that it begins with: what is refused leaves it as it was.
     """
     chip = _chip(selector, matrices)
     layouts = [size for stored in matrices for size in (stored.stride, stored.offset, stored.alignment, stored.step)]
@@ -51,12 +55,16 @@ def run(
             needed = frozenset(name for name, wanted in zip(names, read, strict=True) if wanted)
             task = slabs.task(home, problem, dict(zip(names, matrices, strict=True)), scalars, needed)
             if task.cuts:
+                if begin is not None:
+                    begin(chip.default_queue())
                 slabs.run(home, task)
                 return
         found = home, home.prepare(problem), names
         if len(_remembered) >= _MAX_REMEMBERED:
             _remembered.clear()
         _remembered[key] = found
+    if begin is not None:
+        begin(_queue(chip, out))
     start(found[0], found[1], dict(zip(found[2], matrices, strict=True)), scalars, read, out)
 
 
@@ -88,25 +96,31 @@ def launch(home: Engine, prepared: Prepared, operands: Mapping[str, Memory], sca
             prepared.run(_queue(home.device, out), operands, scalars)
 
 
-def copy(source: Matrix, target: Matrix, name: str) -> None:
-    """Give ``target`` the values of ``source``, of the same shape; on a device both must be packed and stored alike.
+def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
+    """What gives ``target`` the values of ``source``, of the same shape; on a device both must be packed and stored alike.
 
-    Nothing is copied where they are the same memory; raises ArgumentError where they overlap otherwise.
+    None where they are the same memory; raises ArgumentError where they overlap otherwise, or where they cannot be copied. Nothing is
+    written before it is called with a queue: ``run`` does so when nothing of the call can be refused any more.
     """
     if same(source, target):
-        return
+        return None
     if overlap(source, target):
         raise ArgumentError(f"out overlaps {name} without being {name}; pass out={name} or an array of its own")
     if not source.on_device and not target.on_device:
-        (target.array.T if target.transposed else target.array)[...] = source.array.T if source.transposed else source.array
-        return
+        return lambda _: np.copyto(
+            target.array.T if target.transposed else target.array, source.array.T if source.transposed else source.array
+        )
     packed = source.stride == source.columns and target.stride == target.columns
-    if not (source.on_device and target.on_device and packed and source.transposed == target.transposed):
+    alike = source.on_device and target.on_device and packed and source.transposed == target.transposed
+    if not alike or source.array.device is not target.array.device:
         raise ArgumentError(f"{name} and out must lie on one device, packed and in the same order; or pass out={name} to overwrite it")
     buffer: Buffer = source.array
     size = buffer.dtype.itemsize
-    queue = _queue(buffer.device, target.array)
-    queue.copy(target.array.memory, buffer.memory, buffer.nbytes, target.offset * size, source.offset * size)
+
+    def copy(queue: Queue) -> None:
+        queue.copy(target.array.memory, buffer.memory, buffer.nbytes, target.offset * size, source.offset * size)
+
+    return copy
 
 
 def clear(target: Matrix, out: Any) -> None:

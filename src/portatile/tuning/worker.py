@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from portatile import device as devices
 from portatile import program, settings
 from portatile.cache import Cache
-from portatile.device.base import Device, Target
+from portatile.device.base import Device
 from portatile.errors import CompileError, DeviceError, PortatileError
 from portatile.records import Binary, DeviceInfo, Source
 from portatile.tuning import protocol, race
@@ -78,7 +78,7 @@ class _Timing:
     def __init__(self, opening: Open, send: Callable[[Reply], None]) -> None:
         self.device: Device = devices.get(opening.selector)
         self.info = self.device.info
-        if not hasattr(devices.backends()[self.info.backend], "target"):
+        if devices.target_maker(self.info.backend) is None:
             self.device.default_queue()  # what a driver compiles for its first context, the compile workers then find in its cache
         self.arena = opening.arena
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
@@ -113,11 +113,11 @@ class _Compiling:
     """Fills the cache; opens no device where the back end's compiler needs none."""
 
     def __init__(self, opening: Open, info: DeviceInfo, send: Callable[[Reply], None]) -> None:
-        back_end = devices.backends()[info.backend]
+        make = devices.target_maker(info.backend)
         self.info = info
         self.send = send
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
-        self.target: Target = back_end.target(info.architecture) if hasattr(back_end, "target") else devices.get(info.id).target
+        self.target = devices.get(info.id).target if make is None else make(info.architecture)
         os.nice(10)  # the timing worker's launches come first
 
     def answer(self, message: Request) -> Reply:

@@ -167,8 +167,6 @@ class Convolution(Workload):
             "ROWS": lines,
             "COLUMNS": max(items * writes // ti, 1),
             "FILTER_LD": axis.filter_ld,
-            "PERIODIC": axis.boundary == "periodic",
-            "WRAPS_ONCE": axis.rows >= ti + axis.taps + skew + abs(axis.first),
             "INTERLEAVE": axis.bank == "synthesis",
             "SEPARATE": axis.bank == "analysis",
             "ALIGNED_PSI": layout["psi"].vector_width(problem.itemsize) >= reads,
@@ -178,6 +176,7 @@ class Convolution(Workload):
         values["passes"] = -(-ti // writes * tj // items) if gpu else 1
         values |= {"gpu": gpu, "overlay": config["OVERLAY"], "order": config["ORDER"], "vector": vector, "stages": vector.bit_length() - 1}
         values |= {"reads": reads, "writes": writes, "skew": skew}
+        values |= {"periodic": axis.boundary == "periodic", "once": axis.rows >= ti + axis.taps + skew + abs(axis.first)}
         across, down = -(-(length + skew) // ti), -(-ndat // tj)
         fast, slow = (across, down) if config["ORDER"] == "i" else (down, across)
         deep = -(-slow // _MAX_DOWN)

@@ -10,51 +10,20 @@
 
 #define SPAN (TI + TAPS - PHASES + SKEW)
 
+{% from "axis.cl" import positions, place_in, place_out %}
 {% macro component(name, i, width) %}{{ name if width == 1 else name ~ ".s" ~ "0123456789abcdef"[i] }}{% endmacro %}
 {% set step = phases if window > 1 else 1 %}
 {% set sum_type = real ~ "2" if lanes == 2 else ("VEC" if form == "block" else real) %}
 {% set value_type = "VEC" if form == "block" else real %}
 
-// What stands for position p, and for the position d further down: with WRAPS_ONCE it is wrapped already, by unsigned minima
-// that wait for nothing (p - rows is the smaller one from rows on).
-#if PERIODIC && WRAPS_ONCE
-#define START(p) ((p) < 0 ? (p) + rows : (p) >= rows ? (p) - rows : (p))
-#define DOWN(p, d) ((int)min((uint)((p) + (d)), (uint)((p) + (d) - rows)))
-#else
-#define START(p) (p)
-#define DOWN(p, d) ((p) + (d))
-#endif
-
+{{ positions(periodic, once) }}
 // The row of psi that holds s at such a position, or -1 where s is zero.
-int row_of(int p, const int rows)
-{
-#if !PERIODIC
-    if (p < 0 || p >= rows)
-        return -1;
-#elif !WRAPS_ONCE
-    p %= rows;
-    p = p < 0 ? p + rows : p;
-#endif
-#if INTERLEAVE
-    return (p >> 1) + ((p & 1) ? (rows + 1) >> 1 : 0);
-#else
-    return p;
-#endif
-}
-
+{{ place_in("row_of", periodic, once) }}
 // A row's element from that of row 0 on: one multiply-add of 32 by 32 and 64 bits on GPUs, where INDEX is an int.
 #define AT_ROW(T, first, row, ld) ((T*)((__global char*)(first) + (long)(row) * (INDEX)((ld) * (INDEX)sizeof(REAL))))
 
 // The column of out that holds value o.
-int column_of(const int o, const int length)
-{
-#if SEPARATE
-    return (o >> 1) + ((o & 1) ? (length + 1) >> 1 : 0);
-#else
-    return o;
-#endif
-}
-
+{{ place_out("column_of") }}
 // READS elements from a column on of a row of psi, zeros where it ends or where there is no such row.
 READ fetch(__global const REAL* restrict psi, const INDEX ld, const int row, const int column, const int columns)
 {
@@ -78,10 +47,10 @@ READ fetch(__global const REAL* restrict psi, const INDEX ld, const int row, con
 READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int row)
 {
     __global const REAL* place = AT_ROW(__global const REAL, from, row, ld);
-#if !PERIODIC
+{% if not periodic %}
     if (row < 0)
         return (READ)(0);
-#endif
+{% endif %}
 {% if reads == 1 %}
     return LDG(place);
 {% else %}

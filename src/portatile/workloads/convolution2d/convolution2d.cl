@@ -12,46 +12,14 @@
 #define LINE (T2 + VECTOR)
 #define COLUMNS (WGS * WRITES / T2)
 
-{% macro place_of(name, periodic, once) %}
-int {{ name }}(int p, const int rows)
-{
-{% if not periodic %}
-    if (p < 0 || p >= rows)
-        return -1;
-{% elif not once %}
-    p %= rows;
-    p = p < 0 ? p + rows : p;
-{% endif %}
-#if INTERLEAVE
-    return (p >> 1) + ((p & 1) ? (rows + 1) >> 1 : 0);
-#else
-    return p;
-#endif
-}
-{% endmacro %}
+{% from "axis.cl" import positions, place_in, place_out %}
+{{ positions(periodic, once) }}
 // The place in psi that holds a position, or -1 where s is zero.
-{{ place_of("row_of", periodic, once) }}
-{{ place_of("line_of", periodic_across, false) }}
-
-// Positions further down; where the axis is long enough, wrapped once by an unsigned minimum.
-{% if periodic and once %}
-#define START(p) ((p) < 0 ? (p) + rows : (p) >= rows ? (p) - rows : (p))
-#define DOWN(p, d) ((int)min((uint)((p) + (d)), (uint)((p) + (d) - rows)))
-{% else %}
-#define START(p) (p)
-#define DOWN(p, d) ((p) + (d))
-{% endif %}
+{{ place_in("row_of", periodic, once) }}
+{{ place_in("line_of", periodic_across, false) }}
 
 // Where out holds value o of an axis of that length.
-int column_of(const int o, const int length)
-{
-#if SEPARATE
-    return (o >> 1) + ((o & 1) ? (length + 1) >> 1 : 0);
-#else
-    return o;
-#endif
-}
-
+{{ place_out("column_of") }}
 REAL fetch(__global const REAL* restrict from, const INDEX ld, const int row)
 {
 {% if periodic and periodic_across %}

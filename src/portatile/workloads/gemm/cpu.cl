@@ -9,21 +9,17 @@
 // computed transposed (see registers.cl).
 // ZEROS says what is known to be zero, and left out as far as tiles go: "a below" has it below the diagonal of A, and so on, "c below" is
 // what is not wanted of C, which keeps what is there.
-{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
-{% from "registers.cl" import prelude, multiply, store with context %}
+{% from "registers.cl" import multiply, store, realv with context %}
 {% set panel = "__global" if PACK_B else "" %}
-{{ prelude() }}
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
-          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }})
-{
-{% if BATCH %}
-    a_base += (long)get_group_id(2) * a_batch;
-    b_base += (long)get_group_id(2) * b_batch;
-    c_base += (long)get_group_id(2) * c_batch;
+{% if real == "double" %}
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
+{% include "vectors.cl" %}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+{% include "arguments.cl" %}
+{
+{% include "batch.cl" %}
     const int down = (m - 1) / TR + 1, across = (n - 1) / TC + 1, group = (int)get_group_id(0);
 {% if RASTER == 0 %}
     const int tile_row = group % down, tile_col = group / down;

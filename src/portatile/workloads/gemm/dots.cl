@@ -4,7 +4,6 @@
 // C = alpha op(A) op(B) + beta C, every operand row-major, A with k contiguous as it lies. B has k contiguous as it lies (TRANS_B),
 // or is in panels of pack.cl one column wide. Rows and columns past the end repeat the last one. Group (x, y): tile x, counted down
 // the columns, and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
-{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
 {% set realv = real if VL == 1 else real ~ VL %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -17,16 +16,9 @@ typedef {{ realv }} loose __attribute__((aligned({{ itemsize }})));
 #endif
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
-          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }})
+{% include "arguments.cl" %}
 {
-{% if BATCH %}
-    a_base += (long)get_group_id(2) * a_batch;
-    b_base += (long)get_group_id(2) * b_batch;
-    c_base += (long)get_group_id(2) * c_batch;
-{% endif %}
+{% include "batch.cl" %}
     const int down = (m - 1) / TR + 1, group = (int)get_group_id(0);
     const int row0 = group % down * TR, col0 = group / down * TC;
     const int k0 = start + (int)get_group_id(1) * chunk;

@@ -4,7 +4,6 @@
 // A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B. Group (x, y) owns tile x, counted along
 // rows of tiles, and k from start + y chunk on, `chunk` steps. With SPLIT it stores its bare sums to plane y of `c`, for reduce.cl.
 // With TXC the operands are images that stage.cl wrote; what lies outside an image reads as 0.
-{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on; not with TXC #}
 {% set rows = TRR * TR %}
 {% set vectors = TCR * TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
@@ -20,21 +19,7 @@
 #define BM (TBR * TR * TRR)
 #define BN (TBC * TC * TCR)
 #define ITEMS (TBR * TBC)
-{% if MAD == "fma" %}
-#define MULTIPLY_ADD(x, y, z) fma(({{ realv }})(x), (y), (z))
-{% elif MAD == "mad" %}
-#define MULTIPLY_ADD(x, y, z) mad(({{ realv }})(x), (y), (z))
-{% else %}
-#define MULTIPLY_ADD(x, y, z) ((x) * (y) + (z))
-{% endif %}
-#if defined(PORTATILE_CUDA)
-#define LOAD(p) {{ "(*(p))" if VL == 1 else "vload%d(0, p)" % VL }}
-#define STORE(x, p) {{ "(*(p) = (x))" if VL == 1 else "vstore%d(x, 0, p)" % VL }}
-#else  // not vload: some compilers call it as a function, and some do not survive its 512-bit forms
-typedef {{ realv }} loose __attribute__((aligned({{ 4 if real == "float" else 8 }})));
-#define LOAD(p) (*(__global const loose*)(p))
-#define STORE(x, p) (*(__global loose*)(p) = (x))
-#endif
+{% include "vectors.cl" %}
 
 {% if TXC %}
 __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
@@ -66,20 +51,9 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
 {% endfor %}
 {{ multiply() }}{% endmacro %}
 __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
-{% if TXC %}
-          __read_only image2d_t a_image, __read_only image2d_t b_image,
-{% else %}
-          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
-{% endif %}
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }})
+{% include "arguments.cl" %}
 {
-{% if BATCH %}
-    a_base += (long)get_group_id(2) * a_batch;
-    b_base += (long)get_group_id(2) * b_batch;
-    c_base += (long)get_group_id(2) * c_batch;
-{% endif %}
+{% include "batch.cl" %}
     const int tc = (int)get_local_id(0), tr = (int)get_local_id(1);
     const int across = (n - 1) / BN + 1;
     const int col0 = (int)get_group_id(0) % across * BN, row0 = (int)get_group_id(0) / across * BM;
@@ -123,28 +97,14 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
         }
 {% endfor %}
 {% else %}
-        for (int e = item; e < BM * KB; e += ITEMS) {
-{% if TRANS_A %}
-            const int kk = e / BM, i = e % BM;
-            const int inside = kb + kk < k1 && row0 + i < m;
-            a_tile[kk * (BM + PAD) + i] = inside ? a_at[(long)(kb + kk) * lda + row0 + i] : 0;
-{% else %}
-            const int i = e / KB, kk = e % KB;
-            const int inside = kb + kk < k1 && row0 + i < m;
-            a_tile[kk * (BM + PAD) + i] = inside ? a_at[(long)(row0 + i) * lda + kb + kk] : 0;
-{% endif %}
+{% for x, i, wide, first, end, k_fast in (("a", "i", "BM", "row0", "m", not TRANS_A), ("b", "j", "BN", "col0", "n", TRANS_B)) %}
+        for (int e = item; e < {{ wide }} * KB; e += ITEMS) {
+            const int {{ "%s = e / KB, kk = e %% KB" % i if k_fast else "kk = e / %s, %s = e %% %s" % (wide, i, wide) }};
+            const int inside = kb + kk < k1 && {{ first }} + {{ i }} < {{ end }};
+{% set from = "(long)(%s + %s) * ld%s + kb + kk" % (first, i, x) if k_fast else "(long)(kb + kk) * ld%s + %s + %s" % (x, first, i) %}
+            {{ x }}_tile[kk * ({{ wide }} + PAD) + {{ i }}] = inside ? {{ x }}_at[{{ from }}] : 0;
         }
-        for (int e = item; e < BN * KB; e += ITEMS) {
-{% if TRANS_B %}
-            const int j = e / KB, kk = e % KB;
-            const int inside = kb + kk < k1 && col0 + j < n;
-            b_tile[kk * (BN + PAD) + j] = inside ? b_at[(long)(col0 + j) * ldb + kb + kk] : 0;
-{% else %}
-            const int kk = e / BN, j = e % BN;
-            const int inside = kb + kk < k1 && col0 + j < n;
-            b_tile[kk * (BN + PAD) + j] = inside ? b_at[(long)(kb + kk) * ldb + col0 + j] : 0;
-{% endif %}
-        }
+{% endfor %}
 {% endif %}
         barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll {{ UNROLL }}

@@ -9,7 +9,6 @@
 // and columns 4t .. 4t + 3 of every 16 x 16 block and brings steps 2t, 2t + 1 of k (g = lane / 4, t = lane % 4), so every operand load
 // is 16 bytes: two neighbours across k, or along it where the tile keeps k fast. With eight LANES rows and columns change places. The
 // instruction wants its A as pairs across k and its B as pairs along it: so loaded they need no moves between registers.
-{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
 {% set rows = TRR * TR %}
 {% set cols = TCR * TC %}
 {% set bm = TBR * rows %}
@@ -34,6 +33,7 @@
 {% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
 {% set turned = "turned" in (A_FROM, B_FROM) %}
 {% set space = [STAGES * stage, bm * bn if KG > 1 else 0] | max %}
+{% set local_argument = ", __local %s* tiles" % real if LOCAL_ARGUMENT else "" %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
@@ -128,19 +128,12 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% endmacro %}
 
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
-          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __local %s* tiles" % real if LOCAL_ARGUMENT }})
+{% include "arguments.cl" %}
 {
 {% if not LOCAL_ARGUMENT %}
     __local {{ real }} tiles[{{ space }}] __attribute__((aligned(128)));
 {% endif %}
-{% if BATCH %}
-    a_base += (long)get_group_id(2) * a_batch;
-    b_base += (long)get_group_id(2) * b_batch;
-    c_base += (long)get_group_id(2) * c_batch;
-{% endif %}
+{% include "batch.cl" %}
     const int item = (int)get_local_id(0), part = item / {{ team }};
     const int warp = item % {{ team }} / 32, lane = item % 32;
     const int warp_row = warp / {{ TBC // LANES }}, warp_col = warp % {{ TBC // LANES }};

@@ -13,6 +13,10 @@
 // One work-item packs a slice of SLICE steps of k of SPAN neighbouring panels, so that it reads whole cache lines: groups count
 // slices, then spans.
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+{% else %}
+// A work-group of 32 x 8 moves a square of 32 x 32: groups count squares across, then along k.
+__kernel __attribute__((reqd_work_group_size(32, 8, 1)))
+{% endif %}
 void gemm_pack(const int across, const int k, const int depth, const {{ real }} alpha,
                __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }})
 {
@@ -22,6 +26,7 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
 {% endif %}
     if (alpha == 0)
         return;
+{% if SERIAL %}
     const int slices = (depth - 1) / SLICE + 1, first = (int)get_group_id(0) / slices * SPAN;
     const int start = (int)get_group_id(0) % slices * SLICE, end = min(start + SLICE, k);
 {% if TRIANGLE == "below" %}
@@ -73,19 +78,7 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
                     panels[(long)kk * WIDTH + w] = kk == i;
             }
 {% endif %}
-}
 {% else %}
-// A work-group of 32 x 8 moves a square of 32 x 32: groups count squares across, then along k.
-__kernel __attribute__((reqd_work_group_size(32, 8, 1)))
-void gemm_pack(const int across, const int k, const int depth, const {{ real }} alpha,
-               __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }})
-{
-{% if BATCH %}
-    base += (long)get_group_id(2) * base_batch;
-    panels += (long)get_group_id(2) * panels_batch;
-{% endif %}
-    if (alpha == 0)
-        return;
     const int x = (int)get_local_id(0), y = (int)get_local_id(1);
     const int width = ((across - 1) / WIDTH + 1) * WIDTH, squares = (width - 1) / 32 + 1;
     const int across0 = (int)get_group_id(0) % squares * 32, k0 = (int)get_group_id(0) / squares * 32;
@@ -111,5 +104,5 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
             to[(long)kk * WIDTH] = i < across && kk < k ? from[(long)kk * ld + i] : 0;
 {% endif %}
     }
-}
 {% endif %}
+}

@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Config, Value
 
+_Rules = list[tuple[str, bool]]
+"""What must hold, in words, and whether it does."""
+
 FORMS = ("generic", "cpu", "gpu", "thin")
 _WHOLE = 16  # steps of k: vectors stay aligned where groups share k
 _SUMS = 16384  # bytes of local memory that the sums of a thin form's work-items take at a time
@@ -81,66 +84,75 @@ class Point:
 
     def check(self) -> None:
         """Raise ArgumentError where parameters contradict each other, so that the kernel text would not index its tile rightly."""
-        rules = [
-            ("VL must divide TC", self.TC % self.VL == 0 or (self.FORM == "cpu" and self.KEEP)),
-            ("only the generic form reads images", not self.TXC or self.FORM == "generic"),
-        ]
-        if self.FORM != "gpu":
-            rules.append(("only the gpu form has a TAIL", self.TAIL == 0))
-        if self.FORM == "cpu":
-            rules += [
-                ("the cpu form has one work-item to a group", self.items == self.TRR == self.TCR == 1),
-                ("KEEP in the cpu form packs single columns of B", not (self.KEEP and self.PACK_B) or self.TC == 1),
-                ("KEEP in the cpu form reads A in place, all of k at once", not self.KEEP or (not self.PACK_A and self.KB == 0)),
-                ("KEEP in the cpu form excludes SM and TURN", not (self.KEEP and (self.SM or self.TURN))),
-                ("SM in the cpu form brings B there itself, KB steps at a time", not self.SM or (self.KB > 0 and not self.PACK_B)),
-                ("SM in the cpu form has all of k to a group", not self.SM or self.SPLIT_K == 1),
-            ]
-        elif self.FORM == "gpu":
-            steps = self.KB / self.KG / (8 if self.MMA else self.VL if self.KEEP else 1)
-            rules += [
-                ("the gpu form stages operands: SM must be True", self.SM),
-                ("VL must divide TR and be 2 or more", self.TR % self.VL == 0 and self.VL >= 2),
-                ("PAD must be a multiple of VL", self.PAD % self.VL == 0),
-                (
-                    "LANES must divide TBC, and 32 / LANES TBR",
-                    self.LANES > 0 and self.TBC % self.LANES == self.TBR % (32 // self.LANES) == 0,
-                ),
-                ("KG must divide KB, for MMA into multiples of 8, for KEEP of VL", steps == int(steps)),
-                ("DOUBLE needs two stages and an even number of steps", self.DOUBLE == 0 or (self.STAGES > 1 and steps % 2 == 0)),
-                ("TAIL splits k by itself and would pack B twice", self.TAIL == 0 or (self.SPLIT_K == 1 and not self.PACK_B)),
-                ("TURN and KEEP exclude each other", not (self.TURN and self.KEEP)),
-                ("TURN and KEEP need TR = TC = VL", self.MMA or not (self.TURN or self.KEEP) or self.TR == self.TC == self.VL),
-                (
-                    "TURN and KEEP need powers of two for TBR, TBC and KB",
-                    not (self.TURN or self.KEEP) or all(n & (n - 1) == 0 for n in (self.TBR, self.TBC, self.KB)),
-                ),
-                (
-                    "MMA needs VL = 2 and TR = 2, TC = LANES = 4 or TR = 4, TC = 2, LANES = 8",
-                    not self.MMA or (self.VL, self.TR, self.TC, self.LANES) in ((2, 2, 4, 4), (2, 4, 2, 8)),
-                ),
-                ("MMA needs KB in whole sixteens", not self.MMA or self.KB % 16 == 0),
-            ]
-        elif self.FORM == "thin":
-            powers = (self.VL, self.TR, self.TC, self.TBR, self.KG, self.UNROLL)
-            rules[:] = [
-                ("the thin form has no TAIL", self.TAIL == 0),
-                ("the thin form takes powers of two for VL, TR, TC, TBR, KG and UNROLL", all(n > 0 and n & (n - 1) == 0 for n in powers)),
-                ("the thin form has one block to a work-item, in one row of work-items", self.TBC == self.TRR == self.TCR == 1),
-                ("the thin form packs nothing and reads no images", not (self.PACK_A or self.PACK_B or self.TXC)),
-                (
-                    "KG UNROLL VL must divide KB where the thin form keeps B in local memory",
-                    not self.SM or (self.KB > 0 and self.KB % (self.KG * self.UNROLL * self.VL) == 0),
-                ),
-            ]
-        else:
-            rules += [
-                ("PAD must be a multiple of VL", self.PAD % self.VL == 0),
-                ("the generic form packs nothing", not self.PACK_A and not self.PACK_B),
-            ]
-        for rule, holds in rules:
+        form = {"generic": self._generic_rules, "cpu": self._cpu_rules, "gpu": self._gpu_rules, "thin": self._thin_rules}[self.FORM]
+        for rule, holds in form():
             if not holds:
                 raise ArgumentError(f"gemm: {rule}; the configuration is {self.config()}")
+
+    def _common_rules(self) -> _Rules:
+        return [
+            ("VL must divide TC", self.TC % self.VL == 0 or (self.FORM == "cpu" and self.KEEP)),
+            ("only the generic form reads images", not self.TXC or self.FORM == "generic"),
+            ("only the gpu form has a TAIL", self.TAIL == 0 or self.FORM == "gpu"),
+        ]
+
+    def _generic_rules(self) -> _Rules:
+        return [
+            *self._common_rules(),
+            ("PAD must be a multiple of VL", self.PAD % self.VL == 0),
+            ("the generic form packs nothing", not self.PACK_A and not self.PACK_B),
+        ]
+
+    def _cpu_rules(self) -> _Rules:
+        return [
+            *self._common_rules(),
+            ("the cpu form has one work-item to a group", self.items == self.TRR == self.TCR == 1),
+            ("KEEP in the cpu form packs single columns of B", not (self.KEEP and self.PACK_B) or self.TC == 1),
+            ("KEEP in the cpu form reads A in place, all of k at once", not self.KEEP or (not self.PACK_A and self.KB == 0)),
+            ("KEEP in the cpu form excludes SM and TURN", not (self.KEEP and (self.SM or self.TURN))),
+            ("SM in the cpu form brings B there itself, KB steps at a time", not self.SM or (self.KB > 0 and not self.PACK_B)),
+            ("SM in the cpu form has all of k to a group", not self.SM or self.SPLIT_K == 1),
+        ]
+
+    def _gpu_rules(self) -> _Rules:
+        steps = self.KB / self.KG / (8 if self.MMA else self.VL if self.KEEP else 1)
+        return [
+            *self._common_rules(),
+            ("the gpu form stages operands: SM must be True", self.SM),
+            ("VL must divide TR and be 2 or more", self.TR % self.VL == 0 and self.VL >= 2),
+            ("PAD must be a multiple of VL", self.PAD % self.VL == 0),
+            (
+                "LANES must divide TBC, and 32 / LANES TBR",
+                self.LANES > 0 and self.TBC % self.LANES == self.TBR % (32 // self.LANES) == 0,
+            ),
+            ("KG must divide KB, for MMA into multiples of 8, for KEEP of VL", steps == int(steps)),
+            ("DOUBLE needs two stages and an even number of steps", self.DOUBLE == 0 or (self.STAGES > 1 and steps % 2 == 0)),
+            ("TAIL splits k by itself and would pack B twice", self.TAIL == 0 or (self.SPLIT_K == 1 and not self.PACK_B)),
+            ("TURN and KEEP exclude each other", not (self.TURN and self.KEEP)),
+            ("TURN and KEEP need TR = TC = VL", self.MMA or not (self.TURN or self.KEEP) or self.TR == self.TC == self.VL),
+            (
+                "TURN and KEEP need powers of two for TBR, TBC and KB",
+                not (self.TURN or self.KEEP) or all(n & (n - 1) == 0 for n in (self.TBR, self.TBC, self.KB)),
+            ),
+            (
+                "MMA needs VL = 2 and TR = 2, TC = LANES = 4 or TR = 4, TC = 2, LANES = 8",
+                not self.MMA or (self.VL, self.TR, self.TC, self.LANES) in ((2, 2, 4, 4), (2, 4, 2, 8)),
+            ),
+            ("MMA needs KB in whole sixteens", not self.MMA or self.KB % 16 == 0),
+        ]
+
+    def _thin_rules(self) -> _Rules:
+        powers = (self.VL, self.TR, self.TC, self.TBR, self.KG, self.UNROLL)
+        return [
+            ("the thin form has no TAIL", self.TAIL == 0),
+            ("the thin form takes powers of two for VL, TR, TC, TBR, KG and UNROLL", all(n > 0 and n & (n - 1) == 0 for n in powers)),
+            ("the thin form has one block to a work-item, in one row of work-items", self.TBC == self.TRR == self.TCR == 1),
+            ("the thin form packs nothing and reads no images", not (self.PACK_A or self.PACK_B or self.TXC)),
+            (
+                "KG UNROLL VL must divide KB where the thin form keeps B in local memory",
+                not self.SM or (self.KB > 0 and self.KB % (self.KG * self.UNROLL * self.VL) == 0),
+            ),
+        ]
 
     def config(self) -> dict[str, Value]:
         """The configuration, every parameter named."""

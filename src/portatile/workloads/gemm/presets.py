@@ -48,27 +48,10 @@ def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int
 
     With 8 ``lanes`` B takes the place of the instruction's A: the fastest way where A has k fast and B has not. With 4 it is as written.
     """
-    (down, across), (trr, tcr) = warps, blocks
-    flipped = lanes == 8
-    return Point(
-        "gpu",
-        VL=2,
-        TR=4 if flipped else 2,
-        TC=2 if flipped else 4,
-        TBR=(4 if flipped else 8) * down,
-        TBC=(8 if flipped else 4) * across,
-        TRR=trr,
-        TCR=tcr,
-        KB=kb,
-        SM=True,
-        UNROLL=kb,
-        SCALARS=False,
-        MAD="a*b+c",
-        STAGES=stages,
-        LANES=lanes,
-        DOUBLE=double,
-        MMA=True,
-    )
+    (down, across), flipped = warps, lanes == 8
+    group = ((4 if flipped else 8) * down, (8 if flipped else 4) * across)
+    point = pipeline(2, group, blocks, kb, stages, lanes, double)
+    return replace(point, TR=4 if flipped else 2, TC=2 if flipped else 4, MMA=True)
 
 
 def thin(vl: int, block: tuple[int, int], places: int, parts: int, unroll: int, staged: int = 0, split: int = 1) -> Point:

@@ -4,26 +4,6 @@
    kernel computes C transposed: its m, n, A and B are C's n, m, B and A, and a row of the tile is stored down a column of C. #}
 {% set vectors = TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
-{% macro prelude() %}
-{% if real == "double" %}
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-{% endif %}
-{% if MAD == "fma" %}
-#define MULTIPLY_ADD(x, y, z) fma(({{ realv }})(x), (y), (z))
-{% elif MAD == "mad" %}
-#define MULTIPLY_ADD(x, y, z) mad(({{ realv }})(x), (y), (z))
-{% else %}
-#define MULTIPLY_ADD(x, y, z) ((x) * (y) + (z))
-{% endif %}
-#if defined(PORTATILE_CUDA)
-#define LOAD(p) {{ "(*(p))" if VL == 1 else "vload%d(0, p)" % VL }}
-#define STORE(x, p) {{ "(*(p) = (x))" if VL == 1 else "vstore%d(x, 0, p)" % VL }}
-#else  // not vload: some compilers call it as a function, and some do not survive its 512-bit forms
-typedef {{ realv }} loose __attribute__((aligned({{ 4 if real == "float" else 8 }})));
-#define LOAD(p) (*(__global const loose*)(p))
-#define STORE(x, p) (*(__global loose*)(p) = (x))
-#endif
-{% endmacro %}
 {# one step of k, `u` steps on; `panel` is the memory that holds B in panels, empty where B is read in place #}
 {% macro step(u, panel) %}
         {

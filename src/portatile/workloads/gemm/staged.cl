@@ -5,21 +5,17 @@
 // band; C is read and written once for every stage of k but the first. Columns past n are zeros in local memory. Group x: the columns
 // of bands of RASTER rows of tiles, one band after another (0: one band). `chunk` steps of k, at most KB, are a stage. A is read as in
 // cpu.cl, and TURN, too, is what it is there.
-{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
-{% from "registers.cl" import prelude, multiply, store, realv, vectors with context %}
-{{ prelude() }}
+{% from "registers.cl" import multiply, store, realv, vectors with context %}
+{% if real == "double" %}
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+{% endif %}
+{% include "vectors.cl" %}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
-          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }})
+{% include "arguments.cl" %}
 {
     __local {{ real }} panel[KB * TC] __attribute__((aligned(64)));
-{% if BATCH %}
-    a_base += (long)get_group_id(2) * a_batch;
-    b_base += (long)get_group_id(2) * b_batch;
-    c_base += (long)get_group_id(2) * c_batch;
-{% endif %}
+{% include "batch.cl" %}
     const int down = (m - 1) / TR + 1, across = (n - 1) / TC + 1, group = (int)get_group_id(0);
 {% if RASTER == 0 %}
     const int first = 0, last = down;

@@ -9,7 +9,6 @@
 // A is read in vectors of W: VL, or what its alignment allows, then as many more of them. With SM the group keeps KB steps of its columns of
 // op(B) in local memory; else they come from the cache. Rows and columns past the end repeat the last one and are not stored.
 // Group (x, y): tile x, and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
-{# with BATCH, group (x, y, z) works on problem z of the batch, whose operands lie z times *_batch elements on #}
 {% set realw = real if W == 1 else real ~ W %}
 {% set items = TBR * KG %}
 {% set values = TR * TC %}
@@ -22,6 +21,7 @@
 {# how B's values are loaded beside the vectors of A: elements along k, or of a step #}
 {% set wide = W if K_FAST else [16 // itemsize, UNROLL * TC if SM else [UNROLL, B_WIDTH] | min] | min %}
 {% set realb = real if wide == 1 else real ~ wide %}
+{% set local_argument = ", __local %s* restrict local_space" % real if LOCAL_ARGUMENT else "" %}
 {% macro of(vector, width, e) %}{{ vector if width == 1 else "%s.s%d" % (vector, e) }}{% endmacro %}
 {% macro b_at(c, k) %}b{{ c }}[{{ k if B_FAST else "(long)(%s) * ldb" % k }}]{% endmacro %}
 {% if real == "double" %}
@@ -135,16 +135,9 @@
         }
 {% endmacro %}
 __kernel __attribute__((reqd_work_group_size({{ "KG, TBR, 1" if K_FAST else "TBR, KG, 1" }})))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
-          __global const {{ real }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ real }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __local %s* restrict local_space" % real if LOCAL_ARGUMENT }})
+{% include "arguments.cl" %}
 {
-{% if BATCH %}
-    a_base += (long)get_group_id(2) * a_batch;
-    b_base += (long)get_group_id(2) * b_batch;
-    c_base += (long)get_group_id(2) * c_batch;
-{% endif %}
+{% include "batch.cl" %}
 {% if space and not LOCAL_ARGUMENT %}
     __local {{ real }} local_space[{{ space }}] __attribute__((aligned(64)));
 {% endif %}

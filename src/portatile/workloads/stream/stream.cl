@@ -10,6 +10,22 @@ const VEC value = VALUE(LOAD(x, v * VECTOR, ALIGNED_X), Y(v * VECTOR));
             STORE(value, out, v * VECTOR, ALIGNED_OUT);
 {%- endif %}
 {%- endmacro %}
+{# what the work-items of a group have in `total`, added up #}
+{% macro store_sum(place) %}
+{% if wgs > 1 %}
+    __local REAL sums[WGS];
+    sums[item] = total;
+    for (int reach = WGS / 2; reach > 0; reach /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < reach)
+            sums[item] += sums[item + reach];
+    }
+    if (item == 0)
+        {{ place }} = sums[0];
+{%- else %}
+    {{ place }} = total;
+{%- endif %}
+{% endmacro %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -91,19 +107,7 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void stream(
     }
 {% endif %}
 {% if dot %}
-{% if wgs > 1 %}
-    __local REAL sums[WGS];
-    sums[item] = total;
-    for (int reach = WGS / 2; reach > 0; reach /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (item < reach)
-            sums[item] += sums[item + reach];
-    }
-    if (item == 0)
-        out_memory[out_offset + group] = sums[0];
-{% else %}
-    out_memory[out_offset + group] = total;
-{% endif %}
+{{ store_sum("out_memory[out_offset + group]") }}
 {% endif %}
 }
 {% if dot %}
@@ -115,18 +119,6 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void stream_sum(
     REAL total = 0;
     for (INDEX i = item; i < groups; i += WGS)
         total += partial[i];
-{% if wgs > 1 %}
-    __local REAL sums[WGS];
-    sums[item] = total;
-    for (int reach = WGS / 2; reach > 0; reach /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (item < reach)
-            sums[item] += sums[item + reach];
-    }
-    if (item == 0)
-        out[out_offset] = sums[0];
-{% else %}
-    out[out_offset] = total;
-{% endif %}
+{{ store_sum("out[out_offset]") }}
 }
 {% endif %}

@@ -9,7 +9,7 @@ import numpy as np
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads import operands
+from portatile.workloads import operands, structured
 from portatile.workloads.triangular import reference, steps
 
 _LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
@@ -37,7 +37,7 @@ class Triangular(Workload):
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """A is square, of the order that the side asks for; B is m x n."""
-        order = steps.order(problem)
+        order = structured.order(problem)
         return {"a": (order, order), "b": (problem.sizes["m"], problem.sizes["n"])}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
@@ -62,7 +62,7 @@ class Triangular(Workload):
                 "METHOD == 'substitute' or itemsize * NB // 2 * PANEL <= min(local_memory, 49152)",
                 "METHOD == 'substitute' or itemsize * 2 * IB * (IB + 1) <= min(local_memory, 49152)",
             ),
-            {**problem.facts(), **device.facts(), "order": steps.order(problem)},
+            {**problem.facts(), **device.facts(), "order": structured.order(problem)},
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
@@ -71,7 +71,7 @@ class Triangular(Workload):
         Elsewhere small orders by substitution, which is one launch; above them inverses, which are faster and little less accurate.
         Larger blocks make fewer launches, which is what a GPU asks for.
         """
-        order, gpu = steps.order(problem), device.kind == "gpu"
+        order, gpu = structured.order(problem), device.kind == "gpu"
         if device.kind == "cpu":
             return _processor(problem, device)
         group = _group(device, 256 if gpu else 64)
@@ -99,11 +99,11 @@ class Triangular(Workload):
 
     def flops(self, problem: Problem) -> float:
         """n m^2 (side L) or m n^2 (side R), the BLAS's convention."""
-        return float(problem.sizes["m"] * problem.sizes["n"] * steps.order(problem))
+        return float(problem.sizes["m"] * problem.sizes["n"] * structured.order(problem))
 
     def traffic(self, problem: Problem) -> float:
         """The triangle of A read once, B read and written once."""
-        order = steps.order(problem)
+        order = structured.order(problem)
         return float(problem.itemsize * (order * (order + 1) // 2 + 2 * problem.sizes["m"] * problem.sizes["n"]))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
@@ -119,7 +119,7 @@ class Triangular(Workload):
 
 def _processor(problem: Problem, device: DeviceInfo) -> Config:
     """Blocks and right-hand sides that stay in the first caches; fewer right-hand sides where there are cores for more work-items."""
-    order, itemsize = steps.order(problem), problem.itemsize
+    order, itemsize = structured.order(problem), problem.itemsize
     sides = _LINE // itemsize
     if problem.sizes["n" if problem.options["side"] == "L" else "m"] <= sides * (device.compute_units - 1):
         sides = 32

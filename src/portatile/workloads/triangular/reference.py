@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from portatile.records import Problem
 from portatile.workload import Expected, Inputs
 from portatile.workloads import operands
-from portatile.workloads.triangular.steps import forward, order
+from portatile.workloads.structured import order
+from portatile.workloads.triangular.steps import forward
 
 _ALPHAS = (1.0, 0.7, -1.25)
 _SAMPLE = 16  # right-hand sides of a sampled reference

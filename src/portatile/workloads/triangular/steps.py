@@ -6,19 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Role, Source, Temporary, Value
 from portatile.template import load
-from portatile.workloads import get
+from portatile.workloads import blocks
+from portatile.workloads.structured import order
 
 _REGISTERS = 8  # of vectors that a tile takes, a power of two
 _REGISTERS_WIDE = 16  # the same where there are twice as many
 _MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
-
-
-def order(problem: Problem) -> int:
-    """The order of A."""
-    return problem.sizes["m"] if problem.options["side"] == "L" else problem.sizes["n"]
 
 
 def forward(problem: Problem) -> bool:
@@ -29,9 +24,7 @@ def forward(problem: Problem) -> bool:
 
 def plan(problem: Problem, config: Config, device: DeviceInfo) -> Plan:
     """All steps; none for an empty B. Raises ArgumentError for operands whose rows are not contiguous."""
-    for name, layout in problem.layout.items():
-        if layout.strides[1] != 1:
-            raise ArgumentError(f"triangular: the elements of a row of operand {name} lie {layout.strides[1]} apart; copy or transpose it")
+    blocks.check(problem)
     if problem.sizes["m"] == 0 or problem.sizes["n"] == 0:
         return Plan(())
     kind = _Substitution if config["METHOD"] == "substitute" else _Inverses
@@ -112,16 +105,11 @@ class _Recursion(ABC):
         factors: tuple[float | str, float | str],
     ) -> None:
         """Append target = factors[0] op(matrix) known + factors[1] target, or known op(matrix) from the right."""
-        gemm = get("gemm")
-        operands: Mapping[str, tuple[str, Layout]]
         if self.left:
-            sizes, operands, option = {"m": size, "n": self.count, "k": depth}, {"a": matrix, "b": known, "c": target}, "trans_a"
+            sizes, operands, trans = (size, self.count, depth), {"a": matrix, "b": known, "c": target}, (self.trans, "N")
         else:
-            sizes, operands, option = {"m": self.count, "n": size, "k": depth}, {"a": known, "b": matrix, "c": target}, "trans_b"
-        layouts = {name: layout for name, (_, layout) in operands.items()}
-        callee = gemm.problem(sizes, self.problem.dtype, {option: self.trans}, layouts)
-        names = {name: memory for name, (memory, _) in operands.items()}
-        self.steps.append(Call(callee, names, {"alpha": factors[0], "beta": factors[1]}))
+            sizes, operands, trans = (self.count, size, depth), {"a": known, "b": matrix, "c": target}, ("N", self.trans)
+        self.steps.append(blocks.product(self.problem, sizes, operands, trans, factors))
 
     def source(self, file: str, defines: Mapping[str, Value]) -> Source:
         """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""

@@ -1,0 +1,31 @@
+"""Which NDRanges a kernel can run over: what every back end asks of sizes before a driver sees them."""
+
+from __future__ import annotations
+
+from math import prod
+
+from portatile.device.base import Kernel
+from portatile.errors import LaunchError
+from portatile.records import DeviceInfo, Size3
+
+
+def named(kernel: Kernel, device: DeviceInfo, global_size: Size3, local_size: Size3) -> str:
+    """The launch in words."""
+    return f"kernel {kernel.name!r} with global size {global_size} and local size {local_size} on {device.id}"
+
+
+def check(kernel: Kernel, device: DeviceInfo, limit: int, global_size: Size3, local_size: Size3) -> None:
+    """Raise LaunchError for sizes that are none, or that the kernel or the device does not run; ``limit``: work-items of a group."""
+
+    def refuse(reason: str) -> None:
+        raise LaunchError(f"{named(kernel, device, global_size, local_size)}: {reason}")
+
+    required, most = kernel.entry.work_group, device.max_work_item_sizes
+    if len(global_size) != 3 or len(local_size) != 3 or min(*global_size, *local_size) < 1:
+        refuse("sizes are three positive numbers")
+    if any(g % n for g, n in zip(global_size, local_size, strict=True)):
+        refuse("the global size must be a multiple of the local size")
+    if required is not None and required != local_size:
+        refuse(f"the kernel requires the local size {required}")
+    if prod(local_size) > limit or any(n > along for n, along in zip(local_size, most, strict=True)):
+        refuse(f"at most {limit} work-items and {most} in each dimension")

@@ -1,0 +1,19 @@
+"""What every back end needs of the dialect: its version, which decides a binary, and the prelude of OpenCL C."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+from portatile.records import digest
+
+_HERE = Path(__file__).parent
+
+
+def _version() -> str:
+    files = sorted(p for p in _HERE.iterdir() if p.suffix in (".h", ".py"))
+    return digest(version("pcpp"), *(p.read_bytes() for p in files))
+
+
+VERSION = _version()
+PRELUDE_OPENCL = (_HERE / "opencl.h").read_text()

@@ -1,0 +1,94 @@
+"""A constraint of a parameter space: what it reads, whether it holds, and how early it can be told."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from types import CodeType
+from typing import Any
+
+from portatile.errors import SpaceError
+from portatile.records import Value
+
+Predicate = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression."""
+
+    reads: tuple[str, ...]
+    holds: Predicate
+    text: str
+    code: CodeType | None = None
+
+    @classmethod
+    def of(cls, rule: Predicate | str) -> Constraint:
+        """From a callable, whose argument names say what it reads, or from a Python expression."""
+        if isinstance(rule, str):
+            try:
+                code = _compiled(rule)
+            except SyntaxError as error:
+                raise SpaceError(f"constraint {rule!r} is not an expression: {error.msg}") from None
+            names = tuple(n for n in code.co_names if n not in _BUILTINS)
+            return cls(names, lambda **values: eval(code, {"__builtins__": _BUILTINS}, values), rule, code)
+        names = tuple(inspect.signature(rule).parameters)
+        return cls(names, rule, f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})")
+
+    def check(self, values: Mapping[str, Value]) -> bool:
+        """Whether the constraint holds for ``values``, which binds at least every name it reads."""
+        try:
+            if self.code is not None:
+                return bool(eval(self.code, {"__builtins__": _BUILTINS}, values))
+            return bool(self.holds(**{name: values[name] for name in self.reads}))
+        except ZeroDivisionError:
+            return False
+        except Exception as error:
+            raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
+
+    def settle(self, values: dict[str, Value]) -> bool | None:
+        """Whether the constraint holds whatever the names have that ``values`` does not bind; None while that is open.
+
+        An expression settles early: ``FORM != 'cpu' or TBR == 1`` holds as soon as FORM is 'gpu'.
+        """
+        if self.code is None:
+            return self.check(values) if all(name in values for name in self.reads) else None
+        try:
+            return bool(eval(self.code, {"__builtins__": _BUILTINS}, values))
+        except NameError:
+            return None
+        except ZeroDivisionError:
+            return False
+        except Exception as error:
+            raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
+
+    def turns(self, order: Mapping[str, int]) -> frozenset[str]:
+        """The names at which it may settle when they are bound in this order: the last one of each part that is decided as a whole."""
+        parts = [set(self.reads)] if self.code is None else _parts(ast.parse(self.text.strip(), mode="eval").body)
+        return frozenset(max(names, key=order.__getitem__) for part in parts if (names := part & order.keys()))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(expression: str) -> CodeType:  # every problem has a space of its own, of the same expressions
+    return compile(expression, "<constraint>", "eval")
+
+
+def _parts(node: ast.AST) -> list[set[str]]:
+    """The names of each operand of `and`, `or`, `not` and `if` in an expression, and of each comparison in a chain."""
+    if isinstance(node, (ast.BoolOp, ast.IfExp)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+        return [part for child in ast.iter_child_nodes(node) for part in _parts(child)]
+    if isinstance(node, ast.Compare):
+        return [_names(one) | _names(other) for one, other in pairwise([node.left, *node.comparators])]
+    return [_names(node)]
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+
+
+_BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
+_BUILTINS |= {"True": True, "False": False, "all": all, "any": any}

@@ -1,0 +1,50 @@
+"""Orbitals one by one: one, or each of a batch, in a device's own memory where that is better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from portatile import device as devices
+from portatile.device.buffer import Buffer
+from portatile.errors import ArgumentError
+from portatile.routines import limit
+
+AXES = 3
+"""Of an orbital; a batch has one more in front."""
+
+
+def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
+    """Whether NumPy arrays are better worked on in the device's memory: it has its own, and they fit."""
+    if not isinstance(psi, np.ndarray):
+        return False
+    chip = devices.get(device)
+    orbital = psi.nbytes if psi.ndim == AXES else psi.nbytes // max(psi.shape[0], 1)
+    return not chip.info.unified_memory and not limit.too_large(chip, (*(other.nbytes for other in others), *[4 * orbital] * 4))
+
+
+def on_device(array: Any, device: str | None) -> Any:
+    """A NumPy array as a Buffer; a Buffer as it is."""
+    return Buffer.from_numpy(array, devices.get(device)) if isinstance(array, np.ndarray) else array
+
+
+def each(psi: Any, apply: Callable[[Any], Any], others: tuple[Any, ...], device: str | None) -> Any:
+    """``apply`` to one orbital, or to each of a batch; on a device with memory of its own nothing comes back in between."""
+    orbitals = [psi] if psi.ndim == AXES else [psi[place] for place in range(psi.shape[0])]
+    if not orbitals:
+        raise ArgumentError("a batch of no orbitals has no result")
+    if isinstance(psi, np.ndarray):
+        moved = moves(psi, others, device)
+        found = [apply(on_device(orbital, device) if moved else orbital) for orbital in orbitals]
+        host = [one.numpy() if isinstance(one, Buffer) else one for one in found]
+        return host[0] if psi.ndim == AXES else np.stack(host)
+    if psi.ndim == AXES:
+        return apply(psi)
+    first = apply(orbitals[0])
+    whole = Buffer.empty((len(orbitals), *first.shape), first.dtype, first.device)
+    for place, orbital in enumerate(orbitals):
+        part = first if place == 0 else apply(orbital)
+        first.device.default_queue().copy(whole.memory, part.memory, part.nbytes, whole[place].offset, part.offset)
+    return whole

@@ -1,0 +1,154 @@
+"""What BigDFT computes of orbitals in Daubechies' basis: potential, kinetic operator, density."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device.buffer import Buffer, refuse_masks
+from portatile.errors import ArgumentError
+from portatile.routines import arrays, convolve, pointwise
+from portatile.routines.arrays import Array
+from portatile.routines.convolve import Boundary
+from portatile.wavelets import batch
+from portatile.wavelets.batch import AXES
+from portatile.wavelets.filters import KINETIC, MAGICFILTER
+from portatile.wavelets.transforms import magicfilter3d
+
+
+def apply_potential(
+    psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+) -> Array:
+    """The local potential in Daubechies' basis: the magic filter along three axes, times ``potential``, the transposed filter.
+
+    ``psi`` is one orbital (n1, n2, n3) or a batch (orbitals, n1, n2, n3); ``potential`` lies on the points that the filter gives, which
+    are n along a ``periodic`` or ``zero`` axis and n + 15 along a ``grow``, free one. NumPy arrays, or Buffers of one device; the
+    result is of the shape and library of ``psi``. Raises ArgumentError for what does not fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import apply_potential
+        >>> psi = np.ones((2, 8, 8, 8))
+        >>> bool(np.allclose(apply_potential(psi, np.full((8, 8, 8), 3.0)), 3.0))
+        True
+    """
+    back = tuple({"grow": "shrink"}.get(kind, kind) for kind in _boundaries(boundary))
+    _on_grid(psi, potential, boundary)
+    field = batch.on_device(potential, device) if batch.moves(psi, (potential,), device) else potential
+
+    def apply(orbital: Any) -> Any:
+        values: Any = pointwise.product(magicfilter3d(orbital, boundary=boundary, device=device), field)
+        return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back), device=device)
+
+    return cast(Array, batch.each(psi, apply, (potential,), device))
+
+
+def potential_energy(
+    psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+) -> NDArray[np.float64]:
+    """<psi| V |psi>, the sum over the grid of ``potential`` times an orbital squared: one number, or one for each orbital of a batch.
+
+    Arguments as for ``apply_potential``; to be multiplied with a grid cell's volume.
+
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import potential_energy
+        >>> float(potential_energy(np.ones((4, 4, 4)), np.full((4, 4, 4), 0.5)).round(6))
+        32.0
+    """
+    given: Any = psi
+    arrays.check_orbitals(given, AXES)
+    applied: Any = apply_potential(psi, potential, boundary=boundary, device=device)
+    pairs = [(given, applied)] if given.ndim == AXES else [(given[place], applied[place]) for place in range(given.shape[0])]
+    sums = np.array([float(pointwise.dot(one, other)) for one, other in pairs])
+    return sums[0] if given.ndim == AXES else sums
+
+
+def density(
+    psi: Array,
+    *,
+    occupation: Sequence[float] | None = None,
+    boundary: Boundary | Sequence[Boundary] = "periodic",
+    device: str | None = None,
+) -> Array:
+    """The density of the orbitals on the grid: the sum over orbitals of ``occupation`` (1 each) times the magic filter's values squared.
+
+    ``psi`` is one orbital or a batch, as for ``apply_potential``; the result lies on the points that the filter gives.
+
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import density
+        >>> bool(np.allclose(density(np.ones((2, 8, 8, 8)), occupation=[2.0, 1.0]), 3.0))
+        True
+    """
+    given: Any = psi
+    arrays.check_orbitals(given, AXES)
+    orbitals = [given] if given.ndim == AXES else [given[place] for place in range(given.shape[0])]
+    many = [1.0] * len(orbitals) if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
+    weights = [arrays.factor(weight, "occupation") for weight in many]
+    if not orbitals or len(weights) != len(orbitals):
+        raise ArgumentError(
+            f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
+        )
+    moved = batch.moves(psi, (), device)
+    total: Any = None
+    for orbital, weight in zip(orbitals, weights, strict=True):
+        values: Any = magicfilter3d(batch.on_device(orbital, device) if moved else orbital, boundary=boundary, device=device)
+        if total is None:
+            zeros = np.zeros(values.shape, values.dtype)
+            total = Buffer.from_numpy(zeros, values.device) if isinstance(values, Buffer) else zeros
+        total = pointwise.add_square(total, values, weight)
+    return cast(Array, total.numpy() if moved and isinstance(total, Buffer) else total)
+
+
+def kinetic(
+    psi: Array, *, spacing: float | Sequence[float] = 1.0, boundary: Literal["periodic", "zero"] = "periodic", device: str | None = None
+) -> Array:
+    """-1/2 of the Laplacian of ``psi`` in Daubechies' basis, on a grid of ``spacing`` along each of its axes (or one for all).
+
+    ``psi`` is a NumPy array or a C-contiguous Buffer of one or more dimensions, and so is the result, in the same order.
+
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import kinetic
+        >>> x = np.sin(2 * np.pi * np.arange(32) / 32)
+        >>> bool(np.allclose(kinetic(x, spacing=2 * np.pi / 32), x / 2))
+        True
+    """
+    if boundary not in ("periodic", "zero"):
+        raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
+    if not isinstance(psi, (np.ndarray, Buffer)) or psi.ndim == 0:
+        raise ArgumentError("kinetic takes a NumPy array or a Buffer of one or more dimensions")
+    try:
+        spacings = np.asarray(spacing, np.float64)
+    except (TypeError, ValueError):
+        spacings = np.empty(0)
+    spacings = np.broadcast_to(spacings, (psi.ndim,)) if spacings.ndim == 0 else spacings
+    if spacings.shape != (psi.ndim,) or not (spacings > 0).all():
+        raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {psi.ndim} axes")
+    filters = [np.array(KINETIC.taps) * (-0.5 / step**2) for step in spacings]
+    return convolve.sum_over_axes(psi, filters, KINETIC.lower, boundary, device)
+
+
+def _boundaries(boundary: Boundary | Sequence[Boundary]) -> tuple[Boundary, ...]:
+    if isinstance(boundary, str) or not isinstance(boundary, Sequence):
+        return (boundary,) * AXES
+    return tuple(cast(Sequence[Boundary], boundary))
+
+
+def _on_grid(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:
+    """Raise ArgumentError where the potential does not lie on the points that the magic filter gives."""
+    arrays.check_orbitals(psi, AXES)
+    refuse_masks(potential, "potential")
+    kinds = _boundaries(boundary)
+    if len(kinds) != AXES or not set(kinds) <= {"periodic", "zero", "grow"}:
+        raise ArgumentError(f"boundary={boundary!r}: periodic, zero or grow, one for all axes or one for each of three")
+    free = len(MAGICFILTER.taps) - 1
+    shape = tuple(n + (free if kind == "grow" else 0) for n, kind in zip(psi.shape[-AXES:], kinds, strict=True))
+    kind, named = (Buffer, "Buffer") if isinstance(psi, Buffer) else (np.ndarray, "NumPy array")
+    if not isinstance(potential, kind) or tuple(potential.shape) != shape or potential.dtype != psi.dtype:
+        have = convolve.described(potential)
+        raise ArgumentError(f"the potential is {have}; with this psi it must be a {named} of shape {shape} and dtype {psi.dtype}")

@@ -1,0 +1,46 @@
+"""Devices on paper, for tests that open none: change with ``dataclasses.replace`` what the test is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from portatile.records import DeviceInfo
+
+GPU = DeviceInfo(
+    id="opencl:0:0",
+    backend="opencl",
+    name="Chip A",
+    vendor="Maker",
+    platform="Platform",
+    kind="gpu",
+    architecture="a1",
+    driver="1",
+    compiler="1",
+    compute_units=8,
+    local_memory=1 << 15,
+    global_memory=1 << 30,
+    max_allocation=1 << 28,
+    max_work_group_size=256,
+    max_work_item_sizes=(256, 256, 64),
+    fp64=True,
+    fp16=False,
+    images=True,
+    image_2d_max=(8192, 8192),
+    unified_memory=False,
+    chip="0",
+)
+CPU = replace(
+    GPU,
+    name="chip",
+    vendor="maker",
+    platform="platform",
+    kind="cpu",
+    architecture="x86_64",
+    driver="1.0",
+    compiler="compiler 1",
+    compute_units=2,
+    max_work_group_size=1024,
+    max_work_item_sizes=(1024, 1024, 64),
+    unified_memory=True,
+    chip="cpu:0",
+)

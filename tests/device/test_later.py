@@ -1,0 +1,168 @@
+"""Binaries for the cache are made after the result, hold what was launched, and another process runs from them alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from portatile import device as devices
+from portatile import program
+from portatile.cache import Cache
+from portatile.device.base import Device
+from portatile.errors import DeviceError
+from portatile.records import Binary, Source
+from portatile.routines.later import Later
+
+_TEXT = "kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fill(global int *x) {{ x[get_global_id(0)] = {number}; }}"
+_SCRIPT = """
+import sys, numpy as np, portatile
+from portatile.device import opencl
+a = np.random.default_rng(3).standard_normal((60, 50)).astype(np.float32)
+product = portatile.matmul(a, a.T, device=sys.argv[1])
+np.testing.assert_allclose(product, a @ a.T, rtol=1e-3, atol=1e-3)
+"""
+
+
+def _source(number: int) -> Source:
+    return Source("fill.cl", _TEXT.format(number=number))
+
+
+def _filled(device: Device, binary: Binary) -> int:
+    with device.load(binary) as module, device.allocate(16) as memory:
+        queue = device.default_queue()
+        queue.launch(module.kernel("fill"), (4, 1, 1), (1, 1, 1), [memory])
+        found = np.zeros(4, np.int32)
+        queue.download(found, memory)
+    assert (found == found[0]).all()
+    return int(found[0])
+
+
+def _deferring(device: Device) -> Device:
+    if not device.target.defers:
+        pytest.skip(f"{device.info.platform} makes binaries without compiling again")
+    return device
+
+
+def test_what_waits_runs_at_once_and_is_in_the_cache_after_a_flush(device: Device, tmp_path: Path) -> None:
+    _deferring(device)
+    later, cache = Later(rest=60), Cache(tmp_path, 2**30)
+    key = program.key(_source(41), device.target)
+    binary = later.build(_source(41), device, cache)
+    assert cache.get(key) is None
+    assert _filled(device, binary) == 41
+    assert later.build(_source(41), device, cache) is not None
+    assert _filled(device, later.build(_source(41), device, cache)) == 41, "a second load of what still waits"
+    later.flush()
+    assert cache.get(key) is not None
+    found = program.build(_source(41), device.target, cache)
+    assert "compile" not in found.seconds
+    assert _filled(device, found) == 41
+
+
+def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> None:
+    """PoCL compiles a kernel for the work-groups that it is launched with; a binary made after that has them."""
+    _deferring(device)
+    later, cache, sizes = Later(rest=60), Cache(tmp_path, 2**30), []
+    fresh = int.from_bytes(os.urandom(3))  # a text that PoCL's own cache, which may outlive this run, has no form of
+    for number, launched in ((2 * fresh, False), (2 * fresh + 1, True)):
+        binary = later.build(_source(number), device, cache)
+        if launched:
+            _filled(device, binary)
+        later.flush()
+        sizes.append(len(program.build(_source(number), device.target, cache).data))
+    assert sizes[1] > sizes[0] + 4096
+
+
+def test_a_device_that_was_released_compiles_again(device: Device, tmp_path: Path) -> None:
+    _deferring(device)
+    later, cache = Later(rest=60), Cache(tmp_path, 2**30)
+    assert _filled(device, later.build(_source(42), device, cache)) == 42
+    device.release()
+    assert _filled(device, later.build(_source(42), device, cache)) == 42
+    later.flush()
+    assert _filled(device, program.build(_source(42), device.target, cache)) == 42
+
+
+def test_it_is_made_when_the_process_rests(device: Device, tmp_path: Path) -> None:
+    _deferring(device)
+    later, cache = Later(rest=0.05), Cache(tmp_path, 2**30)
+    later.build(_source(43), device, cache)
+    limit = time.monotonic() + 60
+    while cache.get(program.key(_source(43), device.target)) is None:
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    later.build(_source(44), device, cache)  # another thread watches, for the first has ended or not yet
+    later.flush()
+    assert cache.get(program.key(_source(44), device.target)) is not None
+
+
+def test_only_a_few_wait(device: Device, tmp_path: Path) -> None:
+    _deferring(device)
+    later, cache = Later(rest=60), Cache(tmp_path, 2**30)
+    for number in range(10):
+        later.build(_source(100 + number), device, cache)
+    made = [cache.get(program.key(_source(100 + number), device.target)) is not None for number in range(10)]
+    assert made == [True, True] + [False] * 8, "the oldest first"
+    later.abandon()  # as in a forked child
+    later.flush()
+    assert cache.get(program.key(_source(109), device.target)) is None
+
+
+def test_what_cannot_be_made_is_let_go(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _deferring(device)
+    later, cache = Later(rest=60), Cache(tmp_path, 2**30)
+
+    def refuse(payload: bytes) -> bytes:
+        raise DeviceError("gone")
+
+    later.build(_source(45), device, cache)
+    monkeypatch.setattr(device, "seal", refuse)
+    later.flush()
+    later.flush()
+    assert cache.get(program.key(_source(45), device.target)) is None
+
+
+def test_several_threads_build_at_once(device: Device, tmp_path: Path) -> None:
+    _deferring(device)
+    later, cache = Later(rest=0.01), Cache(tmp_path, 2**30)
+    found: list[int] = []
+
+    def work(number: int) -> None:
+        binary = later.build(_source(number % 3), device, cache)
+        assert binary.entries
+        found.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    later.flush()
+    assert len(found) == 9
+    assert all(cache.get(program.key(_source(number), device.target)) is not None for number in range(3))
+
+
+def test_a_second_process_runs_from_the_cache_alone(device: Device, tmp_path: Path) -> None:
+    """With the driver's own cache off."""
+    if device.info.backend != "opencl":
+        pytest.skip("the script watches OpenCL's compiler")
+    places = {"PORTATILE_CACHE_DIR": str(tmp_path / "own"), "PORTATILE_DATA_DIR": str(tmp_path / "data"), **devices.COLD_COMPILER}
+
+    def run(script: str) -> str:
+        env = {**os.environ, **places, "POCL_CACHE_DIR": str(tmp_path / "pocl")}
+        done = subprocess.run(
+            [sys.executable, "-c", script, device.info.id], env=env, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    run(_SCRIPT)
+    assert list((tmp_path / "own").rglob("*.bin"))
+    run(_SCRIPT.replace("a = np", "opencl.ClTarget._built = None\na = np"))  # fails where something is built
