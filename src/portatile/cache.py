@@ -119,7 +119,8 @@ class Cache:
 
 
 def default() -> Cache:
-    """The cache that the environment names."""
+    """The cache that the environment names; where nobody may write to it, a private temporary one."""
+    settings.shelter_caches()
     chosen = settings.load()
     return Cache(chosen.cache_dir / "binaries", chosen.cache_max_bytes)
 

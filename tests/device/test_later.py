@@ -28,6 +28,19 @@ a = np.random.default_rng(3).standard_normal((60, 50)).astype(np.float32)
 product = portatile.matmul(a, a.T, device=sys.argv[1])
 np.testing.assert_allclose(product, a @ a.T, rtol=1e-3, atol=1e-3)
 """
+_SIZES = """
+import sys
+from pathlib import Path
+from test_later import Cache, Later, _filled, _source, devices, program
+device, cache, later = devices.get(sys.argv[1]), Cache(Path(sys.argv[2]), 2**30), Later(rest=60)
+for launched in (0, 1):
+    source = _source(2 * int(sys.argv[3]) + launched)
+    binary = later.build(source, device, cache)
+    if launched:
+        _filled(device, binary)
+    later.flush()
+    print(len(program.build(source, device.target, cache).data))
+"""
 
 
 def _source(number: int) -> Source:
@@ -67,17 +80,20 @@ def test_what_waits_runs_at_once_and_is_in_the_cache_after_a_flush(device: Devic
 
 
 def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> None:
-    """PoCL compiles a kernel for the work-groups that it is launched with; a binary made after that has them."""
+    """PoCL compiles a kernel for the work-groups that it is launched with; a binary made after that has them.
+
+    In a process of its own, because PoCL asks once in the life of one what it should put into all binaries.
+    """
     _deferring(device)
-    later, cache, sizes = Later(rest=60), Cache(tmp_path, 2**30), []
     fresh = int.from_bytes(os.urandom(3))  # a text that PoCL's own cache, which may outlive this run, has no form of
-    for number, launched in ((2 * fresh, False), (2 * fresh + 1, True)):
-        binary = later.build(_source(number), device, cache)
-        if launched:
-            _filled(device, binary)
-        later.flush()
-        sizes.append(len(program.build(_source(number), device.target, cache).data))
-    assert sizes[1] > sizes[0] + 4096
+    print("text", fresh)
+    env = {name: value for name, value in os.environ.items() if name != "POCL_BINARY_SPECIALIZE_WG"}
+    command = [sys.executable, "-c", _SIZES, device.info.id, str(tmp_path), str(fresh)]
+    env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, [env.get("PYTHONPATH")])])
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    plain, launched = map(int, done.stdout.split())
+    assert launched > plain + 4096
 
 
 def test_a_device_that_was_released_compiles_again(device: Device, tmp_path: Path) -> None:

@@ -32,6 +32,18 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("portatile-*")] == [f"portatile-{os.getuid()}"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is one of Linux")
+def test_binaries_are_kept_without_a_home_whatever_the_device(tmp_path: Path) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "POCL_", "PORTATILE_"))}
+    text = (
+        "from portatile import cache\ncache.default().put('0' * 32, b'binary')\nprint(cache.default().get('0' * 32), cache.default().root)"
+    )
+    command = [sys.executable, "-W", "error", "-c", text]
+    done = subprocess.run(command, env={**kept, "HOME": "/proc", "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"b'binary' {tmp_path}/portatile-")
+
+
 def test_caches_are_sheltered_only_where_they_must(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new"))
     settings.shelter_caches()

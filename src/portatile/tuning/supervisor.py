@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from portatile import device, errors
+from portatile import errors
 from portatile.errors import DeviceError, PortatileError
 from portatile.model import Screen
 from portatile.records import DeviceInfo, Launch, Plan, Source
@@ -39,7 +39,7 @@ from portatile.tuning.protocol import (
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
 _MOST_COMPILERS = 14
-_CONTEXT = 2 * 2**30  # bytes of a GPU for each compile worker that needs a context: it takes some hundred megabytes of them
+_CONTEXT = 2 * 2**30  # bytes of a GPU for each of OpenCL's compile workers, whose context takes some hundred megabytes of them
 _FEW = 3  # processors that are better used for timing and compiling by turns
 _OTHERS = 2  # processes that are busy too: the timing worker and the parent
 _RACE, _SOURCE = -1, -2  # the number of what a worker is at while it holds a race, or compiles
@@ -124,7 +124,7 @@ class Supervisor:
             jobs = 1
         if jobs is None:
             spare = _cores() if self.alternates else _cores() - _OTHERS
-            if not self.alternates and device.target_maker(info.backend) is None:
+            if not self.alternates and info.backend == "opencl":
                 spare = min(spare, info.global_memory // _CONTEXT)
             jobs = min(max(spare, 1), _MOST_COMPILERS)
         if not (self.alternates and jobs == 1):  # one alone does not compile faster than the timing worker itself
