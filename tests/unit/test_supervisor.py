@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -75,3 +76,21 @@ def test_few_contexts_on_a_gpu_with_little_memory(
     monkeypatch.setattr(supervisors, "_cores", lambda: 64)
     supervisor.compile_ahead(Plan(()))
     assert len(started) == workers
+
+
+def test_the_parent_of_a_gpus_workers_loads_no_driver(tmp_path: Path) -> None:
+    text = f"""
+import sys
+from dataclasses import replace
+from chips import GPU
+from portatile.records import Plan
+from portatile.tuning.supervisor import Setup, Supervisor
+supervisor = Supervisor(Setup(None, {str(tmp_path)!r}, 1 << 20, -1))
+supervisor._info = GPU
+supervisor._start = lambda info: None
+supervisor.compile_ahead(Plan(()))
+print([name for name in sys.modules if name.startswith(("pyopencl", "cuda"))])
+"""
+    done = subprocess.run([sys.executable, "-c", text], cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
