@@ -84,10 +84,16 @@ def parser(doc: str | None, device: str = "every device", several: bool = True) 
 
 @contextmanager
 def until_stopped() -> Iterator[None]:
-    """Ctrl-C, or a SIGTERM such as that of `timeout`, ends what is inside; what follows prints and saves what was measured until then."""
+    """Ctrl-C, or a SIGTERM such as that of `timeout`, ends what is inside; what follows prints and saves what was measured until then.
+
+    After a SIGTERM a second one is ignored: `timeout` sends two, and the other may come late.
+    """
+    stopped = False
 
     def stop(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough, and `timeout` sends two
+        nonlocal stopped
+        stopped = True
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, stop)
@@ -96,7 +102,8 @@ def until_stopped() -> Iterator[None]:
     except KeyboardInterrupt:
         print("\nended early: what was measured until now follows", file=sys.stderr)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if not stopped:
+            signal.signal(signal.SIGTERM, before)
 
 
 def environment(folder: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ def parse() -> argparse.Namespace:
     commands.add_argument("--workload", default="gemm")
     commands.add_argument("--sizes", default="512", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
     commands.add_argument("--dtype", default="float32", help="separated by commas")
+    commands.add_argument("--guest", action="append", default=[], help="another machine's device with known results, as 'h200 cuda'")
     commands.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first; without: the best that is known")
     commands.add_argument("--map", metavar="DOWN,ACROSS", help="two parameters over which to measure")
     commands.add_argument("--map-sizes", help="sizes for the map; default: the first of --sizes")
@@ -44,23 +45,25 @@ def problems(name: str, sizes: str, dtypes: str) -> list[Problem]:
 def matrix(chips: list[Any], options: argparse.Namespace) -> list[dict[str, Any]]:
     """All rows, printed problem by problem."""
     document: list[dict[str, Any]] = []
+    guests = tuple(guest for text in options.guest for guest in portability.guests(options.workload, text))
     for problem in problems(options.workload, options.sizes, options.dtype):
-        request = portability.Request((problem,), None if options.tune is None else Budget.parse(options.tune))
+        request = portability.Request((problem,), None if options.tune is None else Budget.parse(options.tune), guests)
         rows = portability.matrix(chips, request, lambda text: print(text, file=sys.stderr, flush=True))
         document += [asdict(row) for row in rows]
         scores = portability.scores(rows)
         print(f"\n{options.workload} {portability.describe(problem)} {problem.dtype}: time over that of the device's own winner")
         lines = []
-        for chip in chips:
-            mine = {row.device: row for row in rows if row.winner_of == chip.info.id}
+        for name in dict.fromkeys(row.winner_of for row in rows):
+            mine = {row.device: row for row in rows if row.winner_of == name}
             cells = ["" if mine[c.info.id].loss is None else f"{mine[c.info.id].loss:.2f}" for c in chips]
-            own = mine[chip.info.id].gflops
-            score = scores[portability.describe(problem), problem.dtype, chip.info.id]
-            lines.append([f"winner of {chip.info.id}", *cells, f"{score:.2f}", "" if own is None else f"{own:.0f}"])
+            own = mine[name].gflops if name in mine else None
+            score = scores[portability.describe(problem), problem.dtype, name]
+            lines.append([f"winner of {name}", *cells, f"{score:.2f}", "" if own is None else f"{own:.0f}"])
         print_table(["", *(chip.info.id for chip in chips), "PP", "own Gflop/s"], lines)
         for row in rows:
-            if row.loss is None or row.objection:
-                why = row.status if row.loss is None else f"ran, though it {row.objection}"
+            if row.loss is None or row.objection or row.changed:
+                ran = " ".join(filter(None, ("ran", row.changed and f"with {row.changed}", row.objection and f"though it {row.objection}")))
+                why = row.status if row.loss is None else ran
                 print(f"  {row.winner_of} on {row.device}: {why}")
     return document
 

@@ -144,6 +144,10 @@ class Workload(ABC):
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The steps that compute the problem."""
 
+    def lowered(self, config: Config, device: DeviceInfo) -> Config:
+        """``config``, which may be another device's, without the instructions that this one lacks: it should compile, no more."""
+        return config
+
     @abstractmethod
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands and scalars in the problem's layout."""

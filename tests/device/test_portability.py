@@ -17,7 +17,7 @@ from portatile import workloads
 from portatile.cli import _pairs, _portability, main
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, SpaceError, UnknownNameError
-from portatile.records import Problem
+from portatile.records import DeviceInfo, Problem
 from portatile.studies import heat, pairs, portability
 from portatile.studies.portability import Winner
 from portatile.trials import Budget
@@ -43,9 +43,9 @@ def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.Monkey
     other = absent(device)
     large = {**GEMM.presets["medium"], "TBR": 32, "TBC": 32, "KB": 6}  # not in any space: 1024 work-items
 
-    def chosen(chip: Any, problem: Problem, request: portability.Request) -> Winner:
-        config = GEMM.default(problem, chip.info) if chip is device else large
-        return Winner(chip, config, "by hand")
+    def chosen(info: DeviceInfo, problem: Problem, request: portability.Request) -> Winner:
+        config = GEMM.default(problem, info) if info is device.info else large
+        return Winner(info.id, config, "by hand")
 
     monkeypatch.setattr(portability, "winner", chosen)
     heard: list[str] = []
@@ -69,7 +69,7 @@ def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.Monkey
 
 
 def test_losses_and_pennycooks_measure(device: Device) -> None:
-    blank = portability._row(small(), Winner(device, None, "none"), device, None)
+    blank = portability._row(small(), Winner(device.info.id, None, "none"), device, None)
     assert blank.status == "no winner: none"
     times = {("x", "x"): 1.0, ("x", "y"): 4.0, ("y", "x"): 2.0, ("y", "y"): 1.0}
     rows = portability._with_losses([replace(blank, winner_of=a, device=b, seconds=time) for (a, b), time in times.items()])
@@ -80,10 +80,30 @@ def test_losses_and_pennycooks_measure(device: Device) -> None:
 
 
 def test_a_tuned_winner(device: Device) -> None:
-    found = portability.winner(device, small(), portability.Request((small(),), Budget(evaluations=2)))
+    found = portability.winner(device.info, small(), portability.Request((small(),), Budget(evaluations=2)))
     assert found.config in GEMM.space(small(), device.info)
     assert found.found.startswith("tuned: 2 tried")
-    assert portability.winner(device, small(), portability.Request((small(),))).found.startswith("tuned for this problem")
+    assert portability.winner(device.info, small(), portability.Request((small(),))).found.startswith("tuned for this problem")
+
+
+def test_winners_of_devices_that_are_elsewhere(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = GEMM.problem({"m": 64, "n": 64, "k": 64}, "float64")
+    (guest,) = portability.guests("gemm", "H200 cuda")
+    assert portability.known(guest, problem, "there").config is not None
+    rows = portability.matrix([device], portability.Request((problem,), guests=(guest,)))
+    assert [row.winner_of for row in rows] == [device.info.id, "cuda NVIDIA H200"]
+    visitor = rows[1]
+    assert (visitor.status, rows[0].loss) == ("ok", 1.0), visitor
+    if device.info.kind == "cpu":
+        assert visitor.changed == "MMA=False"
+        assert json.loads(visitor.config)["MMA"] is False
+    with pytest.raises(UnknownNameError, match="cuda NVIDIA H200"):
+        portability.guests("gemm", "h300")
+    sizes = ["-m", "64", "-n", "64", "-k", "64", "--dtype", "float64", "--device", device.info.id]
+    assert main(["study", "portability", "gemm", *sizes, "--guest", "h200 opencl", "-o", str(tmp_path / "m.csv")]) == 0
+    assert "opencl NVIDIA H200: a guest" in capsys.readouterr().out
+    written = list(csv.DictReader(io.StringIO((tmp_path / "m.csv").read_text())))
+    assert [row["winner_of"] for row in written] == [device.info.id, "opencl NVIDIA H200"]
 
 
 def test_a_map(device: Device) -> None:
@@ -145,7 +165,7 @@ def test_the_commands(device: Device, tmp_path: Path, capsys: pytest.CaptureFixt
     assert "global" in capsys.readouterr().out
     written = list(csv.DictReader(io.StringIO((tmp_path / "map.csv").read_text())))
     assert [(row["down_value"], row["across_value"]) for row in written] == [(a, b) for a in ("global", "local") for b in ("4", "8")]
-    monkeypatch.setattr(_portability, "chosen", lambda selectors: [device, absent(device)])
+    monkeypatch.setattr(_portability, "chosen", lambda selectors, fewest: [device, absent(device)])
     assert main(["study", "portability", "matmul", *sizes, "-o", str(tmp_path / "matrix.svg")]) == 0
     assert "absent:0" in capsys.readouterr().out
     assert (tmp_path / "matrix.svg").read_text().startswith("<svg")

@@ -20,6 +20,7 @@ from portatile.trials import Budget
 
 @per_workload("portability")
 @click.option("--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; repeat. Default: all of them.")
+@click.option("--guest", "visitors", multiple=True, help="Another machine's device with known results, such as 'h200 cuda'; repeat.")
 @click.option("--tune", "budget", metavar="BUDGET", help="Tune on each device first: 30s, 200. Without: the best that is known.")
 @click.option("--strategy", default="auto", show_default=True, help="How to tune.")
 @_options.seed("operands and search")
@@ -29,6 +30,7 @@ from portatile.trials import Budget
 def command(
     problem: Problem,
     selectors: tuple[str, ...],
+    visitors: tuple[str, ...],
     budget: str | None,
     strategy: str,
     seed: int,
@@ -39,11 +41,13 @@ def command(
     """Run each device's winner on every device; its time over that of the device's own winner is the loss.
 
     Nothing that fails ends the study: what a device's rules leave out is tried too, in a process of its own, and the table says how it
-    ended. PP is Pennycook's measure of a winner: the harmonic mean of 1 / loss over the devices, 0 where one cannot run it.
+    ended. A guest is a device that is not here: its best known winner has a line and no column. PP is Pennycook's measure of a winner: the
+    harmonic mean of 1 / loss over the devices, 0 where one cannot run it.
     """
     target = _tidy.Target(output, as_json, as_csv, picture=True)
-    chips = chosen(selectors)
-    request = portability.Request((problem,), None if budget is None else Budget.parse(budget), strategy, seed)
+    chips = chosen(selectors, 1 if visitors else 2)
+    guests = tuple(guest for text in visitors for guest in portability.guests(problem.workload, text))
+    request = portability.Request((problem,), None if budget is None else Budget.parse(budget), guests, strategy, seed)
     with _console.err.status("measuring") as status:
         rows = portability.matrix(chips, request, status.update if _console.err.is_terminal else _say)
     heats = [table(rows)]
@@ -55,29 +59,31 @@ def command(
     notes(rows, chips)
 
 
-def chosen(selectors: Sequence[str]) -> list[Device]:
-    """The devices that are named, each once, or all but the simulator; raises UsageError for fewer than two."""
+def chosen(selectors: Sequence[str], fewest: int = 2) -> list[Device]:
+    """The devices that are named, each once, or all but the simulator; raises UsageError for too few."""
     named = [devices.get(selector) for selector in selectors]
     found = named or [device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()]
     different = list({device.info.id: device for device in found}.values())
-    if len(different) < 2:
+    if len(different) < fewest:
         there = ", ".join(device.info.id for device in devices.devices())
-        raise UsageError(f"portability takes two devices or more, and {len(different)} is chosen; there are: {there}")
+        raise UsageError(
+            f"portability takes {fewest} devices or more, and {len(different)} is chosen; there are: {there}; or name a --guest"
+        )
     return different
 
 
 def table(rows: Sequence[Row]) -> heat.Heat:
     """The losses as a table: a line for each winner, a column for each device, and PP."""
-    places = list(dict.fromkeys(row.device for row in rows))
+    places, winners = (list(dict.fromkeys(names)) for names in zip(*((row.device, row.winner_of) for row in rows), strict=True))
     scores = portability.scores(rows)
     lines = []
-    for winner in places:
+    for winner in winners:
         mine = {row.device: row for row in rows if row.winner_of == winner}
         cells = [_cell(mine[place]) for place in places]
-        score = scores[mine[winner].problem, mine[winner].dtype, winner]
+        score = scores[rows[0].problem, rows[0].dtype, winner]
         lines.append((*cells, heat.Cell(score, f"{score:.2f}", "harmonic mean of 1 / loss")))
     title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype}"
-    return heat.Heat(title, "winner of", "on", tuple(places), (*places, "PP"), tuple(lines))
+    return heat.Heat(title, "winner of", "on", tuple(winners), (*places, "PP"), tuple(lines))
 
 
 def _cell(row: Row) -> heat.Cell:
@@ -93,7 +99,14 @@ def notes(rows: Sequence[Row], chips: Sequence[Device]) -> None:
         own = next(row for row in rows if row.winner_of == row.device == chip.info.id)
         speed = "" if own.gflops is None else f", {rate(own.gflops, 'Gflop/s')}"
         _console.out.print(f"{chip.info.id}: {chip.info.name} ({chip.info.platform}){speed}; {own.found}", markup=False)
+    for guest in dict.fromkeys(row.winner_of for row in rows):
+        if all(guest != chip.info.id for chip in chips):
+            _console.out.print(f"{guest}: a guest; {next(row.found for row in rows if row.winner_of == guest)}", markup=False)
     for row in rows:
+        if row.changed:
+            _console.out.print(
+                f"{row.winner_of} on {row.device}: with {row.changed}, which the device has no instructions for", markup=False
+            )
         if row.loss is None:
             _console.out.print(f"{row.winner_of} on {row.device}: {row.status}", markup=False)
     objections = list(dict.fromkeys((row.winner_of, row.device, row.objection) for row in rows if row.objection))

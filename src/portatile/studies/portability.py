@@ -2,19 +2,21 @@
 
 Du et al., figures 11 and 12. A row is one winner on one device: ``loss`` is its time over that of the device's own winner, both measured
 in one run, so 1 is no loss. A winner that the device's space does not hold is tried all the same: ``objection`` says what rule it
-violates, ``status`` how it ended. ``scores`` gives Pennycook's measure: the harmonic mean over the devices of 1 / loss (at most 1), and 0
-where a device cannot run it.
+violates, ``status`` how it ended; what the device has no instructions for is left out of it, and ``changed`` says so. Winners may also
+come from devices that are not here: guests, known from results alone. ``scores`` gives Pennycook's measure: the harmonic mean over the
+devices of 1 / loss (at most 1), and 0 where a device cannot run it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from portatile import select, workloads
 from portatile.device.base import Device
-from portatile.errors import PortatileError
-from portatile.records import Config, Problem, canonical, spelled
+from portatile.errors import PortatileError, UnknownNameError
+from portatile.records import Backend, Config, DeviceInfo, Problem, canonical, spelled
 from portatile.store import ResultStore, known_results
 from portatile.studies.apart import Measured, measured
 from portatile.trials import Budget, Trial
@@ -27,7 +29,7 @@ _RACE = 3.0  # seconds in which winners that are nearly equal run in turn
 class Row:
     """The winner of the device ``winner_of`` on ``device``. Seconds, ``gflops``, ``loss`` and ``error`` are None where it did not run.
 
-    ``found``: where the winner comes from; ``config``: it, as JSON.
+    ``found``: where the winner comes from; ``config``: what ran, as JSON; ``changed``: the parameters in which that is not the winner.
     """
 
     workload: str
@@ -43,25 +45,30 @@ class Row:
     loss: float | None
     error: float | None
     objection: str
+    changed: str
     status: str
     config: str
 
 
 @dataclass(frozen=True)
 class Request:
-    """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best that is known is taken."""
+    """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best that is known is taken.
+
+    ``guests``: devices that are elsewhere, whose best known winners take part.
+    """
 
     problems: tuple[Problem, ...]
     budget: Budget | None = None
+    guests: tuple[DeviceInfo, ...] = ()
     strategy: str = "auto"
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The configuration that a device runs for a problem, and where it comes from; none where nothing could be found, with the reason."""
+    """The configuration of the device ``of`` for a problem, and where it comes from; none where nothing could be found, with the reason."""
 
-    device: Device
+    of: str
     config: Config | None
     found: str
 
@@ -70,15 +77,16 @@ def matrix(devices: Sequence[Device], request: Request, say: Callable[[str], Non
     """Every problem's matrix, winner by winner; ``say`` hears what is going on. Ctrl-C ends it with the rows so far."""
     rows: list[Row] = []
     for problem in request.problems:
-        described = describe(problem)
+        workload, described = workloads.get(problem.workload), describe(problem)
         winners = []
         for device in devices:
             say(f"{described}: the winner of {device.info.id}")
-            winners.append(winner(device, problem, request))
+            winners.append(winner(device.info, problem, request))
+        winners += [known(guest, problem, visitor(guest)) for guest in request.guests]
         results: dict[str, Measured] = {}
         for device in devices:
             say(f"{described}: all winners on {device.info.id}")
-            configs = [found.config for found in winners if found.config is not None]
+            configs = [workload.lowered(found.config, device.info) for found in winners if found.config is not None]
             results[device.info.id] = _on(device, problem, configs)
             if results[device.info.id].interrupted:
                 break
@@ -88,18 +96,46 @@ def matrix(devices: Sequence[Device], request: Request, say: Callable[[str], Non
     return _with_losses(rows)
 
 
-def winner(device: Device, problem: Problem, request: Request) -> Winner:
+def winner(device: DeviceInfo, problem: Problem, request: Request) -> Winner:
     """Tune the problem on the device, or take what is known to be best."""
-    workload = workloads.get(problem.workload)
+    if request.budget is None:
+        return known(device, problem, device.id)
     try:
-        if request.budget is None:
-            choice = select.choose(workload, problem, device.info, known_results()(problem.workload))
-            return Winner(device, choice.config, choice.explanation)
         with ResultStore.default() as store:
-            result = tuner.tune(tuner.Request(problem, device.info.id, request.budget, request.strategy, request.seed), store)
-        return Winner(device, result.best.config, f"tuned: {len(result.trials)} tried in {result.seconds:.0f} s")
+            result = tuner.tune(tuner.Request(problem, device.id, request.budget, request.strategy, request.seed), store)
+        return Winner(device.id, result.best.config, f"tuned: {len(result.trials)} tried in {result.seconds:.0f} s")
     except PortatileError as error:
-        return Winner(device, None, str(error).splitlines()[0])
+        return Winner(device.id, None, str(error).splitlines()[0])
+
+
+def known(device: DeviceInfo, problem: Problem, name: str) -> Winner:
+    """What is known to be best for the problem on the device, which need not be here and is called ``name``."""
+    try:
+        choice = select.choose(workloads.get(problem.workload), problem, device, known_results()(problem.workload))
+        return Winner(name, choice.config, choice.explanation)
+    except PortatileError as error:
+        return Winner(name, None, str(error).splitlines()[0])
+
+
+def visitor(guest: DeviceInfo) -> str:
+    """What a device is called that is not here: ids are those of this machine."""
+    return f"{guest.backend} {guest.name}"
+
+
+def guests(workload: str, text: str) -> list[DeviceInfo]:
+    """The devices with known results of a workload whose name or platform holds every word of ``text``; a back end's name means that one.
+
+    Raises UnknownNameError where there is none.
+    """
+    met = {visitor(trial.device): trial.device for trial in known_results()(workload)}
+
+    def called(word: str, device: DeviceInfo) -> bool:
+        return device.backend == word if word in get_args(Backend) else word in f"{device.name} {device.platform}".lower()
+
+    found = [device for device in met.values() if all(called(word, device) for word in text.lower().split())]
+    if not found:
+        raise UnknownNameError(f"device with results of {workload}", text, met)
+    return found
 
 
 def scores(rows: Sequence[Row]) -> dict[tuple[str, str, str], float]:
@@ -134,7 +170,7 @@ def _row(problem: Problem, found: Winner, device: Device, result: Measured | Non
         workload=workload.name,
         problem=describe(problem),
         dtype=problem.dtype,
-        winner_of=found.device.info.id,
+        winner_of=found.of,
         found=found.found,
         device=info.id,
         name=info.name,
@@ -144,14 +180,17 @@ def _row(problem: Problem, found: Winner, device: Device, result: Measured | Non
         loss=None,
         error=None,
         objection="",
+        changed="",
         status="",
         config="",
     )
     if found.config is None:
         return replace(blank, status=f"no winner: {found.found}")
-    objection = workload.space(problem, info).violated(found.config) or ""
-    row = replace(blank, objection=objection, config=canonical(found.config))
-    trial = result.trials.get(canonical(found.config)) if result is not None else None
+    ran = workload.lowered(found.config, info)
+    changed = {name: value for name, value in ran.items() if value != found.config[name]}
+    objection = workload.space(problem, info).violated(ran) or ""
+    row = replace(blank, objection=objection, changed=spelled(changed), config=canonical(ran))
+    trial = result.trials.get(row.config) if result is not None else None
     if trial is None:
         return replace(row, status="not reached")
     if trial.status != "ok":

@@ -46,6 +46,10 @@ class Gemm(Workload):
         """Packing where asked for, the product, and with split k the reduction."""
         return plan.build(problem, Point.of(config), device)
 
+    def lowered(self, config: Config, device: DeviceInfo) -> Config:
+        """Ordinary multiply-adds where there are no matrix units."""
+        return config if space.matrix_units(device) or "MMA" not in config else {**config, "MMA": False}
+
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; see ``reference.inputs``."""
         return reference.inputs(problem, rng)
