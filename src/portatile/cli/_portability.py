@@ -66,9 +66,8 @@ def chosen(selectors: Sequence[str], fewest: int = 2) -> list[Device]:
     different = list({device.info.id: device for device in found}.values())
     if len(different) < fewest:
         there = ", ".join(device.info.id for device in devices.devices())
-        raise UsageError(
-            f"portability takes {fewest} devices or more, and {len(different)} is chosen; there are: {there}; or name a --guest"
-        )
+        some = "two devices or more, or one and a --guest"
+        raise UsageError(f"portability takes {some}; {len(different)} is chosen, and there are: {there}")
     return different
 
 
