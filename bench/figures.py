@@ -75,6 +75,9 @@ class Reading:
     commit: str
     burst: float
     sustained: float | None
+    share: float | None = None
+    """Of the device's own multiply-adds, measured in the same run."""
+    ceiling: str = ""
 
 
 Series = tuple[str, str]  # dtype and back end
@@ -93,7 +96,7 @@ def readings(pinned: bool) -> Iterator[Reading]:
                 place, _, selector = row["place"].partition(" ")
                 if place == "portatile" and row["name"] == "tuned" and row.get("ratio") is not None:
                     about = product, problem["dtype"], run["devices"][selector], run["cpu"], row["peer"], run["commit"].split()[0][:7]
-                    yield Reading(*about, row["ratio"], row.get("ratio_sustained"))
+                    yield Reading(*about, row["ratio"], row.get("ratio_sustained"), row.get("share"), row.get("ceiling", ""))
 
 
 def tables() -> dict[str, Table]:
@@ -126,11 +129,15 @@ def _section(title: str, table: Table) -> str:
     said = "In short bursts; in brackets in runs of 0.1 s and more, which power binds" if on_gpu else "CPU time, all on the same core"
     series = [(dtype, backend) for dtype in DTYPES for backend in BACKENDS if any((dtype, backend) in row for row in table.values())]
     names = [f"{dtype} {BACKENDS[backend]}" if on_gpu else dtype for dtype, backend in series]
-    head = f"| m x n x k | {' | '.join(names)} | commit |\n| --- |{' ---: |' * len(names)} --- |\n"
+    shared = any(reading.share is not None for row in table.values() for reading in row.values())
+    extra = (" share |", " --- |") if shared else ("", "")
+    head = f"| m x n x k | {' | '.join(names)} | commit |{extra[0]}\n| --- |{' ---: |' * len(names)} --- |{extra[1]}\n"
     rows = (
         f"| {product.name} | {' | '.join(_told(table[product].get(one)) for one in series)} | {_commits(table[product])} |"
+        + (f" {_shares(table[product], series)} |" if shared else "")
         for product in _sorted(table)
     )
+    said += "; share: of the device's own multiply-adds, measured in the same run" if shared else ""
     picture = f"![{title}: speed over its library](pictures/{_slug(title)}.svg)\n\n" if on_gpu else ""
     return f"{picture}{said}; peer: {newest.peer}.\n\n{head}" + "\n".join(rows) + "\n"
 
@@ -143,6 +150,16 @@ def _told(reading: Reading | None) -> str:
     if reading is None:
         return ""
     return f"{reading.burst:.2f}" if reading.sustained is None else f"{reading.burst:.2f} ({reading.sustained:.2f})"
+
+
+def _shares(row: Mapping[Series, Reading], series: list[Series]) -> str:
+    """Of each reading that has one, in the order of the columns: 92 % of fp32 CUDA."""
+    found = [(one, row[one]) for one in series if one in row]
+    return ", ".join(
+        f"{100 * reading.share:.0f} % of {reading.ceiling}" + (f" {BACKENDS[one[1]]}" if reading.device["kind"] == "gpu" else "")
+        for one, reading in found
+        if reading.share is not None
+    )
 
 
 def _commits(row: Mapping[Series, Reading]) -> str:

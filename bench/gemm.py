@@ -5,7 +5,8 @@
 Every participant lives in a process of its own, is checked against float64 before it is timed, and has its turn in every
 round, so that clocks, heat and neighbours are the same for all. A GPU rests before each burst, which would else run at whatever
 clock the participant before it left; what is sustained shows the limit of power. Peer of a CPU device is NumPy's BLAS, of a GPU
-cuBLAS through PyTorch. A row keeps all samples; the file in bench/results names device, driver, versions and commit.
+cuBLAS through PyTorch. A share is of the multiply-adds (matrix units, where they are faster) that the device was measured to do at the
+start of the run. A row keeps all samples; the file in bench/results names device, driver, versions and commit.
 """
 
 from __future__ import annotations
@@ -26,12 +27,18 @@ import portatile
 from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug, spread, until_stopped
 from peers import PEERS, Peer, check, inputs_of, problem_of
 from portatile import cache, device, execute, program, store, workloads
+from portatile.ceilings import Measured
 from portatile.device.base import Device, Memory, Queue
+from portatile.errors import DeviceError
+from portatile.measure import peaks, runs
+from portatile.measure.runs import Length, Way
 from portatile.records import Config, Plan, Problem
 from portatile.select import choose
 from portatile.workload import Inputs
 
 _COURSE = 2**30  # multiply-adds up to which the course kernels run on a CPU, where more would take minutes
+_CEILINGS = {"float32": ("fp32",), "float64": ("fp64", "mma")}  # of which the faster counts
+_BURSTS = 9
 BURST_SECONDS = {"cpu": 0.2, "gpu": 0.02, "accelerator": 0.02}
 REST_SECONDS = {"cpu": 0.0, "gpu": 0.08, "accelerator": 0.08}
 
@@ -45,6 +52,22 @@ class Portatile:
         self.cache = cache.default()
         self.memory: dict[str, Memory] = {}
         self.ready: dict[str, execute.Executable] = {}
+
+    def ceilings(self, dtypes: list[str], pinned: bool) -> dict[str, Any]:
+        """What `portatile bench peak` measures of multiply-adds, in flop/s; ``pinned`` by CPU time, as the rows are.
+
+        A reading that is refused is left out, and said.
+        """
+        found: dict[str, Any] = {}
+        wanted = {name for dtype in dtypes for name in _CEILINGS.get(dtype, ())}
+        for question in peaks.arithmetic_questions(self.chip.info):
+            if question.name in wanted:
+                try:
+                    measured = peaks.answer(self.chip, question, way=Way(Length(samples=5, seconds=0.1)))
+                    found[question.name] = self._by_cpu_time(question, measured) if pinned else measured.rate
+                except DeviceError as error:
+                    print(f"no ceiling: {error}", file=sys.stderr)
+        return found
 
     def prepare(self, sizes: dict[str, int], dtype: str, trans: str, rows: str) -> dict[str, Any]:
         """Build and check every participant, with ``rows`` "tuned" that one only; answers what each is, or why it is missing."""
@@ -86,6 +109,21 @@ class Portatile:
         self.memory.clear()
         return {}
 
+    def _by_cpu_time(self, question: peaks.Question, measured: Measured) -> float:
+        """The fastest of some bursts of the kernel that was measured, by CPU time."""
+        asked = peaks.problem(question, self.chip.info)
+        config = {name.removeprefix("config."): value for name, value in measured.details.items() if name.startswith("config.")}
+        count = max(1, round(BURST_SECONDS["cpu"] / 4 * measured.rate / measured.work))
+        rates = []
+        with runs.prepared(self.chip, asked) as ready, runs.loaded(self.chip, asked, config) as executable:
+            for _ in range(_BURSTS + 1):  # the first warms up
+                _, start = clock()
+                for _ in range(count):
+                    executable.run(ready.queue, ready.memory, ready.inputs.scalars)
+                ready.queue.finish()
+                rates.append(measured.work * count / max(clock()[1] - start, 1e-9))
+        return max(rates[1:])
+
     def _entry(
         self, name: str, problem: Problem, config: Config, note: str, inputs: Inputs, checked_as: Problem | None = None
     ) -> dict[str, Any]:
@@ -117,7 +155,8 @@ def child_main(kind: str, selector: str, pin: int | None) -> None:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         serve({"hello": lambda: {"missing": reason}})
         return
-    serve({"hello": dict, "prepare": host.prepare, "run": host.run, "release": host.release})
+    own = {"ceilings": host.ceilings} if isinstance(host, Portatile) else {}
+    serve({"hello": dict, "prepare": host.prepare, "run": host.run, "release": host.release, **own})
 
 
 def participants(selectors: list[str], infos: dict[str, dict[str, Any]], pin: int | None) -> dict[str, Child]:
@@ -139,6 +178,29 @@ def participants(selectors: list[str], infos: dict[str, dict[str, Any]], pin: in
         else:
             found[f"{kind} {selector}".strip()] = child
     return found
+
+
+def measured_ceilings(children: dict[str, Child], dtypes: list[str], pinned: bool) -> dict[str, dict[str, float]]:
+    """Rates in flop/s by device and quantity, one device after the other."""
+    found = {}
+    for place, child in children.items():
+        kind, _, selector = place.partition(" ")
+        if kind == "portatile":
+            try:
+                found[selector] = {name: float(rate) for name, rate in child.ask(do="ceilings", dtypes=dtypes, pinned=pinned).items()}
+            except ChildError as error:
+                print(f"no ceilings: {error}", file=sys.stderr)
+                continue
+            print(f"ceilings of {selector}: " + ", ".join(f"{name} {rate / 1e9:.0f} Gflop/s" for name, rate in found[selector].items()))
+    return found
+
+
+def ceiling(row: dict[str, Any], dtype: str, limits: dict[str, dict[str, float]], kinds: dict[str, str]) -> tuple[str, float] | None:
+    """What binds a row: its device's fastest multiply-adds; a peer's that is bound to no device, those of the fastest of its kind."""
+    selector = row["place"].partition(" ")[2]
+    places = [selector] if selector in limits else [place for place in limits if kinds[place] == row["kind"]]
+    known = [(name, limits[place][name]) for place in places for name in _CEILINGS.get(dtype, ()) if name in limits[place]]
+    return max(known, key=lambda item: item[1], default=None)
 
 
 def measure(
@@ -186,8 +248,8 @@ def measure(
     return rows
 
 
-def report(rows: list[dict[str, Any]], task: dict[str, Any]) -> None:
-    """Print one problem's table and put medians and ratios into its rows."""
+def report(rows: list[dict[str, Any]], task: dict[str, Any], limits: dict[str, dict[str, float]], kinds: dict[str, str]) -> None:
+    """Print one problem's table and put medians, ratios and, where ``limits`` tell the device's ceiling, shares of it into its rows."""
     flops = 2.0 * math.prod(task["sizes"].values())
     peers = {kind: next((r for r in rows if r["name"] == name), None) for kind, name in (("cpu", "NumPy"), ("gpu", "cuBLAS"))}
     lines = []
@@ -200,12 +262,15 @@ def report(rows: list[dict[str, Any]], task: dict[str, Any]) -> None:
         row["ratio"] = row["gflops"] / peer["gflops"] if peer else None
         sustained = row["gflops_sustained"]
         row["ratio_sustained"] = sustained / peer["gflops_sustained"] if peer and sustained else None
-        figures = (row["gflops"], sustained, row["ratio"], row["ratio_sustained"], spread(row["burst"]))
-        formats = ("{:.1f}", "{:.1f}", "{:.3f}", "{:.3f}", "{:.1%}")
+        bound = ceiling(row, task["dtype"], limits, kinds)
+        if bound is not None:
+            row["ceiling"], row["share"] = bound[0], 1e9 * row["gflops"] / bound[1]
+        figures = (row["gflops"], sustained, row["ratio"], row["ratio_sustained"], spread(row["burst"]), row.get("share"))
+        formats = ("{:.1f}", "{:.1f}", "{:.3f}", "{:.3f}", "{:.1%}", "{:.1%} of " + row.get("ceiling", ""))
         cells = ["" if x is None else f.format(x) for f, x in zip(formats, figures, strict=True)]
         lines.append([f"{row['name']} ({row['place']})", *cells])
     print(f"\n{' x '.join(map(str, task['sizes'].values()))} {task['dtype']} {task['trans']}")
-    print_table(["", "Gflop/s", "sustained", "ratio", "sustained", "spread"], lines)
+    print_table(["", "Gflop/s", "sustained", "ratio", "sustained", "spread", "share"], lines)
 
 
 def parse() -> argparse.Namespace:
@@ -217,6 +282,7 @@ def parse() -> argparse.Namespace:
     commands.add_argument("--rows", choices=("all", "tuned"), default="all", help="of portatile: only what it chooses, or the others too")
     commands.add_argument("--rounds", type=int, default=9, help="bursts of each participant")
     commands.add_argument("--sustained", type=float, default=0.25, help="seconds of a sustained run on a GPU; 0: none")
+    commands.add_argument("--no-ceilings", action="store_true", help="measure no multiply-adds first, of which shares are: saves seconds")
     commands.add_argument("--pin", type=int, metavar="CORE", help="one core, one thread, CPU time instead of wall time: for noisy machines")
     commands.add_argument("--child", help=argparse.SUPPRESS)
     return commands.parse_args()
@@ -249,10 +315,12 @@ def main() -> None:
     }
     try:
         with until_stopped():
+            if not options.no_ceilings:
+                document["ceilings"] = measured_ceilings(children, options.dtype.split(","), options.pin is not None)
             for task in tasks:
                 rows = measure(children, task, options, infos)
                 if rows:
-                    report(rows, task)
+                    report(rows, task, document.get("ceilings", {}), {name: info["kind"] for name, info in infos.items()})
                 document["problems"].append({**task, "rows": rows})
     finally:
         for child in children.values():

@@ -4,7 +4,9 @@
 
 For each problem, measured beside each other: the tuned best; the choice when every result of the device is held out (what then stands is
 other devices' results, the chip's other back end among them); the choice when the whole chip is held out; the choice when only this
-problem is; the workload's default. ``loss`` is the time over the tuned best's: 1 is none.
+problem is; the workload's default. ``loss`` is the time over the tuned best's: 1 is none. Without ``--tune`` the best that is known for
+the problem on the device is the tuned best; where nothing was tuned for it there ("nothing tuned") there is nothing to lose against: no
+loss is given, and the mean leaves it out.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from portatile.studies.portability import describe, failure
 from portatile.trials import Budget, Trial
 from portatile.tuning import tuner
 
+NOTHING = "nothing tuned"
 RULES = ("problem held out", "device held out", "chip held out", "default")
 
 
@@ -60,12 +63,24 @@ def measure(chip: Any, problem: Problem, budget: Budget | None) -> list[dict[str
             row["seconds"] = trial.comparable if trial.status == "ok" else None
             row["samples"] = list(trial.samples)
         rows.append(row)
-    best = rows[0]["seconds"]
+    return judged(rows, workload.flops(problem))
+
+
+def judged(rows: list[dict[str, Any]], flops: float) -> list[dict[str, Any]]:
+    """The rows of one problem, the tuned one first, with rates, and with losses where it is tuned indeed."""
+    best = rows[0]["seconds"] if rows[0]["reason"] == "tuned" else None
     for row in rows:
-        if row["seconds"] is not None and best is not None:
-            row["loss"] = row["seconds"] / best
-            row["gflops"] = workload.flops(problem) / row["seconds"] / 1e9
+        if row["seconds"] is not None:
+            row["gflops"] = flops / row["seconds"] / 1e9
+            row["loss"] = None if best is None else row["seconds"] / best
+        if row["status"] == "ok" and rows[0]["reason"] != "tuned":
+            row["status"] = NOTHING
     return rows
+
+
+def cell(row: dict[str, Any]) -> str:
+    """What the table says of a row."""
+    return f"{row['loss']:.3f}" if row["loss"] is not None else (NOTHING if row["status"] == NOTHING else "failed")
 
 
 def parse() -> argparse.Namespace:
@@ -73,7 +88,7 @@ def parse() -> argparse.Namespace:
     commands.add_argument("--workload", default="gemm")
     commands.add_argument("--sizes", default="512,1024", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
     commands.add_argument("--dtype", default="float32", help="separated by commas")
-    commands.add_argument("--tune", metavar="BUDGET", help="tune each problem first; without: the best that is known counts as tuned")
+    commands.add_argument("--tune", metavar="BUDGET", help="tune each problem first; without: what was tuned before, if anything")
     return commands.parse_args()
 
 
@@ -94,7 +109,7 @@ def main() -> None:
                 continue
             mine += found
             by_rule = {row["rule"]: row for row in found}
-            cells = ["failed" if by_rule[rule]["loss"] is None else f"{by_rule[rule]['loss']:.3f}" for rule in RULES]
+            cells = [cell(by_rule[rule]) for rule in RULES]
             speed = by_rule["tuned"].get("gflops")
             own = by_rule["tuned"]["reason"]
             lines.append([f"{describe(problem)} {problem.dtype}", "" if speed is None else f"{speed:.1f}", own, *cells])

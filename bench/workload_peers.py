@@ -41,8 +41,11 @@ __kernel void naive(const int atoms, const int nx, const int ny, __global const 
 """
 _MRI = """
 __kernel void naive(const int samples, const int voxels, __global const float* kx, __global const float* ky, __global const float* kz,
-                    __global const float* phi_r, __global const float* phi_i, __global const float* x, __global const float* y,
-                    __global const float* z, __global float* image)
+                    __global const float* phi_r, __global const float* phi_i,
+#ifdef FHD
+                    __global const float* d_r, __global const float* d_i,
+#endif
+                    __global const float* x, __global const float* y, __global const float* z, __global float* image)
 {
     const int v = get_global_id(0);
     if (v >= voxels)
@@ -50,9 +53,15 @@ __kernel void naive(const int samples, const int voxels, __global const float* k
     float re = 0.0f, im = 0.0f;
     for (int s = 0; s < samples; s++) {
         const float e = 6.2831853f * (kx[s] * x[v] + ky[s] * y[v] + kz[s] * z[v]);
+#ifdef FHD
+        const float along = phi_r[s] * d_r[s] + phi_i[s] * d_i[s], across = phi_r[s] * d_i[s] - phi_i[s] * d_r[s];
+        re += along * cos(e) - across * sin(e);
+        im += across * cos(e) + along * sin(e);
+#else
         const float weight = phi_r[s] * phi_r[s] + phi_i[s] * phi_i[s];
         re += weight * cos(e);
         im += weight * sin(e);
+#endif
     }
     image[v] = re;
     image[voxels + v] = im;
@@ -67,6 +76,11 @@ def on_gpu() -> bool:
 
 def torch_version() -> str:
     return f"PyTorch {torch.__version__}"
+
+
+def torch_driver() -> str:
+    """CUDA's version that it is made for."""
+    return f"CUDA {torch.version.cuda}"
 
 
 def solve(problem: Problem) -> Run:
@@ -139,10 +153,11 @@ def naive_samples(device: Device, ready: Prepared, length: Length) -> list[float
         scalars = tuple(Arg(name, "scalar", dtype="float32") for name in ready.inputs.scalars)
         text, size, group = _CP, (-(-s["nx"] // 16) * 16, -(-s["ny"] // 8) * 8, s["nz"]), (16, 8, 1)
     else:
-        names = ("samples", "voxels")
-        buffers = (*(Arg(name) for name in ("kx", "ky", "kz", "phi_r", "phi_i", "x", "y", "z")), Arg("image", role="out"))
+        names, fhd = ("samples", "voxels"), problem.options["kind"] == "fhd"
+        data = ("d_r", "d_i") if fhd else ()
+        buffers = (*(Arg(name) for name in ("kx", "ky", "kz", "phi_r", "phi_i", *data, "x", "y", "z")), Arg("image", role="out"))
         scalars = ()
-        text, size, group = _MRI, (-(-s["voxels"] // 128) * 128, 1, 1), (128, 1, 1)
+        text, size, group = ("#define FHD\n" if fhd else "") + _MRI, (-(-s["voxels"] // 128) * 128, 1, 1), (128, 1, 1)
     sizes = tuple(Arg(name, "scalar", dtype="int32", value=s[name]) for name in names)
     plan = Plan((Launch(Source("naive.cl", text, ()), "naive", size, group, (*sizes, *buffers, *scalars)),))
     with Executable(device, plan, lambda source: program.build(source, device.target, cache.default())) as executable:

@@ -3,7 +3,8 @@
     python bench/workloads.py --seconds 15 --device cuda:0 --device opencl:0:0
 
 One table: time, rate, the share of the ceiling that binds, and the ratio to a peer measured in the same run. ``as it comes`` is the
-configuration that a call takes, ``default`` the workload's own, ``tuned`` the best that `--seconds` of tuning find from there (0: none).
+configuration that a call takes, ``default`` the workload's own, ``tuned`` the best that `--seconds` of tuning find from there (0: none),
+where they were enough to try another.
 Every kernel is checked before it is timed. Peers: PyTorch on an NVIDIA GPU; on a CPU SciPy and the text that one writes first, for which
 one core should be pinned (`POCL_MAX_PTHREAD_COUNT=1 taskset -c 0`).
 """
@@ -33,7 +34,7 @@ from portatile.trials import Budget
 from portatile.tuning import tuner
 from portatile.workloads.convolution import BIGDFT
 
-_CEILINGS = ("copy", "fp32", "fp64", "special")
+_CEILINGS = ("copy", "fp32", "fp64", "mma", "special")
 _TAPS = {"taps": 16, "lower": -8}
 _ONE_UNIT = "functions' unit alone"  # no point or voxel takes a polynomial
 _POTENTIAL: Config = {"WGX": 16, "WGY": 8, "SPLIT": 8, "PX": 8, "PY": 2, "UNROLL": 2, "POLY": 0, "DEGREE": 3, "RESIDENT": 0}
@@ -54,7 +55,7 @@ _PASSES: tuple[dict[str, Value], ...] = (
 
 @dataclass(frozen=True)
 class Task:
-    """A problem; what its rate counts; how many special functions a run needs; other forms, as changes to the default; its peer."""
+    """A problem; what its rate counts; other forms, as changes to the default; its peer."""
 
     workload: str
     sizes: dict[str, int]
@@ -62,7 +63,6 @@ class Task:
     unit: str
     work: float
     options: dict[str, Value] = field(default_factory=dict)
-    functions: float = 0.0
     forms: Mapping[str, Config] = field(default_factory=dict)
     torch: Callable[[Problem], peers.Run] | None = None
 
@@ -97,12 +97,12 @@ def tasks(scale: int) -> Iterator[Task]:
     for side in (512, 2048):
         sizes = {"atoms": 40000 // scale, "nx": side // shrink, "ny": side // shrink, "nz": 1}
         pairs = float(np.prod(list(sizes.values())))
-        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, functions=pairs, forms={_ONE_UNIT: _POTENTIAL})
+        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, forms={_ONE_UNIT: _POTENTIAL})
     for kind in ("q", "fhd"):
         for side in (64, 128):
             sizes = {"samples": 2048, "voxels": side**3 // scale}
             pairs = float(np.prod(list(sizes.values())))
-            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, functions=2 * pairs, forms={_ONE_UNIT: _MRI})
+            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, forms={_ONE_UNIT: _MRI})
     for dtype in ("float32", "float64"):
         for m, count in ((10240 // scale, 128), (1024 // scale, 1024 // scale), (4096 // scale, 4096 // scale)):
             yield Task("triangular", {"m": m, "n": count}, dtype, "Gflop/s", 1e-9 * m * m * count, torch=peers.solve)
@@ -124,7 +124,7 @@ def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
     way = Way(Length(samples=3, seconds=0.1, burst=0.01))
     functions = ("rsqrt",) if device.info.kind == "gpu" else ()  # one unit's, all as fast; a CPU computes them by plain arithmetic
     for question in (*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info)):
-        if question.name in _CEILINGS and question.options.get("quantity") in (None, "fma", *functions):
+        if question.name in _CEILINGS and question.options.get("quantity") in (None, "fma", "product", *functions):
             fewer = {"chains": 2**15, "rounds": 256} if quick and device.info.kind == "cpu" else {}  # a GPU would be done before it is told
             asked = peaks.problem(question, device.info, 2**22 if quick else None, **fewer)
             try:
@@ -139,9 +139,13 @@ def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
 def binding(task: Task, problem: Problem, info: DeviceInfo, limits: Mapping[str, float]) -> tuple[str, float] | None:
     """The ceiling under which a run takes longest at best, and those seconds; None where one of them is not known."""
     workload = workloads.get(task.workload)
-    work = {"copy": workload.traffic(problem), "fp64" if task.dtype == "float64" else "fp32": workload.flops(problem)}
+    plain = "fp64" if task.dtype == "float64" else "fp32"
+    work = {
+        "copy": workload.traffic(problem),
+        "mma" if workload.products and plain == "fp64" and "mma" in limits else plain: workload.flops(problem),
+    }
     if info.kind == "gpu":
-        work["special"] = task.functions
+        work["special"] = workload.functions(problem)
     if not work.keys() <= limits.keys():
         return None
     bounds = {name: amount / limits[name] for name, amount in work.items()}
@@ -158,11 +162,12 @@ class Bench:
         self.rows: list[dict[str, Any]] = []
         self.lines: list[list[str]] = []
 
-    def add(self, task: Task, name: str, form: str, samples: list[float], peer: float | None, share: str, **more: Any) -> None:
-        """One row; ``peer`` are its seconds."""
+    def add(self, task: Task, name: str, form: str, samples: list[float], peer: float | None, **more: Any) -> None:
+        """One row; ``peer`` are its seconds; of ``more`` a ``share`` of the ``ceiling`` that it names is printed."""
         seconds = median(samples)
         self.rows.append({"problem": task.label, "device": name, "form": form, "samples": samples, "work": task.work, "unit": task.unit})
         self.rows[-1] |= more
+        share = f"{more['share']:.2f} {more['ceiling']}" if "share" in more else ""
         ratio = f"{peer / seconds:.3f}" if peer else ""
         self.lines.append([task.label, name, form, f"{seconds * 1e6:.1f}", f"{task.work / seconds:.1f} {task.unit}", share, ratio])
         print(*self.lines[-1], flush=True)
@@ -174,14 +179,14 @@ class Bench:
         if task.torch is not None and peers.on_gpu():
             samples = peers.torch_samples(task.torch(problem))
             peer = median(samples)
-            self.add(task, peers.torch_version(), "peer", samples, peer, "")
+            self.add(task, peers.torch_version(), "peer", samples, peer, driver=peers.torch_driver())
             peers.torch.cuda.empty_cache()
         for device in self.devices:
             try:
                 self._on(device, task, problem, peer)
             except PortatileError as error:
                 print(f"{task.label} on {device.info.id}: {error}", flush=True)
-                self.rows.append({"problem": task.label, "device": device.info.id, "error": str(error)})
+                self.rows.append({"problem": task.label, "device": device.info.id, "driver": device.info.driver, "error": str(error)})
 
     def _on(self, device: Device, task: Task, problem: Problem, peer: float | None) -> None:
         info, workload = device.info, workloads.get(task.workload)
@@ -192,11 +197,12 @@ class Bench:
             **({} if default == choice.config else {"default": default}),
             **{name: {**default, **changes} for name, changes in task.forms.items()},
         }
-        trials = 0
+        trials = {}
         if self.seconds:
             with ResultStore(None) as store:
                 result = tuner.tune(tuner.Request(problem, info.id, Budget(seconds=self.seconds), start=(choice.config,)), store)
-            forms["tuned"], trials = result.best.config, len(result.trials)
+            if len(result.trials) > 1:  # one alone is the start's
+                forms["tuned"], trials = result.best.config, {"tuned": len(result.trials)}
         bound = binding(task, problem, info, self.limits[info.id])
         space = workload.space(problem, info)
         with runs.prepared(device, problem) as ready:
@@ -205,19 +211,21 @@ class Bench:
             for form, config in forms.items():
                 if space.violated(config) is None:
                     timed = ready.timed(config, Way(self.length))
-                    share = f"{bound[1] / timed.median:.2f} {bound[0]}" if bound else ""
-                    more = {"config": dict(config), "error": timed.error, "trials": trials, "reason": choice.reason}
-                    more |= {"ceiling": bound[0]} if bound else {}
-                    self.add(task, info.id, form, list(timed.samples), peer, share, **more)
+                    more: dict[str, Any] = {"config": dict(config), "error": timed.error, "trials": trials.get(form, 0)}
+                    more |= {"reason": choice.reason, "driver": info.driver}
+                    more |= {"ceiling": bound[0], "share": bound[1] / timed.median} if bound else {}
+                    self.add(task, info.id, form, list(timed.samples), peer, **more)
 
     def _cpu_peer(self, device: Device, task: Task, ready: runs.Prepared) -> float | None:
         if task.workload == "convolution" and (ready.problem.options["bank"], ready.problem.options["boundary"]) == ("single", "periodic"):
             name, samples = f"SciPy {version('scipy')}", peers.scipy_samples(ready.problem, 50 * self.length.burst)
-        elif task.workload == "coulomb" or (task.workload == "mri" and task.options["kind"] == "q"):
+            driver = ""
+        elif task.workload in ("coulomb", "mri"):
             name, samples = f"{device.info.id}, naive text", peers.naive_samples(device, ready, self.length)
+            driver = device.info.driver
         else:
             return None
-        self.add(task, name, "peer", samples, median(samples), "")
+        self.add(task, name, "peer", samples, median(samples), driver=driver)
         return median(samples)
 
     def cube(self, side: int, dtype: str, name: str = "magicfilter3d") -> None:
@@ -230,7 +238,7 @@ class Bench:
             y = peers.torch.empty_like(x)
             samples = [3 * one for one in peers.torch_samples(lambda: y.copy_(x))]
             peer = median(samples)
-            self.add(task, peers.torch_version(), "3 copies", samples, peer, "")
+            self.add(task, peers.torch_version(), "3 copies", samples, peer, driver=peers.torch_driver())
             del x, y
         for device in self.devices:
             data = np.random.default_rng(0).random((side,) * 3).astype(dtype)
@@ -247,14 +255,14 @@ class Bench:
                 burst(2)
                 count = max(int(4 * self.length.burst / burst(2)), 2)
                 samples = [burst(count) for _ in range(self.length.samples)]
-            self.add(task, device.info.id, "as it comes", samples, peer, "")
+            self.add(task, device.info.id, "as it comes", samples, peer, driver=device.info.driver)
             if name != "magicfilter3d":
                 continue
             problem = workloads.get("convolution").problem({"n": side, "ndat": side * side}, dtype, _TAPS)
             with runs.prepared(device, problem) as ready:
                 for form, config in {"3 passes": runs.known(problem, device).config, "16 x 16, 3 passes": BIGDFT}.items():
                     samples = [3 * one for one in ready.timed(config, Way(self.length)).samples]
-                    self.add(task, device.info.id, form, samples, peer, "", config=dict(config))
+                    self.add(task, device.info.id, form, samples, peer, config=dict(config), driver=device.info.driver)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -45,17 +46,16 @@ class Cache:
         """The bytes stored under ``key``, a hexadecimal digest, or None."""
         path = self._path(key)
         try:
-            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        except OSError:
+            raw = _own(path)
+        except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(file.fileno())
-            foreign = hasattr(os, "getuid") and (status.st_uid != os.getuid() or bool(status.st_mode & 0o022))
-            raw = b"" if foreign else file.read()
+        except OSError:  # what cannot be read is no entry
+            raw = b""
         start = len(_MAGIC) + _DIGEST_BYTES
         if raw[: len(_MAGIC)] != _MAGIC or raw[len(_MAGIC) : start] != _checksum(key, raw[start:]):
-            with contextlib.suppress(OSError):
-                path.unlink()
+            for remove in (path.unlink, path.rmdir):
+                with contextlib.suppress(OSError):
+                    remove()
             return None
         with contextlib.suppress(OSError):
             os.utime(path)  # the least recently used entries go first
@@ -123,6 +123,21 @@ def default() -> Cache:
     settings.shelter_caches()
     chosen = settings.load()
     return Cache(chosen.cache_dir / "binaries", chosen.cache_max_bytes)
+
+
+def _own(path: Path) -> bytes:
+    """The content of a plain file that belongs to this user and nobody else may write; nothing of any other. Raises OSError."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe would keep one waiting
+    descriptor = os.open(path, flags)
+    try:
+        status = os.fstat(descriptor)
+        foreign = hasattr(os, "getuid") and (status.st_uid != os.getuid() or bool(status.st_mode & 0o022))
+        if foreign or not stat.S_ISREG(status.st_mode):
+            return b""
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o777) -> None:

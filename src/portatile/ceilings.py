@@ -14,6 +14,7 @@ import msgspec
 from portatile import settings
 from portatile.cache import replace_file
 from portatile.errors import StoreError
+from portatile.model import BEYOND_CACHES
 from portatile.records import DeviceInfo, Value, from_json, to_json
 from portatile.store import device_key
 
@@ -24,6 +25,8 @@ DIRECTIONS = ("htod", "dtoh", "dtod")
 MEASURING = ("stream", "peak")
 """The workloads by which ceilings are measured: what they reach is never judged by ceilings measured before."""
 
+_BYTES = {"cpu": 1 << 26}  # of a stream's array; elsewhere two of them are BEYOND_CACHES. 64 MiB are many times a core's cache
+
 MATRIX_UNITS = 16.0
 """How many times as fast as its plain instructions a device's matrix units may calculate, at most: a generous factor."""
 
@@ -32,8 +35,8 @@ MATRIX_UNITS = 16.0
 class Measured:
     """One quantity, measured on one device.
 
-    ``name``: one of ``STREAMS``, ``fp32``, ``fp64``, ``special``, ``local``, or one of ``DIRECTIONS``. ``work``: bytes, floating-point
-    operations or function values of one run; ``samples``: seconds per run, every one; ``details`` say how it was measured.
+    ``name``: one of ``STREAMS``, ``fp32``, ``fp64``, ``mma``, ``special``, ``local``, or one of ``DIRECTIONS``. ``work``: bytes,
+    floating-point operations or function values of one run; ``samples``: seconds per run, every one; ``details`` say how it was measured.
     """
 
     name: str
@@ -59,7 +62,8 @@ class Measured:
 class Ceilings:
     """Everything measured on one device with one driver; a quantity that was not measured is None.
 
-    Figures for arithmetic are of multiply-add chains on plain instructions; matrix units may be faster (``MATRIX_UNITS``).
+    Figures for arithmetic are of multiply-add chains on plain instructions, but for ``mma``; matrix units may be faster
+    (``MATRIX_UNITS``).
     """
 
     device: DeviceInfo
@@ -102,8 +106,13 @@ class Ceilings:
         return self.best("fp64")
 
     @property
+    def mma(self) -> float | None:
+        """float64 multiply-adds of matrix units, in flop/s; None on devices without such."""
+        return self.best("mma")
+
+    @property
     def special(self) -> float | None:
-        """float32 inverse roots, sines or exponentials, the fastest of them, per second."""
+        """float32 inverse roots, sines, cosines or exponentials, the fastest of them, per second."""
         return self.best("special")
 
     @property
@@ -124,18 +133,59 @@ class Ceilings:
         """flop/s of plain instructions on elements of ``dtype``."""
         return {"float32": self.fp32, "float64": self.fp64}.get(dtype)
 
+    def arithmetic(self, dtype: str, products: bool = False) -> tuple[str, float] | None:
+        """What bounds multiply-adds on elements of ``dtype``: ``fp32``, ``fp64`` or, for matrix products, ``mma``, and its flop/s."""
+        names = {"float32": ("fp32",), "float64": ("mma", "fp64") if products else ("fp64",)}.get(dtype, ())
+        known = [(name, rate) for name in names if (rate := self.best(name)) is not None]
+        return max(known, key=lambda item: item[1], default=None)
+
     def transfer(self, direction: str, memory: str = "pinned") -> float | None:
         """The best rate of a direction (``htod``, ``dtoh``, ``dtod``) in GB/s; ``memory`` is of no account for ``dtod``."""
         rates = [m.rate for m in self.transfers if m.name == direction and (direction == "dtod" or m.details.get("memory") == memory)]
         return _giga(max(rates, default=None))
 
-    def shares(self, flops: float, traffic: float, seconds: float, dtype: str) -> dict[str, float]:
-        """What a run of ``seconds`` used of the ceilings known: shares of ``arithmetic`` and ``memory``, 1 for all of it.
+    def shares(self, work: Work, seconds: float) -> dict[str, float]:
+        """What a run of ``seconds`` used of the ceilings known, 1 for all of it: the greatest is of what binds.
 
-        A share above 1 is possible: ``memory`` where the data stays in a cache, ``arithmetic`` with matrix units.
+        ``arithmetic``, or ``matrix units`` where a product's ceiling is theirs; ``memory``; ``special`` functions, of devices that have
+        a unit for them: a CPU computes them by plain arithmetic. A share above 1 is possible: ``memory`` where the data stays in
+        a cache, ``special`` where polynomials compute some of the functions, so that the unit is left fewer.
         """
-        peaks = {"arithmetic": (flops, self.flops(dtype)), "memory": (traffic, None if self.bandwidth is None else 1e9 * self.bandwidth)}
-        return {name: work / seconds / peak for name, (work, peak) in peaks.items() if peak}
+        arithmetic = self.arithmetic(work.dtype, work.products)
+        named = "matrix units" if arithmetic is not None and arithmetic[0] == "mma" else "arithmetic"
+        peaks = {
+            named: (work.flops, arithmetic[1] if arithmetic is not None else None),
+            "memory": (work.traffic, None if self.bandwidth is None else 1e9 * self.bandwidth),
+            "special": (work.functions, None if self.device.kind == "cpu" or not work.functions else self.special),
+        }
+        return {name: amount / seconds / peak for name, (amount, peak) in peaks.items() if peak}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one run does: floating-point operations on elements of ``dtype``, the fewest bytes, special functions, float32 all.
+
+    ``products``: the operations are a matrix product's, which matrix units may do.
+    """
+
+    dtype: str
+    flops: float
+    traffic: float
+    functions: float = 0.0
+    products: bool = False
+
+
+def stream_bytes(device: DeviceInfo) -> int:
+    """The least bytes of one array of a stream that measures memory and no cache, as far as the device can hold such arrays."""
+    return min(_BYTES.get(device.kind, BEYOND_CACHES // 2), device.max_allocation // 2, device.global_memory // 8)
+
+
+def through_memory(measured: Measured, device: DeviceInfo) -> bool:
+    """Whether a measurement is no cache's: of a stream whose arrays are of ``stream_bytes`` or more, or of no stream at all."""
+    n = measured.details.get("n")
+    if measured.name not in STREAMS or n is None:
+        return True
+    return int(n) * (8 if measured.details.get("dtype") == "float64" else 4) >= stream_bytes(device) - 7  # bytes that fill no element
 
 
 def load(device: DeviceInfo) -> Ceilings | None:
@@ -153,19 +203,22 @@ def load(device: DeviceInfo) -> Ceilings | None:
     except (OSError, msgspec.DecodeError) as error:
         warnings.warn(f"the ceilings in {path} cannot be read ({error}); measure again with `portatile bench peak`", stacklevel=2)
         return None
-    return found if (found.device.driver, found.device.compiler) == (device.driver, device.compiler) else None
+    if (found.device.driver, found.device.compiler) != (device.driver, device.compiler):
+        return None
+    return replace(found, measured=tuple(m for m in found.measured if through_memory(m, device)))
 
 
 def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -> Ceilings:
     """Keep measurements beside what is known of the device with its present driver; returns all of it.
 
     Of two measurements of one quantity the faster is kept, for a busy machine only ever lowers what is seen; with ``fresh`` the
-    new one. The file is replaced as a whole, so that a reader never sees half of it. Raises StoreError where it cannot be written.
+    new one. A cache's rate (``through_memory``) is no ceiling and not kept. The file is replaced as a whole, so that a reader never
+    sees half of it. Raises StoreError where it cannot be written.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     known = load(device)
     merged = {m.key: m for m in (known.measured if known else ())}
-    for new in measured:
+    for new in (m for m in measured if through_memory(m, device)):
         old = merged.get(new.key)
         if fresh or old is None or new.rate >= old.rate:
             merged[new.key] = replace(new, time=new.time or now)

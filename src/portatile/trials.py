@@ -56,7 +56,7 @@ class Standing:
 
     ``seconds`` is what it counts as in comparisons: never less than the winner of its race, and as fast as the machine was during the
     search, so that it can be compared with what did not race. ``interval``: the median of its
-    samples lies in it with 95 %, or as nearly as so many samples tell. ``place`` 1 is the winner; ``tied``: not told apart from it.
+    samples lies in it with 95 %, or as nearly as so many samples tell. ``place`` 1 is the winner; ``tied``: shown to be as fast as it is.
     ``race``: when it was held, equal for all that ran in it.
     """
 

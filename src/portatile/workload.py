@@ -60,11 +60,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class Cut:
-    """A size that a problem may be cut along into parts that are computed one by one, with no sum divided.
+    """A size that a problem may be cut along into parts that are computed one by one, with no sum divided unless it ``sums``.
 
     ``pieces`` names the operands of which a part takes a piece: ``rows`` or ``columns`` of the stored matrix, ``unit`` of them to a
     step of the size, or ``matrices`` of a stack; operands not named are taken whole. ``first`` names the scalar that takes the index of a
     part's first step, where there is one. A part that begins at a multiple of ``period`` computes every element as the whole does.
+    Where it ``sums``, the parts are terms: each computes the whole output, and what they give is added on the host. That rounds in another
+    order and needs a result of role ``out`` within the whole's bound, so it is for what no other cut makes small enough.
     """
 
     size: str
@@ -72,13 +74,16 @@ class Cut:
     unit: int = 1
     first: str = ""
     period: int = 1
+    sums: bool = False
 
 
 class Workload(ABC):
     """A computation that can be tuned. One folder in ``workloads``, found by its name.
 
     Class attributes: ``name``; ``sizes`` (name -> meaning); ``options`` (name -> allowed values, the first is the
-    default); ``dtypes``; ``operands``; ``scalars`` (name -> default value).
+    default); ``dtypes``; ``operands``; ``scalars`` (name -> default value); ``presets`` (name of a configuration -> what it is);
+    ``meanings`` (parameter -> what it does; a workload of few parameters says it in its docstring, after "Parameters:");
+    ``products``: whether its operations are those of matrix products, which a device's matrix units may do.
     """
 
     name: str
@@ -87,6 +92,9 @@ class Workload(ABC):
     dtypes: tuple[str, ...] = ("float32", "float64")
     operands: tuple[Operand, ...] = ()
     scalars: Mapping[str, float] = {}
+    products: bool = False
+    presets: Mapping[str, str] = {}
+    meanings: Mapping[str, str] = {}
 
     def problem(
         self,
@@ -144,6 +152,10 @@ class Workload(ABC):
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The steps that compute the problem."""
 
+    def preset(self, name: str, problem: Problem) -> Config:
+        """The configuration that one of ``presets`` names, for the problem; raises UnknownNameError for any other name."""
+        raise UnknownNameError(f"preset of {self.name}", name, self.presets)
+
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
         """``config``, which may be another device's, without the instructions that this one lacks: it should compile, no more."""
         return config
@@ -172,6 +184,10 @@ class Workload(ABC):
     @abstractmethod
     def flops(self, problem: Problem) -> float:
         """Floating-point operations by the field's convention, stated in the docstring."""
+
+    def functions(self, problem: Problem) -> float:
+        """Special functions (inverse roots, sines and cosines, exponentials) that a run needs, by whatever means they are computed."""
+        return 0.0
 
     @abstractmethod
     def traffic(self, problem: Problem) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from portatile import ceilings, device, program, workloads
+from portatile.ceilings import Measured
 from portatile.cli import _chips, main
 from portatile.device import cuda_compiler
 from portatile.measure import peaks
@@ -28,6 +29,8 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bandwidth_prints_and_keeps(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peaks, "contenders", lambda asked, info: [])  # which take time to compile
+    monkeypatch.setattr(ceilings, "stream_bytes", lambda info: 1 << 20)
+    monkeypatch.setattr(peaks, "memory_limit", lambda *args: 0.0)  # a cache holds these arrays
     assert main([*STREAM, "--mode", "range", "--start", "4096", "--end", "12288", "--increment", "4096"]) == 0
     out = capsys.readouterr().out
     assert {"host", "device", "copy", "mul", "add", "triad", "dot"} <= {line.split()[0] for line in out.splitlines() if line.strip()}
@@ -39,6 +42,22 @@ def test_bandwidth_prints_and_keeps(capsys: pytest.CaptureFixture[str], monkeypa
     assert found.triad
     assert found.transfer("htod", "pinned")
     assert found.transfer("htod", "pageable") is None
+
+
+def test_a_small_size_leaves_the_ceilings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays that a cache holds are measured and shown, and the memory's rate stays what it was."""
+    monkeypatch.setattr(peaks, "contenders", lambda asked, info: [])
+    info = device.get().info
+    slow = Measured("triad", "B/s", 1.0, (1.0,), {"dtype": "float64", "operation": "triad", "n": 1 << 40})
+    ceilings.add(info, [slow])
+    once = ["--htod", "--mode", "range", "--start", "64", "--end", "64", "--increment", "64"]
+    assert main(["bench", "bandwidth", "--size", "262144", *once]) == 0
+    shown = capsys.readouterr()
+    assert "copy" in shown.out
+    assert "of a cache" in shown.err
+    found = ceilings.load(info)
+    assert found is not None
+    assert found.bandwidth == 1e-9
 
 
 def test_figures_that_cannot_be_kept_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +131,12 @@ def test_rungs_run(rung: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"rung {rung}, 70 x 70 x 70" in capsys.readouterr().out
 
 
+def test_presets_run(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("magma", "nakasato-plain"):
+        assert main(["bench", "matmul", "--preset", name, "--size", "70", "--dtype", "float64", "--repeat", "0"]) == 0
+        assert f"preset {name}, 70 x 70 x 70" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -122,6 +147,8 @@ def test_rungs_run(rung: int, capsys: pytest.CaptureFixture[str]) -> None:
         (["--platform", "77"], "no device"),
         (["--rung", "11"], "range"),
         (["--rung", "3", "--algorithm", "local"], "leave out one"),
+        (["--rung", "3", "--preset", "magma"], "leave out one"),
+        (["--preset", "magna"], "'magma', 'magma-plain'"),
     ],
 )
 def test_matmul_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,17 @@ def test_gemm_measures_every_participant(tmp_path: Path) -> None:
             assert min(row["burst"]) > 0
             assert row["version"]
             assert row["name"] in shown
+            if row["place"].startswith("portatile") and document["ceilings"][row["place"].split()[1]]:  # may be refused on a busy machine
+                limit = document["ceilings"][row["place"].split()[1]][row["ceiling"]]
+                assert row["share"] == pytest.approx(1e9 * row["gflops"] / limit)
+    assert "ceilings of" in shown
+
+
+def test_gemm_measures_no_ceilings_where_none_are_wanted(tmp_path: Path) -> None:
+    args = ("--sizes", "24", "--rounds", "1", "--sustained", "0", "--rows", "tuned", "--no-ceilings")
+    document, _ = run("gemm.py", tmp_path, *args)
+    assert "ceilings" not in document
+    assert all("share" not in row for problem in document["problems"] for row in problem["rows"])
 
 
 def test_level3_compares_every_routine_with_the_blas(tmp_path: Path) -> None:
@@ -80,13 +91,35 @@ def test_workloads_measures_every_form_and_peer(tmp_path: Path) -> None:
     for name in ("stream", "convolution", "coulomb", "mri", "magicfilter3d"):
         assert (name, "as it comes") in forms
     assert {("convolution", "16 x 16"), ("convolution", "peer"), ("magicfilter3d", "16 x 16, 3 passes")} <= forms
+    kinds = {(row["problem"].split()[1], row["form"]) for row in rows if row["problem"].startswith("mri")}
+    assert {("q", "peer"), ("fhd", "peer")} <= kinds or device.get("opencl").info.kind == "gpu"
     assert {("coulomb", "peer"), ("mri", "peer")} <= forms or device.get("opencl").info.kind == "gpu"
     for row in rows:
         assert min(row["samples"]) > 0
         assert row.get("error", 0) <= 1
-        assert "ceiling" not in row or row["ceiling"] in document["ceilings"][row["device"]]
+        assert "driver" in row
+        assert ("ceiling" in row) == ("share" in row)
+        if "ceiling" in row:
+            assert row["ceiling"] in document["ceilings"][row["device"]]
+            assert row["share"] > 0
+            assert f"{row['share']:.2f} {row['ceiling']}" in shown
+    assert "tuned" not in {row["form"] for row in rows}
     assert all("copy" in known for known in document["ceilings"].values())  # arithmetic may be refused on a busy machine
     assert "Ceilings" in shown
+
+
+def test_slabs_compares_the_whole_with_its_stages(tmp_path: Path) -> None:
+    document, shown = run("slabs.py", tmp_path, "--small", "--rounds", "1")
+    rows = {row["routine"]: row for row in document["rows"]}
+    assert set(rows) == {"matmul", "coulomb", "convolution"}
+    for row in rows.values():
+        assert row["slabs"] >= 4
+        assert row["driver"]
+        assert row["whole"] > 0
+        assert all(row["stages"][stage] > 0 for stage in ("upload", "kernel", "download", "collect"))
+        assert row["sum"] == pytest.approx(sum(row["stages"].values()))
+        assert len(row["samples"]["whole"]) == len(row["samples"]["kernel"]) == 1
+    assert "sum / whole" in shown
 
 
 def test_warm_start_compares_searches(tmp_path: Path) -> None:
@@ -116,3 +149,44 @@ def test_held_out_compares_what_is_chosen(tmp_path: Path) -> None:
     assert rows["device held out"]["reason"] == rows["default"]["reason"] == "default"
     assert all(row["loss"] > 0 for row in rows.values() if row["status"] == "ok")
     assert "geometric mean" in shown
+
+
+def test_held_out_does_not_call_a_default_tuned(tmp_path: Path) -> None:
+    document, shown = run("held_out.py", tmp_path, "--workload", "matmul", "--sizes", "24x16x40")
+    assert {row["status"] for row in document["rows"]} == {"nothing tuned"}
+    assert all(row["loss"] is None and row["seconds"] > 0 for row in document["rows"])
+    lines = {line.split("  ")[0]: line.split("  ")[1:] for line in shown.splitlines()}
+    assert not "".join(lines["geometric mean"]).strip(), "no row has a loss that it could be the mean of"
+    assert shown.count("nothing tuned") == 4
+
+
+def test_copies_measures_panels_and_images(tmp_path: Path) -> None:
+    document, shown = run("copies.py", tmp_path, "--sizes", "40,41")
+    info = device.get("opencl").info
+    rows = document["rows"]
+    errors = [row for row in rows if "error" in row]
+    assert {(row["what"], row["n"]) for row in errors} == {("driver to image", 41)} or not info.images
+    assert {row["dtype"] for row in rows} == ({"float32", "float64"} if info.fp64 else {"float32"})
+    expected = {"copy kernel", "driver", "panels", "panels turned"} | (
+        {"driver to image", "image", "image turned"} if info.images else set()
+    )
+    assert {row["what"] for row in rows if "rate" in row} == expected
+    for row in rows:
+        if "rate" in row:
+            assert min(*row["samples"], row["rate"], row["share"]) > 0
+            assert (row["what"] == "copy kernel") <= (row["share"] == 1)
+    assert "panels turned" in shown
+
+
+def test_presets_are_timed_beside_the_default(tmp_path: Path) -> None:
+    document, shown = run("presets.py", tmp_path, "--size", "40", "--samples", "2")
+    info = device.get("opencl").info
+    for dtype in ("float32", "float64") if info.fp64 else ("float32",):
+        rows = {row["preset"]: row for row in document["rows"] if row["dtype"] == dtype}
+        assert set(rows) == {"default", *document["presets"]}
+        for name, row in rows.items():
+            if info.images or not row["config"]["TXC"]:
+                assert row["of_bound"] <= 1
+                assert len(row["samples"]) == 2
+                assert min(*row["samples"], row["gflops"]) > 0
+                assert name in shown

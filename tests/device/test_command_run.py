@@ -127,3 +127,10 @@ def test_a_kernel_that_does_not_build(device: Device, kernels: Path, capsys: pyt
     kernels.write_text(TEXT)
     assert main(["run", str(kernels), "saxpy", "--global", "64", "64", "64", "1", "--device", device.info.id]) == 1
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_a_macro_may_be_empty(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "macro.cl"
+    path.write_text("__kernel void macro(__global int *o) { o[get_global_id(0)] = 7 EMPTY + ONE; }")
+    found = result(capsys, device, path, "macro", "--global", "4", "4", "-D", "EMPTY=", "-D", "ONE")
+    assert found["operands"][0]["first"] == [8, 8, 8, 8]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from portatile import device, workloads
-from portatile.cli import main
+from portatile.cli import _chips, main
 from portatile.device import cuda_compiler
+from portatile.records import to_json
 from portatile.tuning import tuner
 
 pytestmark = pytest.mark.usefixtures("own_directories")
@@ -86,6 +88,20 @@ def test_tune_json_is_one_document_that_warm_reads(
     assert "compiled 0 programs, 1 from the cache" in capsys.readouterr().out
 
 
+@needs_nvrtc
+def test_the_cache_is_warmed_for_a_chip_that_is_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = workloads.get("gemm").problem({"m": 64, "n": 64, "k": 64})
+    config = workloads.get("gemm").default(problem, _chips.chip("sm_80"))
+    listed = tmp_path / "listed.json"
+    listed.write_bytes(to_json([{"problem": problem, "config": config}]))
+    for said in ("compiled 1 program, 0 from the cache", "compiled 0 programs, 1 from the cache"):
+        assert main(["cache", "warm", str(listed), "--arch", "sm_80"]) == 0
+        assert said in capsys.readouterr().out
+    for wrong in ([str(listed), "--arch", "sm_80", "--device", "opencl:0:0"], ["--arch", "sm_80"], [str(listed), "--arch", "sm_1"]):
+        assert main(["cache", "warm", *wrong]) == 2
+        assert re.search("sm_90|--arch", capsys.readouterr().err)
+
+
 def test_cache_is_warmed_from_the_store_counted_and_cleared(capsys: pytest.CaptureFixture[str]) -> None:
     tune(capsys)
     assert main(["cache", "clear"]) == 0
@@ -160,6 +176,32 @@ def test_show_takes_changes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_show_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "matmul", *SIZES, *args]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_show_takes_presets(capsys: pytest.CaptureFixture[str]) -> None:
+    """A preset is of the problem's element type, --config changes it, and a wrong name is answered with those that there are."""
+    sizes = ["gemm", "-m", "32", "-n", "32", "-k", "32", "--device", "opencl"]
+    for dtype, tile in (("float32", "VL=4 TC=8 TR=8"), ("float64", "VL=2 TC=4 TR=4")):
+        assert main(["show", *sizes, "--dtype", dtype, "--preset", "nakasato-plain", "--config", "KB=6", "--config", "UNROLL=6"]) == 0
+        out, err = capsys.readouterr()
+        assert f"{tile} TBC=8 TBR=8 TCR=1 TRR=1 KB=6 TXC=False SM=False UNROLL=6" in err
+        assert "__kernel" in out
+    assert main(["show", *sizes, "--preset", "magna"]) == 2
+    assert "'magma', 'magma-plain', 'nakasato'" in capsys.readouterr().err
+    assert main(["show", "stream", "-n", "9", "--preset", "magma"]) == 2, "stream has none"
+
+
+@pytest.mark.parametrize("name", workloads.names())
+def test_show_explains_every_parameter(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    workload = workloads.get(name)
+    sizes = [word for size in workload.sizes for word in (f"-{size}" if len(size) == 1 else f"--{size.replace('_', '-')}", "64")]
+    assert main(["show", name, *sizes, "--stage", "parameters", "--device", "opencl"]) == 0
+    out = capsys.readouterr().out
+    problem = workload.problem(dict.fromkeys(workload.sizes, 64))
+    for parameter in workload.default(problem, device.get("opencl").info):
+        assert re.search(rf"^{parameter} +\S", out, re.MULTILINE)
+        assert parameter in workload.meanings or re.search(rf"\b{parameter}\b", out.partition("\n\n")[2]), parameter
+    assert all(" ".join(meaning.split()) in " ".join(out.split()) for meaning in workload.meanings.values())
 
 
 @needs_nvrtc

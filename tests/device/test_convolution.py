@@ -257,7 +257,8 @@ def test_wavelets_transform_and_return(device: Device, dtype: str, random: Maker
     assert wavelets.analysis(random(4, 3, 5), device=device.info.id).shape == (4, 3, 5)
     cube = random(8, 6, 4)
     there = wavelets.analysis3d(cube, device=device.info.id)
-    assert close(wavelets.synthesis3d(there, device=device.info.id), cube, dtype, 18, 20)
+    returned = wavelets.synthesis3d(there, device=device.info.id)
+    assert np.linalg.norm(returned - cube) <= (1e-13 if dtype == "float64" else 1e-5) * np.linalg.norm(cube)
     low = wavelets.analysis(x, device=device.info.id)[:23]
     indices = (2 * np.arange(23)[:, None] + np.arange(-7, 9)) % 46
     assert close(low, np.einsum("t,itj->ij", np.array(wavelets.SCALING.taps), x[indices].astype(np.float64)), dtype)
@@ -312,7 +313,7 @@ def test_nothing_to_do(device: Device) -> None:
         (lambda x: convolve3d_separable(x, [1.0], lower=0), "3 dimensions"),
         (lambda x: convolve3d_separable(x[None], [1.0], lower=0, boundary=("zero", "zero")), "2 boundaries"),
         (lambda x: wavelets.analysis(x), "must be even"),
-        (lambda x: wavelets.synthesis(x[:4], boundary="shrink"), "boundary='shrink'"),
+        (lambda x: wavelets.synthesis(x[:4], boundary="zero"), "boundary='zero' is not one of periodic"),
         (lambda x: wavelets.kinetic(x, spacing=(1.0, 2.0, 3.0)), "spacing"),
         (lambda x: wavelets.kinetic(x, boundary="grow"), "keeps the size"),
     ],
@@ -365,7 +366,7 @@ def test_two_axes_at_once(device: Device, monkeypatch: pytest.MonkeyPatch, case:
             else convolve1d(want, filters[0], lower=-5, boundary=kind, transposed=True)
         )
     there = Buffer.from_numpy(psi, device)
-    passes = volume.Volume(psi.shape, "float32", bank, taps, -5, boundaries, (0, 128), (0, 128))
+    passes = volume.Volume(psi.shape, "float32", bank, tuple(volume.Along(kind, taps, -5) for kind in boundaries))
     assert len(volume.between(passes, device.info)) == 1
     got = passes3d(there, filters, -5, bank, boundaries, None).numpy()
     assert got.shape == want.shape

@@ -1,4 +1,4 @@
-"""The Coulomb potential: Parboil's small case, slices and volumes of any size, points on atoms, and every mistake a caller can make."""
+"""The Coulomb potential: Parboil's published cases, slices and volumes of any size, points on atoms, every mistake a caller can make."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
+from portatile.measure import runs
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.routines.coulomb import coulomb_potential
 from portatile.workload import Inputs
@@ -37,6 +38,8 @@ CONFIGS: dict[str, Config] = {
     "sliced": {**SMALL, "SPLIT": 2, "UNROLL": 1},
     "wide": {**SMALL, "WGX": 1, "WGY": 1, "VL": 16, "POLY": 4, "PY": 2, "CHUNK": 0},
     "vectors of the library": {**SMALL, "WGX": 1, "WGY": 2, "VL": 4},
+    "16 x 1": {**SMALL, "WGX": 16, "WGY": 1, "PX": 8},
+    "16 x 32": {**SMALL, "WGX": 16, "WGY": 32, "PX": 8},
 }
 
 
@@ -84,21 +87,62 @@ def test_every_kernel_is_right(device: Device, name: str) -> None:
     assert checked or device.info.kind != ("cpu" if CONFIGS[name]["RSQRT"] == "rsqrt" else "gpu")
 
 
-def test_parboils_small_case(device: Device) -> None:
-    """128^2 points and 100 atoms: the checksum of the values clamped to 20, within 0.5 %, and the rows that the file shows.
+def parboils_atoms(count: int, side: int) -> NDArray[np.float32]:
+    """Those of Parboil's CP for a grid of ``side`` x ``side`` points.
 
-    Parboil keeps the box's extent as integers, 12 x 12 x 0: every atom lies in the plane of the points.
+    Parboil keeps the box's extent as integers, 12 x 12 x 0 for 128 points: every atom lies in the plane of the points.
     """
-    draws = libc_random(54321)
-    unit = np.array([next(draws) for _ in range(400)], np.float32).reshape(100, 4) / np.float32(2147483647)
-    atoms = (unit * np.array([12, 12, 0, 2]) - np.array([0, 0, 0, 1])).astype(np.float32)
-    got = coulomb_potential(atoms, (128, 128), 0.1, device=device.info.id)
-    header, checksum, *rows = GOLDEN.read_text().splitlines()
+    unit = np.array(list(islice(libc_random(54321), 4 * count)), np.float32).reshape(count, 4) / np.float32(2147483647)
+    extent = side // 10
+    return (unit * np.array([extent, extent, 0, 2]) - np.array([0, 0, 0, 1])).astype(np.float32)
+
+
+def checksum(got: NDArray[np.float32]) -> float:
+    """The sum of the values clamped to 20, which Parboil compares within 0.5 %."""
+    return float(np.clip(got.astype(np.float64), -20, 20).sum())
+
+
+def test_parboils_small_case(device: Device) -> None:
+    """128^2 points and 100 atoms: the checksum and the rows that the file shows."""
+    got = coulomb_potential(parboils_atoms(100, 128), (128, 128), 0.1, device=device.info.id)
+    header, published, *rows = GOLDEN.read_text().splitlines()
     assert header.split() == ["128", "128", "1", "100"]
-    assert np.clip(got.astype(np.float64), -20, 20).sum() == pytest.approx(float(checksum), rel=0.005)
+    assert checksum(got) == pytest.approx(float(published), rel=0.005)
     golden = np.array([row.split() for row in rows if row.strip()], float)
     assert golden.shape[1] == 128
     assert np.allclose(got[: len(golden)], golden, rtol=0.005, atol=0.005)
+
+
+@pytest.mark.parametrize(("side", "count", "published", "exact"), [(256, 200, 8.029e4, 80294.14), (512, 40_000, 1.493e4, 14928.16)])
+def test_parboils_larger_checksums(device: Device, side: int, count: int, published: float, exact: float) -> None:
+    """As they were published, to four digits within 0.5 %, and more closely the sum that rsqrt in float32 gives."""
+    got = checksum(coulomb_potential(parboils_atoms(count, side), (side, side), 0.1, device=device.info.id))
+    assert got == pytest.approx(published, rel=0.005)
+    assert got == pytest.approx(exact, rel=5e-4)
+
+
+def test_the_quadratic_keeps_to_parboils_tolerance(device: Device) -> None:
+    """512^2 points and 40 000 atoms with DEGREE=2: the checksum, and values within 0.5 % or 0.005 of float64's at some points."""
+    side, count = 512, 40_000
+    problem = WORKLOAD.problem({"atoms": count, "nx": side, "ny": side, "nz": 1})
+    usual = WORKLOAD.default(problem, device.info)
+    config: Config = {**usual, "DEGREE": 2}
+    assert int(config["POLY"]) > 0
+    assert WORKLOAD.space(problem, device.info).violated(config) is None
+    atoms = parboils_atoms(count, side)
+    got = np.full(side * side, np.nan, np.float32)
+    scalars = {name: 0.1 if name in ("dx", "dy", "dz") else 0.0 for name in WORKLOAD.scalars}
+    given = Inputs({"atoms": atoms.ravel(), "potential": got}, scalars)
+    queue = device.default_queue()
+    with runs.loaded(device, problem, config) as executable, runs.placed(device, queue, given) as memory:
+        executable.run(queue, memory, scalars)
+        queue.download(got, memory["potential"])
+    assert checksum(got) == pytest.approx(1.493e4, rel=0.005)
+    rng = np.random.default_rng(new_seed("quadratic"))
+    rows, columns = (np.sort(rng.choice(side, 40, replace=False)) for _ in range(2))
+    exact, _ = potential(atoms.astype(np.float64), [columns, rows, 0 * rows], [0.0, 0.0, 0.0, 0.1, 0.1, 0.1])
+    error = np.abs(got.reshape(side, side)[np.ix_(rows, columns)] - exact)
+    assert np.all(error <= np.maximum(0.005, 0.005 * np.abs(exact))), f"{error.max()} at most"
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (17, 67), (1, 1, 1), (5, 3, 7), (3, 16, 32), (0, 4), (2, 0, 3)])

@@ -23,7 +23,7 @@ TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT
 
 _PIPELINE = presets.pipeline(4, (8, 8), (1, 1), 8, 2, 4)
 POINTS: dict[str, Point] = {
-    **{name: Point.of(config) for name, config in presets.PRESETS.items()},
+    **{name: Point.of(presets.preset(name, "float32")) for name in presets.PRESETS},
     "arrays, split k": replace(presets.MEDIUM, SCALARS=False, PAD=4, UNROLL=1, MAD="fma", SPLIT_K=3),
     "wide blocks": presets.generic(8, (2, 8), (8, 8), (2, 1), 6, True),
     "register tile": presets.register(8, 6, 2),
@@ -96,7 +96,8 @@ def test_every_form_is_right(device: Device, name: str) -> None:
         for place in (
             (2, 5) if "turned" in name or "kept" in name else rng.choice(len(cases) - 1, 2, replace=False)
         ):  # those two are aligned along k
-            config = fitting(POINTS[name], cases[place])
+            point = Point.of(presets.preset(name, dtype)) if name in presets.PRESETS else POINTS[name]
+            config = fitting(point, cases[place])
             if config is not None and (device.info.images or not config["TXC"]):
                 verdict = check(device, WORKLOAD, cases[place], config, rng)
                 assert verdict.ok, f"{options} {cases[place].sizes}: {verdict.message}"

@@ -37,6 +37,14 @@ def test_every_kernel_is_right(device: Device, name: str) -> None:
     assert checked or device.info.max_work_group_size < 1024
 
 
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (127, 129, 131), (1000, 17, 4097)])
+@pytest.mark.parametrize("algorithm", ["global", "local"])
+def test_sizes_that_nothing_divides(device: Device, algorithm: str, sizes: tuple[int, int, int]) -> None:
+    problem = WORKLOAD.problem(dict(zip("mnk", sizes, strict=True)))
+    verdict = check(device, WORKLOAD, problem, {**BASE, "ALGORITHM": algorithm}, np.random.default_rng(new_seed(str(sizes))))
+    assert verdict.ok, verdict.message
+
+
 @pytest.mark.parametrize("sizes", [(0, 5, 3), (5, 0, 3), (0, 0, 0)])
 def test_an_empty_product_is_no_step(device: Device, sizes: tuple[int, int, int]) -> None:
     problem = WORKLOAD.problem(dict(zip("mnk", sizes, strict=True)))

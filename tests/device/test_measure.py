@@ -17,6 +17,8 @@ from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.measure import limits, peaks, runs, transfers
 from portatile.measure.runs import Length, Way
 from portatile.measure.transfers import Copy
+from portatile.records import DeviceInfo, Value
+from portatile.workloads.gemm.space import matrix_units
 
 SHORT = Way(Length(samples=2, seconds=0.0, burst=0.002))
 
@@ -74,11 +76,15 @@ def test_a_copy_that_loses_bytes_is_noticed(device: Device, monkeypatch: pytest.
 def test_streams_and_arithmetic_are_answered_and_kept(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peaks, "refuse_removed", lambda *args: None)  # whose clock a busy machine upsets
     monkeypatch.setattr(peaks, "contenders", lambda asked, info: [])  # which take time to compile
+    monkeypatch.setattr(ceilings, "stream_bytes", lambda info: 1 << 22)
+    monkeypatch.setattr(peaks, "memory_limit", lambda *args: 0.0)  # a cache holds these arrays
     questions = [*peaks.memory_questions(device.info), *peaks.arithmetic_questions(device.info)]
-    assert {question.name for question in questions} == {*STREAMS, "fp32", "special", "local", *(["fp64"] if device.info.fp64 else [])}
+    assert {question.name for question in questions} == {*STREAMS, "fp32", "special", "local", *(["fp64"] if device.info.fp64 else [])} | (
+        {"mma"} if matrix_units(device.info) else set()
+    )
     small = replace(device.info, compute_units=1)
     for question in questions:
-        if question.name in ("copy", "dot", "fp32", "local"):
+        if question.name in ("copy", "dot", "fp32", "mma", "local"):
             asked = peaks.problem(question, small, nbytes=1 << 22, rounds=512, chains=1 << 15)
             measured = peaks.answer(device, question, asked, SHORT)
             assert (measured.name, measured.unit) == (question.name, question.unit)
@@ -99,6 +105,15 @@ def test_contenders_are_legal_and_several(kind: str) -> None:
         found = peaks.contenders(asked, info)
         assert len(found) >= 2
         assert all(space.violated(config) is None for config in found)
+
+
+def test_the_widest_registers_of_a_processor_take_part() -> None:
+    """512 bits of both types: half of a processor that has them would be half its ceiling."""
+    info = DEVICES["cpu"]
+    for question in peaks.arithmetic_questions(info)[:2]:
+        asked = peaks.problem(question, info)
+        widths = {int(config["VECTOR"]) * asked.itemsize for config in peaks.contenders(asked, info)}
+        assert widths == {32, 64}
 
 
 def test_the_fastest_contender_is_taken(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,6 +174,74 @@ def test_a_wrong_kernel_is_not_timed(device: Device, monkeypatch: pytest.MonkeyP
 def test_impossible_readings_are_refused(device: Device, measured: Measured, message: str) -> None:
     with pytest.raises(DeviceError, match=message):
         limits.refuse_impossible(measured, device.info)
+
+
+H200 = replace(DEVICES["gpu"], clock_mhz=1980, global_memory=150 * 10**9, max_allocation=150 * 10**9)
+_HBM = 2 * 3201e6 * 6144 / 8  # by clock and bus width, twice a clock
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "possible", "impossible"),
+    [
+        ("copy", "B/s", 4.6e12, 6.5e12),
+        ("fp32", "flop/s", 65.7e12, 85e12),
+        ("fp64", "flop/s", 33.2e12, 43e12),
+        ("mma", "flop/s", 66.9e12, 85e12),
+        ("special", "op/s", 4.17e12, 5.3e12),
+        ("local", "B/s", 33e12, 43e12),
+        ("htod", "B/s", 5.5e10, 1.1e12),
+    ],
+)
+def test_readings_of_a_gpu_have_narrow_limits(name: str, unit: str, possible: float, impossible: float) -> None:
+    """What an H200 reached or could reach passes; a third more than its units can do does not."""
+    details: dict[str, Value] = {"dtype": "float64", "n": 2**25} if name == "copy" else {}
+    stub = Told(H200, _HBM)
+    told = limits.memory_limit(stub, lambda: 0.0)
+    limits.refuse_impossible(Measured(name, unit, possible, (1.0,), details), H200, told)  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="more than any"):
+        limits.refuse_impossible(Measured(name, unit, impossible, (1.0,), details), H200, told)  # type: ignore[arg-type]
+
+
+class Told:
+    """A device of which only these are asked."""
+
+    def __init__(self, info: DeviceInfo, memory_rate: float = 0.0) -> None:
+        self.info, self.memory_rate = info, memory_rate
+
+
+def test_what_is_known_of_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver's word, also for the chip's other back end; else a copy; of a processor nothing."""
+    opencl = Told(replace(H200, id="opencl:0:0", backend="opencl"))
+    twin = Told(H200, _HBM)
+    monkeypatch.setattr(limits, "devices", lambda: [opencl, twin, Told(replace(H200, chip="another"), 1e15)])
+    assert limits.memory_limit(opencl, lambda: 1.0) == limits.memory_limit(twin, lambda: 1.0) == pytest.approx(1.3 * _HBM)
+    monkeypatch.setattr(limits, "devices", lambda: [opencl])
+    assert limits.memory_limit(opencl, lambda: 1e12) == pytest.approx(4e12)
+    assert limits.memory_limit(Told(DEVICES["cpu"]), lambda: 1e10) == 0
+
+
+def test_caches_are_faster_than_memory() -> None:
+    """A reading on arrays that a cache holds may exceed the memory's rate, but not everything."""
+    small: dict[str, Value] = {"dtype": "float64", "n": 2**15}
+    limits.refuse_impossible(Measured("copy", "B/s", 1e13, (1.0,), small), H200, 1.3 * _HBM)
+    limits.refuse_impossible(Measured("dtod", "B/s", 1e13, (1.0,), {"memory": "device", "bytes": 2**20}), H200, 1.3 * _HBM)
+    for rate, details in ((1e14, small), (1e13, {"memory": "device", "bytes": 2**28})):
+        with pytest.raises(DeviceError, match="more than any"):
+            limits.refuse_impossible(Measured("dtod" if "bytes" in details else "copy", "B/s", rate, (1.0,), details), H200, 1.3 * _HBM)
+
+
+def test_a_stream_faster_than_its_memory_is_refused(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole way: the driver tells a memory slower than what was read."""
+    monkeypatch.setattr(peaks, "contenders", lambda asked, info: [])
+    monkeypatch.setattr(ceilings, "stream_bytes", lambda info: 1 << 20)
+    monkeypatch.setattr(type(device), "memory_rate", 1e3)
+    with pytest.raises(DeviceError, match="more than any"):
+        peaks.answer(device, peaks.memory_questions(device.info)[0], way=SHORT)
+
+
+def test_a_memory_of_which_nothing_is_told_is_compared_with_copies(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "stream_bytes", lambda info: 1 << 20)
+    assert peaks._copied(device) > 1e6
 
 
 def test_possible_readings_are_not(device: Device) -> None:

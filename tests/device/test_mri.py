@@ -29,6 +29,9 @@ CONFIGS: dict[str, Config] = {
     "half by polynomials": {**SMALL, "TRIG": "native", "POLY": 1},
     "sliced": {**SMALL, "SPLIT": 2, "UNROLL": 1},
     "wide": {**SMALL, "WGS": 1, "VL": 16, "POLY": 2},
+    "few": {**SMALL, "WGS": 16},
+    "many": {**SMALL, "WGS": 512, "PV": 4, "TRIG": "native", "POLY": 1},
+    "as many as there may be": {**SMALL, "WGS": 1024, "PV": 1},
 }
 
 

@@ -11,6 +11,9 @@ from portatile.cli import _chips
 from portatile.device import cuda_compiler
 from portatile.device.base import Device
 from portatile.device.cuda_compiler import CudaTarget
+from portatile.measure import peaks
+from portatile.workloads.gemm.space import matrix_units
+from ptx_machine.device import PtxDevice
 
 PEAK = workloads.get("peak")
 QUANTITIES = PEAK.options["quantity"]
@@ -20,7 +23,7 @@ QUANTITIES = PEAK.options["quantity"]
 def test_every_quantity(device: Device, quantity: str) -> None:
     """Groups of many items on all awkward problems; the default is checked with every workload's."""
     rng = np.random.default_rng(new_seed(quantity))
-    config = {"WGS": 64, "VECTOR": 2, "ILP": 2, "UNROLL": 4, "MAD": "fma"}
+    config = {"WGS": 64, "VECTOR": 1 if quantity == "product" else 2, "ILP": 2, "UNROLL": 4, "MAD": "fma"}
     for problem in PEAK.awkward(PEAK.problem({"n": 64, "rounds": 4}, "float32", {"quantity": quantity})):
         assert PEAK.space(problem, device.info).violated(config) is None
         verdict = check(device, PEAK, problem, config, rng)
@@ -47,7 +50,9 @@ def test_one_step_more_or_less_is_noticed(quantity: str) -> None:
         ("fma", "float64", "fma.rn.f64", 256),
         ("rsqrt", "float32", "rsqrt.approx.ftz.f32", 256),
         ("cos", "float32", "cos.approx", 256),
+        ("sin", "float32", "sin.approx", 256),
         ("exp2", "float32", "ex2.approx", 256),
+        ("product", "float64", "mma.sync.aligned.m16n8k8", 32),
         ("local", "float32", "ld.shared.v4.f32", 32),
     ],
 )
@@ -60,3 +65,47 @@ def test_a_gpu_does_little_else(quantity: str, dtype: str, instruction: str, lea
     assert text.count(instruction) >= least
     assert "ld.local" not in text
     assert "st.local" not in text
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+@pytest.mark.parametrize(("wgs", "ilp"), [(32, 1), (64, 2)])
+def test_matrix_units_multiply_tiles(wgs: int, ilp: int) -> None:
+    """Whole and broken tiles, run by the interpreter of PTX."""
+    rng = np.random.default_rng(new_seed("product"))
+    chip = PtxDevice()
+    config = {"WGS": wgs, "VECTOR": 1, "ILP": ilp, "UNROLL": 2, "MAD": "mma"}
+    awkward = PEAK.awkward(PEAK.problem({"n": 64, "rounds": 4}, "float64", {"quantity": "product"}))
+    for problem in (case for case in awkward if case.sizes["n"] * case.sizes["rounds"] < 10000):
+        assert PEAK.space(problem, chip.info).violated(config) is None
+        verdict = check(chip, PEAK, problem, config, rng)
+        assert verdict.ok, f"{verdict.message}\n{problem}"
+
+
+def test_matrix_units_of_a_device_multiply_tiles(device: Device) -> None:
+    """Every form that is tried for the ceiling, on the problems that have few steps."""
+    if not matrix_units(device.info):
+        pytest.skip(f"{device.info.id} has no float64 matrix units of 16 x 8 x 8")
+    rng = np.random.default_rng(new_seed("units"))
+    question = next(question for question in peaks.arithmetic_questions(device.info) if question.name == "mma")
+    for problem in PEAK.awkward(peaks.problem(question, device.info)):
+        for config in peaks.contenders(problem, device.info):
+            assert config["MAD"] == "mma"
+            verdict = check(device, PEAK, problem, config, rng)
+            assert verdict.ok, f"{verdict.message}\n{problem}\n{config}"
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+def test_matrix_units_assemble() -> None:
+    """Every form that `portatile bench peak` tries on an sm_90 is a cubin without spills; the default has four instructions to a round."""
+    info = _chips.chip("sm_90")
+    question = next(question for question in peaks.arithmetic_questions(info) if question.name == "mma")
+    asked = peaks.problem(question, info)
+    assert peaks.work(question, asked) == 16 * asked.sizes["n"] * asked.sizes["rounds"]
+    configs = peaks.contenders(asked, info)
+    assert len(configs) == 4
+    for config in configs:
+        launch = PEAK.plan(asked, config, info).steps[0]
+        resources = program.build(launch.source, CudaTarget("sm_90"), None).resources["peak"]
+        assert (resources.spill_loads, resources.spill_stores) == (0, 0)
+        assert resources.registers * config["WGS"] <= 65536
+    assert "mma" not in {question.name for question in peaks.arithmetic_questions(_chips.chip("sm_80"))}

@@ -21,6 +21,7 @@ from portatile.records import DeviceInfo, Problem
 from portatile.studies import heat, pairs, portability
 from portatile.studies.portability import Winner
 from portatile.trials import Budget
+from portatile.workloads.gemm.presets import MEDIUM
 
 GEMM = workloads.get("gemm")
 
@@ -41,7 +42,7 @@ def absent(device: Device) -> Any:
 
 def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     other = absent(device)
-    large = {**GEMM.presets["medium"], "TBR": 32, "TBC": 32, "KB": 6}  # not in any space: 1024 work-items
+    large = {**MEDIUM.config(), "TBR": 32, "TBC": 32, "KB": 6}  # not in any space: 1024 work-items
 
     def chosen(info: DeviceInfo, problem: Problem, request: portability.Request) -> Winner:
         config = GEMM.default(problem, info) if info is device.info else large

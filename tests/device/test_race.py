@@ -122,7 +122,7 @@ def test_energy_needs_a_device_that_tells_its_power(device: Device) -> None:
     assert not psutil.Process().children(recursive=True)
 
 
-@pytest.mark.parametrize("value", [math.nan, None])
+@pytest.mark.parametrize("value", [math.nan, None, -math.inf])
 def test_an_objective_that_tells_nothing(device: Device, value: object) -> None:
     with ResultStore(None) as store, pytest.raises(UsageError, match=r"the objective makes .* of a valid trial .*group=16"):
         tune(request(device, Faulty(("none",), (16, 32)), objective=lambda trial: value), store)

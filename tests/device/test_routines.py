@@ -72,6 +72,16 @@ def test_gemm(device: Device, dtype: str, trans_a: str, trans_b: str, alpha: flo
     check_product(c, op_a, op_b, before, alpha, beta)
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 1), (127, 129, 131), (1000, 17, 4097)])
+@pytest.mark.parametrize(("trans_a", "trans_b"), list(itertools.product("NT", repeat=2)))
+def test_gemm_of_every_transposition(device: Device, dtype: str, shape: tuple[int, int, int], trans_a: str, trans_b: str) -> None:
+    m, n, k = shape
+    a, b, c = values((m, k), dtype), values((k, n), dtype, seed=1), values((m, n), dtype, seed=2)
+    stored_a, stored_b = (np.ascontiguousarray(x if trans == "N" else x.T) for x, trans in ((a, trans_a), (b, trans_b)))
+    got = portatile.gemm(stored_a, stored_b, c, alpha=-0.5, beta=2.0, trans_a=trans_a, trans_b=trans_b, device=device.info.id)  # type: ignore[arg-type]
+    check_product(got, a, b, c, -0.5, 2.0)
+
+
 def test_beta_zero_does_not_read_c_and_alpha_zero_neither_a_nor_b(device: Device) -> None:
     a, b, c = values((9, 8), "float32"), values((8, 7), "float32"), np.full((9, 7), np.nan, np.float32)
     portatile.gemm(a, b, c, beta=0.0, out=c, device=device.info.id)
@@ -99,9 +109,9 @@ def test_views_with_a_leading_dimension(device: Device) -> None:
     assert np.isnan(big_out[untouched]).all()
 
 
+@pytest.mark.parametrize(("m", "n"), [(37, 21), (127, 129), (1000, 17)])
 @pytest.mark.parametrize(("side", "uplo", "trans", "diag"), list(itertools.product("LR", "LU", "NT", "NU")))
-def test_trsm(device: Device, side: str, uplo: str, trans: str, diag: str) -> None:
-    m, n = 37, 21
+def test_trsm(device: Device, m: int, n: int, side: str, uplo: str, trans: str, diag: str) -> None:
     order = m if side == "L" else n
     a = (
         values((order, order), "float64" if device.info.fp64 else "float32") / order
@@ -218,6 +228,14 @@ def test_mistakes_are_explained(mistake: str) -> None:
     call, message = MISTAKES[mistake]
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+def test_the_environment_selects_at_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PORTATILE_DEVICE", raising=False)
+    portatile.matmul(SQUARE, SQUARE)
+    monkeypatch.setenv("PORTATILE_DEVICE", "no such device")
+    with pytest.raises(DeviceNotFoundError, match="PORTATILE_DEVICE"):
+        portatile.matmul(SQUARE, SQUARE)
 
 
 def test_unknown_device_lists_what_there_is() -> None:

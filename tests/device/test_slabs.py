@@ -1,4 +1,4 @@
-"""Problems larger than the memory they may take: the same bits as in one piece, and no more memory than was allowed."""
+"""Problems larger than the memory they may take: the same bits as in one piece (sums that are cut: the same value), no more memory."""
 
 from __future__ import annotations
 
@@ -182,6 +182,77 @@ def compared(device: Device, case: Case, limit: int, monkeypatch: pytest.MonkeyP
     assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
 
 
+def many_atoms(rng: np.random.Generator, device: str) -> np.ndarray:
+    return portatile.coulomb_potential(rng.random((60_000, 4), np.float32), (41, 53), 0.0437, (0.31, -0.2, 1.5), device=device)
+
+
+def many_atoms_in_a_table(rng: np.random.Generator, device: str) -> np.ndarray:
+    """Atoms whose rows have gaps, and planes that are too large beside what room they leave."""
+    atoms = rng.random((9001, 7), np.float32)[:, 1:5]
+    return portatile.coulomb_potential(atoms, (2, 90, 301), (0.1, 0.037, 0.0711), (0.3, 0.2, -1.5), device=device)
+
+
+def many_samples(rng: np.random.Generator, device: str) -> np.ndarray:
+    samples, voxels = rng.random((5, 60_000), np.float32), rng.random((3, 1003), np.float32)
+    return np.stack(portatile.mri_q(*samples, *voxels, device=device))
+
+
+def many_strided_samples(rng: np.random.Generator, device: str) -> np.ndarray:
+    samples, voxels = rng.random((60_001, 7), np.float32).T, rng.random((3, 1003), np.float32)
+    return np.stack(portatile.mri_fhd(*samples[:5], *voxels, *samples[5:], device=device))
+
+
+# Limit; and the sum of the terms' magnitudes: charges over distances of 1 to 3, products of two weights of 1/2 or 1/3 on average.
+MANY: dict[Case, tuple[int, float]] = {
+    many_atoms: (500_000, 60_000 / 3),
+    many_atoms_in_a_table: (100_000, 9001 / 4),
+    many_samples: (500_000, 60_000 / 3),
+    many_strided_samples: (500_000, 60_000 / 4),
+}
+
+
+@pytest.mark.parametrize("case", MANY, ids=lambda case: case.__name__)
+def test_sums_are_cut_where_nothing_else_helps(device: Device, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Atoms or samples that take more than the limit: their parts are added up, which rounds differently, within the bound.
+
+    That is 60 000 2^-24 = 3.6e-3 of the terms' magnitudes; sums rounded in two orders differ by far less.
+    """
+    seed, (limit, magnitude) = new_seed(case.__name__), MANY[case]
+    whole = case(np.random.default_rng(seed), device.info.id)
+    runtime.forget()
+    meter = Meter(device, monkeypatch)
+    with portatile.memory_limit(limit):
+        cut = case(np.random.default_rng(seed), device.info.id)
+    assert meter.slabs >= 2
+    assert 0 < meter.most <= limit
+    assert cut.shape == whole.shape
+    assert np.abs(cut - whole).max() <= 1e-4 * magnitude
+
+
+def test_sums_stay_whole_where_another_cut_is_enough(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Atoms that leave a slab of a few rows: the bits of the whole."""
+    added: list[object] = []
+    monkeypatch.setattr(slabs, "_terms", lambda *given: added.append(given))
+
+    def atoms(rng: np.random.Generator, selector: str) -> np.ndarray:
+        return portatile.coulomb_potential(rng.random((6000, 4), np.float32), (201, 53), 0.0437, (0.31, -0.2, 1.5), device=selector)
+
+    compared(device, atoms, 97_000, monkeypatch)
+    assert not added
+
+
+def test_infinities_of_two_parts_meet(device: Device) -> None:
+    """A positive and a negative charge on one point, in different parts: NaN, as in one piece; infinities elsewhere, and no warning."""
+    atoms = np.zeros((3000, 4), np.float32)
+    atoms[:, 2], atoms[:, 3] = 5, 1
+    atoms[0], atoms[1], atoms[-1] = (1, 1, 0, 1), (2, 1, 0, 1), (1, 1, 0, -1)
+    with portatile.memory_limit(20_000):
+        got = portatile.coulomb_potential(atoms, (4, 4), 1.0, device=device.info.id)
+    assert np.isnan(got[1, 1])
+    assert got[1, 2] == np.inf
+    assert np.isfinite(got).sum() == 14
+
+
 @pytest.mark.parametrize("poly", [1, 3])
 def test_neighbours_that_are_computed_differently(device: Device, poly: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some voxels of a work-item take polynomials, the others the library's functions: slabs begin where groups do."""
@@ -279,6 +350,8 @@ def test_what_cannot_be_cut_is_told(device: Device, monkeypatch: pytest.MonkeyPa
     a = np.ones((8, 4000), np.float32)
     with pytest.raises(DeviceError, match="cannot be cut further; allow more"):
         portatile.matmul(a, a.T, device=device.info.id)
+    with pytest.raises(DeviceError, match=r"coulomb with atoms=1 .* cannot be cut further; allow more"):
+        portatile.coulomb_potential(a[:, :4], (8, 4000), 0.1, device=device.info.id)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("4096", 4096), ("1.5K", 1536), ("2m", 2 << 20), ("1G", 1 << 30), ("", None)])

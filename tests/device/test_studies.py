@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from portatile import workloads
 from portatile.cli import main
 from portatile.device.base import Device
 from portatile.errors import LaunchError
@@ -37,6 +39,25 @@ def test_the_sizes_are_komatsus(device: Device) -> None:
     assert work_group.usual_problem("coulomb").sizes == {"atoms": 40000, "nx": 512, "ny": 512, "nz": 1}
 
 
+def test_small_problems_are_many_groups() -> None:
+    """However far a problem is divided, the largest groups of a device still have neighbours."""
+    for scale in (1, 16, 10**9):
+        sizes = work_group.usual_problem("coulomb", scale).sizes
+        assert sizes["nx"] >= 2 * 16 * 8
+        assert sizes["ny"] >= 2 * max(work_group.ROWS_OF_CP)
+        assert work_group.usual_problem("mri", scale).sizes["voxels"] >= 4 * 4096
+    assert work_group.usual_problem("mri", 1, "fhd").options == {"kind": "fhd"}
+
+
+def test_tuning_can_reach_what_is_swept(device: Device) -> None:
+    """Every group of 1024 or less is in the workload's space."""
+    for workload in ("coulomb", "mri"):
+        asked = request(workload)
+        space = workloads.get(workload).space(asked.problem, device.info)
+        for _, items, config in work_group.sizes(device, asked):
+            assert items > 1024 or space.violated(config) is None, config
+
+
 @pytest.mark.parametrize(("workload", "items"), [("coulomb", (16, 64)), ("mri", (16, 32))])
 def test_work_groups(device: Device, workload: str, items: tuple[int, ...]) -> None:
     rows = work_group.sweep([device], request(workload, items))
@@ -45,7 +66,20 @@ def test_work_groups(device: Device, workload: str, items: tuple[int, ...]) -> N
         relative = [row.relative for row in rows if row.relaxed is relaxed]
         assert min(value for value in relative if value is not None) == 1
     assert all(row.status == "ok" and row.error is not None and row.error <= 1 for row in rows if not row.relaxed)
-    assert all(row.device == device.info.id and row.seconds for row in rows if row.status == "ok")
+    for row in rows:
+        assert (row.device, row.driver, row.kind) == (device.info.id, device.info.driver, "q" if workload == "mri" else "")
+        assert datetime.fromisoformat(row.time).tzinfo is not None
+        if row.status == "ok":
+            assert row.samples >= 2
+            assert row.fastest is not None
+            assert row.slowest is not None
+            assert 0 < row.fastest <= (row.seconds or 0) <= row.slowest
+
+
+def test_the_other_sum_of_mri(device: Device) -> None:
+    problem = work_group.usual_problem("mri", 128, "fhd")
+    rows = work_group.sweep([device], work_group.Request("mri", problem, (False,), SHORT, (64,)))
+    assert [(row.kind, row.work_group, row.status) for row in rows] == [("fhd", "64", "ok")]
 
 
 def test_a_size_that_cannot_run_is_a_row(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,10 +93,14 @@ def test_a_size_that_cannot_run_is_a_row(device: Device, monkeypatch: pytest.Mon
 
 
 def test_local_memory(device: Device) -> None:
-    rows = memory.sweep([device], memory.Request(sizes=(24,), blocks=(2, 4), repeat=1))
+    host, *rows = memory.sweep([device], memory.Request(sizes=(24,), blocks=(2, 4), repeat=1))
+    assert (host.algorithm, host.device, host.samples, host.reduction, host.status) == ("host", "host", 1, None, "ok")
+    assert host.kernel == host.window
+    assert host.gflops == pytest.approx(2 * 24**3 / (host.kernel or 0) / 1e9)
     assert [(row.algorithm, row.block) for row in rows] == [("sequential", 2), ("global", 2), ("global", 4), ("local", 2), ("local", 4)]
     for row in rows:
-        assert row.status == "ok"
+        assert (row.status, row.samples, row.driver) == ("ok", 2, device.info.driver)
+        assert row.time
         assert row.kernel
         assert row.window is not None
         assert row.window == pytest.approx(row.allocate + row.read_back + row.kernel)  # type: ignore[operator]
@@ -71,7 +109,7 @@ def test_local_memory(device: Device) -> None:
 
 
 def test_a_block_that_does_not_fit_is_a_row(device: Device) -> None:
-    rows = memory.sweep([device], memory.Request(sizes=(200,), blocks=(4096,), repeat=0))
+    rows = memory.sweep([device], memory.Request(sizes=(400,), blocks=(4096,), repeat=0))
     assert all(row.status != "ok" and row.kernel is None for row in rows)
     assert tidy.to_csv(memory.Row, rows).count("\n") == len(rows) + 1
 
@@ -81,7 +119,7 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["study", "memory", "--sizes", "24", "--blocks", "2", "-o", str(path), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     written = list(csv.DictReader(io.StringIO(path.read_text())))
-    assert [row["algorithm"] for row in shown] == [row["algorithm"] for row in written] == ["sequential", "global", "local"]
+    assert [row["algorithm"] for row in shown] == [row["algorithm"] for row in written] == ["host", "sequential", "global", "local"]
     assert list(written[0]) == list(tidy.columns(memory.Row))
     assert main(["study", "work-group", "--workload", "coulomb", "--scale", "128", "--items", "16"]) == 0
     assert "16 x 1" in capsys.readouterr().out
@@ -96,6 +134,7 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
         (["memori"], "Did you mean 'memory'?"),
         (["work-group", "--workload", "gemm"], "coulomb"),
         (["work-group", "--workload", "coulomb", "--scale", "64", "--items", "48"], "leave it out"),
+        (["work-group", "--workload", "coulomb", "--kind", "fhd"], "leave it out for coulomb"),
     ],
 )
 def test_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,7 +146,7 @@ def test_the_default_is_never_turned_away(device: Device) -> None:
         tune(wanted, store)
 
 
-@pytest.mark.parametrize("fault", ["hang", "abort", "behind", "wrong"])
+@pytest.mark.parametrize("fault", ["hang", "abort", "behind", "wrong", "compile", "local", "group"])
 def test_gpu_faults(device: Device, fault: str) -> None:
     """After any fault the next variants are right."""
     if device.info.kind == "cpu":

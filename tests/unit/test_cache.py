@@ -64,6 +64,17 @@ def test_entry_that_others_may_write_is_not_trusted(cache: Cache) -> None:
     assert cache.get(KEY) is None
 
 
+@pytest.mark.parametrize("thing", ["folder", "pipe"])
+def test_what_is_no_file_is_no_entry(cache: Cache, thing: str) -> None:
+    cache.put(KEY, b"binary")
+    (path,) = cache.root.glob("??/*.bin")
+    path.unlink()
+    path.mkdir() if thing == "folder" else os.mkfifo(path)
+    assert cache.get(KEY) is None
+    cache.put(KEY, b"again")
+    assert cache.get(KEY) == b"again"
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root may give a file away")
 def test_foreign_entry_is_not_trusted(cache: Cache) -> None:
     cache.put(KEY, b"mine")

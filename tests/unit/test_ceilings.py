@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from test_workload_contract import DEVICES
 
-from portatile import ceilings
-from portatile.ceilings import Measured
+from portatile import ceilings, workloads
+from portatile.ceilings import Measured, Work
 from portatile.errors import StoreError
+from portatile.records import DeviceInfo, to_json
 
 CPU, GPU = DEVICES["cpu"], DEVICES["gpu"]
 COPY = Measured("copy", "B/s", 8e9, (2.0, 1.0, 4.0), {"dtype": "float64"})
@@ -95,8 +96,60 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: py
         ceilings.add(CPU, [COPY])
 
 
+def stream(n: int, rate: float) -> Measured:
+    return Measured("copy", "B/s", rate, (1.0,), {"dtype": "float64", "operation": "copy", "n": n})
+
+
+@pytest.mark.parametrize("device", [CPU, GPU], ids=["cpu", "gpu"])
+def test_the_rate_of_a_cache_is_no_ceiling(device: DeviceInfo) -> None:
+    """Neither kept nor, from a file that an earlier version wrote, read; arrays of the usual size and larger ones count."""
+    usual = ceilings.stream_bytes(device)
+    ceilings.add(device, [stream(usual // 8, 27.8e9)])
+    for small in (1, 2**15, usual // 16, usual // 8 - 1):
+        assert ceilings.add(device, [stream(small, 84e9)]).bandwidth == pytest.approx(27.8)
+    assert ceilings.add(device, [stream(small, 84e9)], fresh=True).bandwidth == pytest.approx(27.8)
+    assert ceilings.add(device, [stream(usual // 4, 28e9)]).bandwidth == pytest.approx(28)
+    old = ceilings.Ceilings(device, (stream(2**15, 84e9), FP32), "2026-01-01")
+    ceilings.path_of(device).write_bytes(to_json(old))
+    found = ceilings.load(device)
+    assert found is not None
+    assert (found.bandwidth, found.fp32) == (None, 2e12)
+
+
+def test_a_device_of_little_memory_is_measured_as_well_as_it_can() -> None:
+    small = replace(GPU, max_allocation=1 << 26, global_memory=1 << 30)
+    assert ceilings.stream_bytes(small) == 1 << 25
+    assert ceilings.through_memory(stream((1 << 25) // 8, 1e9), small)
+
+
 def test_shares_of_what_is_known() -> None:
     known = ceilings.Ceilings(CPU, (COPY, FP32))
-    shares = known.shares(flops=1e12, traffic=4e9, seconds=1.0, dtype="float32")
-    assert shares == pytest.approx({"arithmetic": 0.5, "memory": 0.5})
-    assert known.shares(1e12, 4e9, 1.0, "float64") == pytest.approx({"memory": 0.5})
+    assert known.shares(Work("float32", 1e12, 4e9), 1.0) == pytest.approx({"arithmetic": 0.5, "memory": 0.5})
+    assert known.shares(Work("float64", 1e12, 4e9), 1.0) == pytest.approx({"memory": 0.5})
+
+
+def test_functions_bind_where_there_is_a_unit_for_them() -> None:
+    """The Coulombic potential as an H200 was measured: more than its unit alone can, which says that polynomials help."""
+    measured = (Measured("fp32", "flop/s", 65.7e12, (1.0,)), Measured("special", "op/s", 4.17e12, (1.0,)))
+    coulomb = workloads.get("coulomb")
+    problem = coulomb.problem({"atoms": 40000, "nx": 512, "ny": 512, "nz": 1})
+    work = Work("float32", coulomb.flops(problem), coulomb.traffic(problem), coulomb.functions(problem))
+    assert work.functions == 40000 * 512 * 512
+    shares = ceilings.Ceilings(GPU, measured).shares(work, work.functions / 4.67e12)
+    assert shares == pytest.approx({"arithmetic": 9 * 4.67 / 65.7, "special": 4.67 / 4.17})
+    assert max(shares, key=lambda name: shares[name]) == "special"
+    assert set(ceilings.Ceilings(CPU, measured).shares(work, 1.0)) == {"arithmetic"}  # a CPU has no unit for them
+    mri = workloads.get("mri")
+    assert mri.functions(mri.problem({"samples": 3, "voxels": 5})) == 30
+
+
+def test_products_are_compared_with_matrix_units() -> None:
+    plain, units = Measured("fp64", "flop/s", 33.2e12, (1.0,)), Measured("mma", "flop/s", 66e12, (1.0,))
+    product, other = (Work("float64", 58e12, 1.0, products=products) for products in (True, False))
+    both, one = ceilings.Ceilings(GPU, (plain, units)), ceilings.Ceilings(GPU, (plain,))
+    assert both.shares(product, 1.0) == pytest.approx({"matrix units": 58 / 66})
+    assert both.shares(other, 1.0) == one.shares(product, 1.0) == pytest.approx({"arithmetic": 58 / 33.2})
+    assert both.arithmetic("float32", products=True) is None
+    assert {name for name in workloads.names() if workloads.get(name).products} == {
+        *("gemm", "gemm_batched", "symm", "syrk", "syr2k", "trmm", "triangular")
+    }

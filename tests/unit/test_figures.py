@@ -43,6 +43,29 @@ def test_a_newer_reading_takes_the_place(figures: ModuleType, tmp_path: Path, mo
     assert "0.50" not in "".join(texts.values())
 
 
+def test_shares_are_shown_where_they_were_measured(figures: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns of tables whose readings have none stay as they are, and so do rows of older readings beside newer ones."""
+    info = {"kind": "gpu", "name": "Fast"}
+    devices = {"cuda:0": {**info, "backend": "cuda"}, "opencl:1:0": {**info, "backend": "opencl"}}
+    row = {"name": "tuned", "peer": "Torch 2, cuBLAS 13", "ratio": 1.0}
+    shared = [("cuda:0", 0.9312, "mma"), ("opencl:1:0", 0.887, "mma")]
+    problems = [
+        {"sizes": {"m": 8, "n": 8, "k": 8}, "trans": "NN", "dtype": "float64", "rows": [{**row, "place": "portatile cuda:0"}]},
+        {
+            **{"sizes": {"m": 9, "n": 9, "k": 9}, "trans": "NN", "dtype": "float64"},
+            "rows": [{**row, "place": f"portatile {place}", "share": share, "ceiling": name} for place, share, name in shared],
+        },
+    ]
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    for count, expected in ((1, "| 8 | 1.00 | aaaaaaa |\n"), (2, "| 8 | 1.00 |  | aaaaaaa |  |\n")):
+        run = {"time": "2026", "commit": "a" * 9, "cpu": "", "options": {}, "devices": devices, "problems": problems[:count]}
+        (tmp_path / "gemm-a.json").write_text(json.dumps(run))
+        text = figures.files()[figures.DOCS / "figures.md"]
+        assert expected in text
+        assert ("share" in text) == (count == 2)
+    assert "| 9 | 1.00 | 1.00 | aaaaaaa | 93 % of mma CUDA, 89 % of mma OpenCL |" in text
+
+
 def test_names(figures: ModuleType) -> None:
     assert figures.Product((("m", 8), ("n", 8), ("k", 8)), "NN").name == "8"
     assert figures.Product((("m", 8), ("n", 9), ("k", 8)), "TN").name == "8 x 9 x 8, A^T B"

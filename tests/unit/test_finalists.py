@@ -36,12 +36,16 @@ class Workers:
     answers: list[list[float | str]]
     free: bool = True
     asked: list[tuple[float, ...]] = field(default_factory=list)
+    waited: list[float] = field(default_factory=list)
+    given: list[tuple[float, float]] = field(default_factory=list)
 
     def calm(self, timeout: float) -> bool:
+        self.waited.append(timeout)
         return self.free
 
-    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float) -> Raced:
+    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float, least: float) -> Raced:
         self.asked.append(best)
+        self.given.append((seconds, least))
         found = []
         for entry, answer in zip(entries, self.answers.pop(0), strict=True):
             if isinstance(answer, str):
@@ -51,8 +55,13 @@ class Workers:
         return Raced(tuple(found))
 
 
-def decide(workers: Workers, *trials: Trial, seconds: float = 1.0) -> tuple[tuple[Trial, ...], dict[str, Trial]]:
+def decide(workers: Workers, *trials: Trial, seconds: float = 100.0) -> tuple[tuple[Trial, ...], dict[str, Trial]]:
     """The finalists, and the trials of the run after the race."""
+    made, known = finals_of(workers, *trials, seconds=seconds)
+    return made.decide(), known
+
+
+def finals_of(workers: Workers, *trials: Trial, seconds: float) -> tuple[Finals, dict[str, Trial]]:
     known = {canonical(one.config): one for one in trials}
 
     def add(one: Trial) -> None:
@@ -61,8 +70,8 @@ def decide(workers: Workers, *trials: Trial, seconds: float = 1.0) -> tuple[tupl
     room: Any = workers
     goal = Goal("time", DEVICE)
     planner: Any = Planner()
-    finals = Finals(PROBLEM, planner, room, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None, goal)
-    return finals.decide(), known
+    made = Finals(PROBLEM, planner, room, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None, goal)
+    return made, known
 
 
 def order(finalists: tuple[Trial, ...]) -> list[object]:
@@ -111,12 +120,37 @@ def test_a_race_is_not_held_twice() -> None:
 @pytest.mark.parametrize("workers", [Workers([], free=False), Workers([[]])])
 def test_without_a_race_the_search_stands(workers: Workers) -> None:
     if workers.answers:
-        workers.race = lambda entries, best, seconds: Raced((), "no time")  # type: ignore[method-assign]
-    finalists, known = decide(workers, trial(1, 1.0), trial(2, 1.05))
-    assert finalists == ()
+        workers.race = lambda entries, best, seconds, least: Raced((), "no time")  # type: ignore[method-assign]
+    made, known = finals_of(workers, trial(1, 1.0), trial(2, 1.05), seconds=100.0)
+    assert made.decide() == ()
+    assert made.unraced == ("a variant was still running when the time was up" if not workers.free else "no time")
     assert list(known.values()) == [trial(1, 1.0), trial(2, 1.05)]
 
 
 def test_one_alone_does_not_race() -> None:
     assert decide(Workers([]), trial(1, 1.0), trial(2, 2.0), trial(3, status="wrong"))[0] == ()
     assert decide(Workers([]), trial(1, 1.0), trial(2, 1.01), seconds=0)[0] == ()
+
+
+def test_long_runs_get_the_rounds_that_tell_them_apart() -> None:
+    """Runs of a second in 30: eight rounds of two, and the wait is for what is left; of six that could not run three rounds, some race."""
+    workers = Workers([[1.0, 1.05]])
+    assert order(decide(workers, trial(1, 1.0), trial(2, 1.05), seconds=30.0)[0]) == [1, 2]
+    assert workers.given == [(30.0, pytest.approx(12 * 2.05))]
+    assert workers.waited == [pytest.approx(30 - 12 * 2.05)]
+    few = Workers([[1.0, 1.001, 1.002]])
+    assert order(decide(few, *(trial(number, 1 + number / 1000) for number in range(6)), seconds=25.0)[0]) == [0, 1, 2]
+    assert few.waited == [1.0]
+    made, _ = finals_of(Workers([]), trial(1, 1.0), trial(2, 1.05), seconds=5.0)
+    assert made.decide() == ()
+    assert made.unraced == "a few rounds take too long at 1 s a run"
+
+
+def test_who_need_not_race_is_not_called_unraced() -> None:
+    alone, _ = finals_of(Workers([]), trial(1, 1.0), trial(2, 2.0), seconds=100.0)
+    assert (alone.decide(), alone.unraced) == ((), "")
+    raced, _ = finals_of(Workers([[1.0, 1.05]]), trial(1, 1.0), trial(2, 1.05), seconds=100.0)
+    assert raced.decide()
+    assert raced.unraced == ""
+    late, _ = finals_of(Workers([]), trial(1, 1.0), trial(2, 1.05), seconds=0.0)
+    assert (late.decide(), late.unraced) == ((), "no time was left for it")

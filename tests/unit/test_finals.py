@@ -70,7 +70,7 @@ def test_the_fastest_wins_and_equals_by_their_cost() -> None:
         order = finish([fast, same, apart], costs)
         assert [one.number for one in order] == [winner, 1 - winner, 2]
         assert [one.place for one in order] == [1, 2, 3]
-        assert [one.tied for one in order] == [True, True, False]
+        assert [one.equal for one in order] == [True, True, False]
         assert order[0].seconds == min(median(fast), median(same))
         assert order[0].seconds < order[1].seconds < order[2].seconds
         assert all(one.interval[0] <= median((fast, same, apart)[one.number]) <= one.interval[1] for one in order)
@@ -80,13 +80,36 @@ def test_a_tie_does_not_give_speed_away() -> None:
     """So few rounds tell nothing apart, but who was 20 % slower in the median does not win by its cost."""
     order = finish([[1.0, 1.0, 1.0], [1.2, 1.2, 1.2]], [1, 0])
     assert [one.number for one in order] == [0, 1]
-    assert all(one.tied for one in order)
+    assert [one.equal for one in order] == [True, False]
+
+
+def test_nobody_is_equal_who_was_not_shown_to_be() -> None:
+    """Three rounds tell nothing apart and show nothing: 45 % slower is not equal, and neither is the very same time."""
+    for slow in ([1.45, 1.46, 1.45], [1.0, 1.01, 1.0]):
+        order = finish([[1.0, 1.01, 1.0], slow], [1, 1])
+        assert [(one.number, one.equal) for one in order] == [(0, True), (1, False)]
+        assert not finals.apart(slow, [1.0, 1.01, 1.0])
+    rng = dice("equal")
+    winner = rng.normal(1, 0.02, 32)
+    for factor, is_equal in ((1.0, True), (1.1, False)):
+        other = (factor * winner * rng.normal(1, 0.002, 32)).tolist()  # what slows a round down slows both
+        assert finals.equal(other, winner.tolist()) is is_equal
+    assert not finals.equal(winner.tolist()[:16], winner.tolist())  # it ran no further, for it was slower
+    wild = rng.normal(1, 0.3, 16).tolist()
+    assert not finals.equal(wild[::-1], wild)  # such a machine shows nothing within 5 %
+
+
+def test_the_confidence_is_what_so_many_samples_give() -> None:
+    assert [finals.confidence(count) for count in (1, 3, 5, 6, 64)] == [0.0, 0.75, 0.9375, 0.95, 0.95]
+    draws = dice("confidence").random((4000, 3))
+    covered = ((draws.min(axis=1) <= 0.5) & (draws.max(axis=1) >= 0.5)).mean()
+    assert abs(covered - finals.confidence(3)) < 0.03
 
 
 def test_who_left_early_cannot_lead() -> None:
     samples = [[1.0] * 16, [0.9] * 3 + [1.3] * 5]
     assert finals.leader(samples) == 0
-    assert [(one.number, one.tied) for one in finish([*samples, [1.3] * 8], [0, 0, 0])] == [(0, True), (1, False), (2, False)]
+    assert [(one.number, one.equal) for one in finish([*samples, [1.3] * 8], [0, 0, 0])] == [(0, True), (1, False), (2, False)]
 
 
 def test_contenders_are_near_and_few() -> None:

@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -72,7 +73,7 @@ def test_t4_there_and_back() -> None:
 
 
 def test_t4_is_what_the_format_requires() -> None:
-    """Checked by hand against the published schema, version 1.0.0: required fields, types, and the words for failures."""
+    """The fields, types and words of the published schema, version 1.0.0; where a copy of it is at hand, the next test asks it itself."""
     written = some(2)
     document = json.loads(t4.write(written))
     assert document["schema_version"] == "1.0.0"
@@ -86,6 +87,26 @@ def test_t4_is_what_the_format_requires() -> None:
         assert result["times"]["runtimes"] == list(one.samples)
         assert result["times"]["compilation_time"] == one.seconds["compile"]
         assert all({"name", "value", "unit"} == set(measured) for measured in result.get("measurements", []))
+
+
+def test_t4_fulfils_the_published_schema() -> None:
+    """Kernel Tuner brings the schema; neither it nor jsonschema is needed for anything else here."""
+    jsonschema = pytest.importorskip("jsonschema")
+    found = find_spec("kernel_tuner")  # not imported: it takes seconds
+    if found is None or found.origin is None:
+        pytest.skip("kernel_tuner, which brings the schema, is not installed")
+    schema = json.loads((Path(found.origin).parent / "schema" / "T4" / "1.0.0" / "results-schema.json").read_text())
+    certificate = Certificate("1.0", "compiler 1", "source", (Check({"m": 7}, 0.5, 2.0),))
+    for written in (some(4, 30), [replace(one, certificate=certificate, conditions={"power_w": 200.0}) for one in some(5)]):
+        document = json.loads(t4.write(written))
+        assert len(document["results"]) == len(written)
+        jsonschema.validate(document, schema)
+    required = schema["properties"]["results"]["items"]["required"]
+    first = document["results"][0]
+    wrong = [{name: value for name, value in first.items() if name != missing} for missing in required]
+    for result in (*wrong, {**first, "invalidity": "ok"}, {**first, "correctness": "yes"}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**document, "results": [result]}, schema)
 
 
 def test_t4_holds_one_problem_on_one_device() -> None:

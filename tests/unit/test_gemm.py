@@ -35,8 +35,18 @@ def launches(plan: Plan) -> list[Launch]:
 
 
 def test_the_presets_are_the_documents() -> None:
-    """Table 5 of Du et al.: what a work-group and a work-item compute."""
-    magma, nakasato = Point.of(WORKLOAD.presets["magma"]), Point.of(WORKLOAD.presets["nakasato"])  # type: ignore[attr-defined]
+    """Table 5 of Du et al., line by line, and what a work-group and a work-item compute; in float64 4 x 4 by vectors of two."""
+    names = ("VL", "TC", "TR", "TBC", "TBR", "TCR", "TRR", "KB", "TXC", "SM")
+    single, double = ({name: WORKLOAD.preset(name, problem(8, 8, 8, t)) for name in WORKLOAD.presets} for t in ("float32", "float64"))
+    assert [single["nakasato"][name] for name in names] == [4, 8, 8, 8, 8, 1, 1, 8, True, False]
+    assert [single["magma"][name] for name in names] == [double["magma"][name] for name in names] == [1, 1, 1, 16, 16, 3, 3, 6, True, True]
+    assert [double["nakasato"][name] for name in names] == [2, 4, 4, 8, 8, 1, 1, 8, True, False]
+    for point in (single, double):
+        for name in ("magma", "nakasato"):
+            assert point[f"{name}-plain"] == {**point[name], "TXC": False}
+    with pytest.raises(UnknownNameError, match="magma-plain"):
+        WORKLOAD.preset("magma-images", problem(8, 8, 8))
+    magma, nakasato = Point.of(single["magma"]), Point.of(single["nakasato"])
     assert (magma.items, magma.rows, magma.columns, magma.KB) == (256, 48, 48, 6)
     assert magma.columns * magma.KB % magma.items != 0, "the loads of this point do not divide evenly, that is why it is here"
     assert (nakasato.items, nakasato.rows, nakasato.columns, nakasato.TR * nakasato.TC) == (64, 64, 64, 64)
@@ -46,9 +56,13 @@ def test_the_presets_are_the_documents() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_presets_are_legal_everywhere(info: DeviceInfo, dtype: str) -> None:
     space = WORKLOAD.space(problem(160, 160, 160, dtype), info)
-    for name, config in presets.PRESETS.items():
-        if not (dtype == "float64" and name == "nakasato-images"):  # a pixel is two doubles, its VL is 4
-            assert space.violated(config) is None, name
+    for name in presets.PRESETS:
+        assert space.violated(presets.preset(name, dtype)) is None, name
+
+
+def test_every_parameter_has_a_meaning() -> None:
+    assert list(WORKLOAD.meanings) == list(BIG.config())
+    assert set(workloads.get("gemm_batched").meanings) == set(WORKLOAD.meanings) - {"TXC", "TAIL"}
 
 
 @pytest.mark.parametrize("info", [CPU, GPU, OPENCL_GPU], ids=["cpu", "cuda", "opencl gpu"])
@@ -252,8 +266,8 @@ def test_contradictions_are_refused() -> None:
         "MMA": replace(BIG, MMA=True),
         "set PACK_B": replace(presets.register(8, 6, 16), PACK_B=False),
         "KB = 0": replace(presets.register(8, 6, 2, 4, 16, 3), SPLIT_K=2),
-        "must divide the tile": replace(presets.NAKASATO, VL=2, TXC=True),
-        "has no images": replace(presets.NAKASATO, TXC=True),
+        "must divide the tile": replace(presets.NAKASATO, VL=2),
+        "has no images": presets.NAKASATO,
     }
     for message, point in wrong.items():
         with pytest.raises(ArgumentError, match=message):
@@ -331,6 +345,7 @@ def test_unknown_workloads_are_named() -> None:
         (presets.matrix((4, 2), (2, 2), 32, 3, 2), "float64"),
         (presets.matrix((2, 4), (4, 2), 16, 4, lanes=4), "float64"),
         (presets.MAGMA, "float64"),
+        (presets.NAKASATO_DOUBLE, "float64"),
     ],
 )
 def test_fast_forms_fit_the_registers(point: Point, dtype: str) -> None:

@@ -11,7 +11,7 @@ from test_store import DEVICE
 
 from portatile import ceilings
 from portatile.ceilings import Measured
-from portatile.records import DeviceInfo
+from portatile.records import DeviceInfo, Source
 from portatile.tuning.arena import Arena
 from portatile.tuning.planner import _CPU_MARGIN, _MARGIN, Planner, cases
 
@@ -25,10 +25,10 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
 
 
-def planner(info: DeviceInfo = DEVICE) -> Planner:
+def planner(info: DeviceInfo = DEVICE, dtype: str = "float32") -> Planner:
     arena = Arena()
     try:
-        problems, described = cases(WORKLOAD, PROBLEM, 0, arena)
+        problems, described = cases(WORKLOAD, replace(PROBLEM, dtype=dtype), 0, arena)
     finally:
         arena.close()
     return Planner(WORKLOAD, problems, described, info)
@@ -52,6 +52,25 @@ def test_ceilings_tell_what_is_hopeless_and_what_nobody_believes(info: DeviceInf
     assert "or more, and 0.0005 s would be hopeless" in (made.rejects(plan, 0.5e-3) or "")
     assert made.unbelievable(1.01e-3) is None
     assert "faster than the device can be" in (made.unbelievable(0.99e-3) or "")
+
+
+PLAIN, MATRIX = Source("k.cl", "acc = fma(a, b, acc); // a comma"), Source("k.cl", 'asm("mma.sync.aligned.m16n8k8...")')
+
+
+@pytest.mark.parametrize(
+    ("dtype", "text", "times"), [("float32", PLAIN, 1.0), ("float32", MATRIX, 16.0), ("float64", PLAIN, 1.0), ("float64", MATRIX, 2.0)]
+)
+def test_matrix_units_count_only_where_a_text_may_use_them(dtype: str, text: Source, times: float) -> None:
+    ceilings.add(GPU, [Measured({"float32": "fp32", "float64": "fp64"}[dtype], "flop/s", 1e9 / _MARGIN / times, (1.0,))])
+    made = planner(GPU, dtype)
+    assert made.unbelievable(1.01e-3, [PLAIN, text]) is None
+    assert "faster than the device can be" in (made.unbelievable(0.99e-3, [PLAIN, text]) or "")
+    limit = made.work.flops / made.peaks.flops
+    assert limit == pytest.approx(1e-3 * times / ceilings.MATRIX_UNITS)  # what is turned away on paper is certain whatever a text does
+
+
+def test_a_clock_that_stands_still_is_not_believed() -> None:
+    assert "it took 0 s" in (planner().unbelievable(0.0) or "")
 
 
 def test_ceilings_of_another_driver_say_nothing() -> None:

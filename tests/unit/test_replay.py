@@ -151,6 +151,22 @@ def test_the_later_of_two_trials_counts_and_other_parameters_are_left_out() -> N
     assert found.left_out == 1
 
 
+def test_cold_trials_are_another_recording() -> None:
+    warm, cold = trial(1, 1.0, problem=OTHER), replace(trial(1, 5.0, problem=OTHER), cold=True)
+    first, second = replay.group([warm, cold], "both")
+    assert (first.cold, [one.median for one in first.trials]) == (False, [1.0])
+    assert (second.cold, [one.median for one in second.trials]) == (True, [5.0])
+    assert second.name == f"{first.name}, cold"
+
+
+def test_what_was_turned_away_later_was_still_measured() -> None:
+    valid, skipped = trial(1, 1.0, problem=OTHER), replace(trial(1, 1.0, problem=OTHER), status="skipped", samples=())
+    failed = replace(skipped, status="crash")
+    for trials, status in (([valid, skipped], "ok"), ([skipped, valid], "ok"), ([skipped], "skipped"), ([valid, failed, skipped], "crash")):
+        (found,) = replay.group(trials, "one")
+        assert [one.status for one in found.trials] == [status]
+
+
 def test_where_all_failed_it_says_so() -> None:
     failed = [replace(one, status="wrong", samples=()) for one in recorded()]
     with pytest.raises(NoValidVariantError, match="5 wrong"):
@@ -207,6 +223,22 @@ def test_the_command_finds_the_problem_among_others(tmp_path: Path, capsys: pyte
     assert main(["tune", *sizes, "--replay", path]) == 2
     assert "2 recordings" in capsys.readouterr().err
     assert main(["tune", "matmul", "-m", "3", "-n", "3", "-k", "3", "--replay", path]) == 2
+    assert "no trials of that problem" in capsys.readouterr().err
+
+
+def test_the_command_replays_the_manner_that_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = workloads.get("matmul").problem({"m": 33, "n": 21, "k": 17})
+    warm = recorded(problem=problem)
+    cold = [replace(one, cold=True, samples=tuple(5 * sample for sample in one.samples)) for one in warm]
+    (tmp_path / "both.json").write_bytes(to_json([*warm, *cold]))
+    (tmp_path / "warm.json").write_bytes(to_json(warm))
+    given = ["tune", "matmul", "-m", "33", "-n", "21", "-k", "17", "--budget", "100", "--json", "--replay"]
+    best = []
+    for more in ([], ["--cold"]):
+        assert main([*given, str(tmp_path / "both.json"), *more]) == 0
+        best.append(json.loads(capsys.readouterr().out)["seconds_per_run"])
+    assert best[1] == pytest.approx(5 * best[0])
+    assert main([*given, str(tmp_path / "warm.json"), "--cold"]) == 2
     assert "no trials of that problem" in capsys.readouterr().err
 
 

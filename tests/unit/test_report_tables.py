@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_workload_contract import DEVICES
 
 import reporting
 from portatile import ceilings, workloads
@@ -91,6 +92,32 @@ def test_the_share_of_measured_ceilings(trials: list[reporting.Trial]) -> None:
     shown = page.render([group], lambda workload: [])
     assert "not measured" not in shown
     assert spell.percent(share) in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "dtype", "seconds", "bound"),
+    [
+        ("coulomb", {"atoms": 40000, "nx": 512, "ny": 512, "nz": 1}, "float32", 40000 * 512**2 / 4.67e12, ("special", 4.67 / 4.17)),
+        ("gemm", {"m": 4096, "n": 4096, "k": 4096}, "float64", 2 * 4096**3 / 58e12, ("matrix units", 58 / 66)),
+        ("matmul", {"m": 4096, "n": 4096, "k": 4096}, "float64", 2 * 4096**3 / 30e12, ("arithmetic", 30 / 33.2)),
+    ],
+)
+def test_the_share_names_what_binds(name: str, sizes: dict[str, int], dtype: str, seconds: float, bound: tuple[str, float]) -> None:
+    """On a GPU with units for functions and for products, by what an H200 was measured to do."""
+    gpu = DEVICES["gpu"]
+    rates = {"fp32": ("flop/s", 65.7e12), "fp64": ("flop/s", 33.2e12), "mma": ("flop/s", 66e12), "special": ("op/s", 4.17e12)}
+    known = [Measured(quantity, unit, rate, (1.0,)) for quantity, (unit, rate) in rates.items()]  # type: ignore[arg-type]
+    ceilings.add(gpu, [*known, Measured("copy", "B/s", 4.2e12, (1.0,))])
+    workload = workloads.get(name)
+    problem = workload.problem(sizes, dtype)
+    trial = replace(reporting.made(problem, workload.default(problem, gpu), "ok", (seconds,) * 3, 1), device=gpu)
+    (group,) = gather([trial])
+    share = group.share(trial)
+    assert share is not None
+    assert (share[0], share[1]) == (bound[0], pytest.approx(bound[1]))
+    shown = page.render([group], lambda workload: [])
+    assert ("special functions, some by polynomials" in shown) == (name == "coulomb")
+    assert ("matrix units</span>" in shown) == (name == "gemm")
 
 
 def test_steps_are_the_course_of_the_search(groups: list[Group]) -> None:

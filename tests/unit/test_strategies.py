@@ -14,6 +14,7 @@ from portatile.errors import UnknownNameError
 from portatile.records import Config, canonical
 from portatile.space import ParameterSpace
 from portatile.strategies import Search
+from portatile.strategies._scale import floor
 
 NAMES = sorted({strategies.get(name): name for name in strategies.names()}.values())  # one name for each strategy
 
@@ -178,3 +179,42 @@ def test_local_needs_a_fraction_of_random() -> None:
 
     local, chance = (np.median([needed(name, seed) for seed in range(9)]) for name in ("local", "random"))
     assert local < chance / 2, f"local needed {local}, random {chance} evaluations"
+
+
+MEASURES: dict[str, Callable[[float], float]] = {
+    "shifted to zero": lambda seconds: seconds - 1e-3,
+    "negative": lambda seconds: -1 / seconds,
+    "of both signs": lambda seconds: 1e9 * (seconds - 3e-3),
+}
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("exhaustive", "random")])
+def test_a_measure_may_be_zero_or_negative(name: str, measure: str) -> None:
+    """The best is found about as soon as by times, for which every strategy is made; chance needs half of the space."""
+    space = small_space()
+
+    def needed(seed: int, of: Callable[[float], float]) -> int:
+        found = proposals(name, space, seed, lambda config: of(t) if math.isfinite(t := bowl(config)) else t, 60)
+        return found.index(OPTIMUM) if OPTIMUM in found else 60
+
+    by_time, by_measure = (np.median([needed(seed, of) for seed in range(15, 20)]) for of in (lambda seconds: seconds, MEASURES[measure]))
+    assert by_measure <= by_time + 15, f"{by_measure} evaluations, by time {by_time}, of {space.count()}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [0.0, -1e300, -5e-324])
+def test_nothing_to_tell_configurations_apart(name: str, value: float) -> None:
+    assert len(proposals(name, small_space(), 1, lambda config: value, 15)) == 15
+
+
+def test_the_floor_is_below_all_and_of_no_account_for_times() -> None:
+    rng = np.random.default_rng(13)
+    assert floor([]) == floor([1e-300, 2.0]) == 0.0
+    for scale in (1e-9, 1.0, 1e9):
+        for shift in (0.0, -0.5, -1.0, -1e3):
+            values = [*(scale * (rng.exponential(size=50) + shift)).tolist(), 0.0]
+            above = np.array(values) - floor(values)
+            assert above.min() > 0
+            assert np.median(above) / above.min() == pytest.approx(3)
+    assert floor([-2.0, -2.0, -2.0]) < -2.0

@@ -66,6 +66,23 @@ def test_the_proof_of_a_rival_is_compiled_before_other_variants(tmp_path: Path, 
     supervisor.close()
 
 
+@pytest.mark.parametrize(("kind", "free"), [("cpu", True), ("gpu", False)])
+def test_a_processors_worker_that_stays_busy_makes_way_for_the_race(
+    kind: str, free: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor, worker = Supervisor(Setup(None, tmp_path, 1 << 20, -1)), Compiler()
+    monkeypatch.setattr(worker, "variant", Variant(1, (), ()), raising=False)
+    ended: list[object] = []
+    monkeypatch.setattr(supervisor, "_timer", worker)
+    monkeypatch.setattr(supervisor, "_info", replace(GPU, kind=kind))
+    monkeypatch.setattr(supervisor, "_turn", lambda until: None)
+    monkeypatch.setattr(supervisor, "_end", ended.append)
+    assert supervisor.calm(0.01) is free
+    assert ended == [worker] * free
+    monkeypatch.setattr(supervisor, "_timer", None)
+    supervisor.close()
+
+
 @pytest.mark.parametrize(("backend", "gibibytes", "workers"), [("opencl", 6, 3), ("opencl", 1, 1), ("opencl", 80, 14), ("cuda", 6, 14)])
 def test_few_contexts_on_a_gpu_with_little_memory(
     backend: str, gibibytes: int, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -85,6 +86,29 @@ def test_defaults_spill_nothing(name: str, sizes: dict[str, int], dtype: str, op
         assert isinstance(step, Launch)
         resources = program.build(step.source, cuda_compiler.CudaTarget("sm_90"), None).resources[step.kernel]
         assert (resources.spill_stores, resources.spill_loads) == (0, 0), dict(config)
+        assert resources.registers * prod(step.local_size) <= 65536
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_the_widest_groups_have_enough_registers(architecture: str) -> None:
+    """MRI with as many sums as a group of 512 or 1024 may have, and CP's 16 x 1 and 16 x 32: none spills or needs more."""
+    info = replace(PtxDevice(limit=1).info, architecture=architecture)
+    mri: dict[str, Value] = {"SPLIT": 1, "VL": 1, "CHUNK": 256, "UNROLL": 1, "RESIDENT": 0}
+    cp: dict[str, Value] = {"SPLIT": 1, "PX": 8, "PY": 1, "VL": 1, "CHUNK": 256, "UNROLL": 1, "DEGREE": 3, "RESIDENT": 0}
+    cases: list[tuple[str, dict[str, int], dict[str, Value]]] = [
+        *(("mri", {"samples": 2048, "voxels": 64**3}, {**mri, "WGS": wgs, "PV": pv, "TRIG": trig, "POLY": poly})
+          for wgs, pv in ((512, 6), (1024, 4)) for trig, poly in (("accurate", 0), ("native", 1))),
+        *(("coulomb", {"atoms": 40000, "nx": 512, "ny": 512, "nz": 1}, {**cp, "WGX": 16, "WGY": wgy, "RSQRT": "approx", "POLY": 2})
+          for wgy in (1, 32)),
+    ]  # fmt: skip
+    for name, sizes, config in cases:
+        workload = workloads.get(name)
+        problem = workload.problem(sizes)
+        assert workload.space(problem, info).violated(config) is None
+        (step,) = workload.plan(problem, config, info).steps
+        assert isinstance(step, Launch)
+        resources = program.build(step.source, cuda_compiler.CudaTarget(architecture), None).resources[step.kernel]
+        assert (resources.spill_stores, resources.spill_loads) == (0, 0), config
         assert resources.registers * prod(step.local_size) <= 65536
 
 

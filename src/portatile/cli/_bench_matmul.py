@@ -1,4 +1,4 @@
-"""The benchmark of matrix products: an algorithm or a rung of the ladder, a size, a device; where the time went, and C in a file."""
+"""The benchmark of matrix products: an algorithm, a rung or a preset, a size, a device; where the time went, and C in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _files, _options
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
-from portatile.measure.products import ALGORITHMS, RUNGS, Product
+from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, Product
 from portatile.measure.split import Plea, Split, split
 from portatile.records import duration, to_json
 
@@ -31,6 +31,11 @@ from portatile.records import duration, to_json
 )
 @click.option(
     "--rung", type=click.IntRange(min(RUNGS), max(RUNGS)), help="A rung of the ladder in place of an algorithm: 1 naive to 10 any size."
+)
+@click.option(
+    "--preset",
+    type=click.Choice(list(PRESETS)),
+    help="A named point of the generator in place of an algorithm. " + "; ".join(f"{k}: {v}" for k, v in PRESETS.items()) + ".",
 )
 @click.option("--size", type=click.IntRange(min=1), default=1024, show_default=True, help="Rows and columns of every matrix.")
 @click.option("-m", type=click.IntRange(min=1), help="Rows of C, if not --size.")
@@ -49,6 +54,7 @@ from portatile.records import duration, to_json
 def matmul(
     algorithm: str,
     rung: int | None,
+    preset: str | None,
     size: int,
     m: int | None,
     n: int | None,
@@ -73,11 +79,13 @@ def matmul(
     if output is not None:
         _files.writable(output)
     said = click.get_current_context().get_parameter_source("algorithm")
-    if rung is not None and said is not click.core.ParameterSource.DEFAULT:
-        raise UsageError("--rung stands in place of --algorithm: leave out one of them")
+    named = {"--algorithm": said is not click.core.ParameterSource.DEFAULT, "--rung": rung is not None, "--preset": preset is not None}
+    if sum(named.values()) > 1:
+        flags = " and ".join(flag for flag, given in named.items() if given)
+        raise UsageError(f"{flags} stand in place of one another: leave out one of them")
     _console.say("multiplying, and checking with NumPy")
-    product = Product(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype)
-    if algorithm == "host" and rung is None:
+    product = Product(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype, preset)
+    if algorithm == "host" and rung is None and preset is None:
         _host(product, seed, output, as_json)
         return
     with _cold_compiler() if cold else nullcontext():

@@ -18,10 +18,15 @@ from portatile.tuning import replay
 Replayed = Callable[[replay.Request, bool], int | None]
 
 
-def chosen(path: Path, problem: Problem | None, device: str | None) -> replay.Recording:
-    """The one recording in a file that fits; raises UsageError with what there is where none or several do."""
+def chosen(path: Path, problem: Problem | None, device: str | None, cold: bool = False) -> replay.Recording:
+    """The one recording in a file that fits; raises UsageError with what there is where none or several do.
+
+    Of a problem that was timed in both manners the one with warm caches, or the ``cold`` one.
+    """
     found = replay.recordings(path)
     fitting = [recording for recording in found if _fits(recording, problem, device)]
+    asked = [recording for recording in fitting if recording.cold == cold]
+    fitting = asked if asked or cold else fitting
     if len(fitting) == 1:
         return fitting[0]
     there = "".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from types import TracebackType
 from typing import Any
 
@@ -12,7 +13,7 @@ import click
 from rich.status import Status
 
 from portatile import workloads
-from portatile.cli import _console, _words
+from portatile.cli import _console, _finalists, _words
 from portatile.cli._workloads import Sized, WorkloadGroup, option_value
 from portatile.errors import UsageError
 from portatile.records import DeviceInfo, Problem, duration, to_json
@@ -124,12 +125,15 @@ def _print(found: shapes.Result, workload: Workload) -> None:
                 _words.speed(result.best, workload),
                 faster,
                 _found(result),
+                "" if result.warm_best is None else f"{result.warm_best.comparable / result.best.comparable:.2f} x",
             ]
         )
     if rows:
         device = found.results[0].device
         _console.out.print(f"{workload.name} on {device.name} ({device.platform}, {device.id})\n", markup=False)
-        _console.out.print(_console.table("", ("shape", "time", "speed", "speed-up", "winner found"), rows))
+        _console.out.print(_console.table("", ("shape", "time", "speed", "speed-up", "winner found", "best warm start"), rows))
+        if warm := _warm(found.results):
+            _console.out.print(warm, markup=False)
     for problem in found.unreached:
         _console.out.print(f"not reached: {_words.shape(problem)}", markup=False)
     _console.out.print(f"\nwinners measured on the other shapes: {found.crossed} of {found.wanted}; {found.seconds:.1f} s", markup=False)
@@ -183,7 +187,7 @@ def _document(found: shapes.Result, workload: Workload) -> str:
             "default_seconds": result.default.median if result.default.status == "ok" else None,
             "gflops": workload.flops(result.problem) / result.best.median / 1e9,
             "trials": len(result.trials),
-            "warm_starts": result.warm_trials,
+            **_finalists.warm_document(result),
             "found_at": result.found_at,
             "found_by": result.found_by,
         }
@@ -208,6 +212,22 @@ def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]
             "shapes": each,
         }
     return document
+
+
+def _warm(results: Sequence[tuner.Result]) -> str:
+    """What warm starts gave over all the shapes that had some; nothing where none had."""
+    pairs = [(result, best) for result in results if (best := result.warm_best) is not None]
+    if not pairs:
+        return ""
+    after = median(best.comparable / result.best.comparable for result, best in pairs)
+    defaults = [result.default.comparable / result.best.comparable for result, _ in pairs if result.default.status == "ok"]
+    default = f", the default {median(defaults):.2f}" if defaults else ""
+    never = sum(result.matched_at is None for result, _ in pairs)
+    many = _console.counted(len(pairs), "shape")
+    return (
+        f"warm starts, {many} (medians, the winner's time is 1): the best of them {after:.2f}{default}; "
+        f"the search itself found nothing as fast as the best of them on {never} of {len(pairs)}"
+    )
 
 
 def _found(result: tuner.Result) -> str:

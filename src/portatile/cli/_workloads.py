@@ -96,10 +96,19 @@ def option_value(workload: Workload, name: str, given: object) -> Value:
     return next(value for value in workload.options[name] if _spell(value).lower() == str(given).lower())
 
 
+def parameter_text(workload: Workload) -> str:
+    """What the workload's docstring says of its parameters, after "Parameters:"; empty where ``meanings`` does, or nothing."""
+    return _halves(workload)[1]
+
+
 def _meaning(workload: Workload) -> str:
     """What the workload computes and what its options mean: its docstring before the parameters, without marks."""
-    text = inspect.cleandoc(type(workload).__doc__ or "").partition("Parameters:")[0]
-    return text.replace("``", "").strip()
+    return _halves(workload)[0]
+
+
+def _halves(workload: Workload) -> tuple[str, str]:
+    before, _, after = inspect.cleandoc(type(workload).__doc__ or "").replace("``", "").partition("Parameters:")
+    return before.strip(), after.strip()
 
 
 def _problem_options(workload: Workload) -> list[click.Parameter]:

@@ -72,7 +72,8 @@ def bandwidth(
 ) -> None:
     """Rates of transfers and of kernels that stream through memory, in GB/s (10^9 bytes).
 
-    Every copy and every kernel is checked before it is timed. A rate is that of the fastest round.
+    Every copy and every kernel is checked before it is timed. A rate is that of the fastest round. A kernel's rate on arrays that a cache
+    may hold is shown, but is no ceiling and not kept.
     """
     wanted = [name for name, given in zip(DIRECTIONS, (htod, dtoh, dtod), strict=True) if given] or list(DIRECTIONS)
     sizes = transfers.sizes(cast(Mode, mode), start, end, increment)
@@ -90,13 +91,17 @@ def bandwidth(
 
 @command.command("peak")
 @_options.device()
-@click.option("--rounds", type=click.IntRange(min=8), help="Steps of a chain; more where readings waver. Default: 2048, 8192 on a GPU.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=8),
+    help="Steps of a chain; more where readings waver. Default: 8192 on a GPU, else 2048, of functions 256.",
+)
 @click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
 @click.option("--fresh", is_flag=True, help="Forget earlier figures; else the faster of old and new is kept.")
 @_options.document()
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
 def peak(device: str | None, rounds: int | None, budget: str | None, fresh: bool, as_json: bool, as_csv: bool) -> None:
-    """Rates of multiply-adds, native functions and local memory.
+    """Rates of multiply-adds, matrix units where there are any, native functions and local memory.
 
     Every kernel is checked before it is timed, and timed again with twice the rounds, which must take twice as long.
     """
@@ -124,6 +129,10 @@ def _finish(chip: Device, measured: list[Measured], fresh: bool, title: str, as_
     try:
         ceilings.add(chip.info, measured, fresh)
         kept = f"kept in {ceilings.path_of(chip.info)}"
+        if any(not ceilings.through_memory(m, chip.info) for m in measured):
+            least = ceilings.stream_bytes(chip.info)
+            note = f"streams of a cache are shown, not kept: arrays of {least} bytes or more measure memory"
+            _console.err.print(f"portatile: {note}", markup=False, soft_wrap=True)
     except StoreError as error:
         kept = "not kept"
         _console.err.print(f"portatile: warning: {error}", markup=False, soft_wrap=True)
@@ -157,7 +166,7 @@ def _labels(m: Measured) -> tuple[str, str, str]:
         return _ARROWS[m.name], str(m.details["memory"]), str(m.details["bytes"])
     if m.name == "special":
         return f"native {m.details['quantity']}", str(m.details["dtype"]), ""
-    names = {"fp32": "multiply-add", "fp64": "multiply-add", "local": "local memory"}
+    names = {"fp32": "multiply-add", "fp64": "multiply-add", "mma": "matrix units", "local": "local memory"}
     return names.get(m.name, m.name), str(m.details["dtype"]), ""
 
 

@@ -10,11 +10,11 @@ import click
 import msgspec
 
 from portatile import cache, device, execute, program, settings, store, workloads
-from portatile.cli import Suggesting, _console, _options, _words
+from portatile.cli import Suggesting, _chips, _console, _options, _words
 from portatile.cli._workloads import flat_plan
-from portatile.device.base import Device
+from portatile.device.base import Target
 from portatile.errors import CompileError, UsageError
-from portatile.records import Config, Launch, Plan, Problem, to_json
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, to_json
 
 
 @dataclass(frozen=True)
@@ -55,46 +55,59 @@ def clear() -> None:
 @command.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--device", "selector", help="Device to compile for, as `portatile devices` names it; default: the best one.")
-def warm(file: Path | None, selector: str | None) -> int:
+@click.option("--arch", help="A CUDA architecture instead, for example sm_90: what FILE lists, for a chip that need not be here.")
+def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
     """Compile ahead what FILE lists, else everything tuned on the device.
 
-    FILE is JSON: an object with "problem" and "config" as `portatile tune --json` prints it, or a list of such objects.
+    FILE is JSON: an object with "problem" and "config" as `portatile tune --json` prints it, or a list of such objects. With --arch an
+    image for machines with GPUs can be made on one without.
     """
-    chip = device.get(selector)
+    if arch is not None and (selector is not None or file is None):
+        raise UsageError("--arch compiles what FILE lists, for a chip that need not be here: name FILE, and no --device")
+    chip, target = _place(selector, arch)
     items = _read(file) if file else _winners(chip)
     kept = cache.default()
     compiled = known = 0
     failures: list[str] = []
     plans: list[tuple[Item, Plan]] = []
     for item in items:
-        reason = workloads.get(item.problem.workload).space(item.problem, chip.info).violated(item.config)
+        reason = workloads.get(item.problem.workload).space(item.problem, chip).violated(item.config)
         if reason is None:
-            plans.append((item, flat_plan(item.problem, item.config, chip.info)))
+            plans.append((item, flat_plan(item.problem, item.config, chip)))
         else:
             failures.append(f"{_words.titled(item.problem)}: {reason}")
-    if chip.target.defers and all(math.prod(step.local_size) == 1 for _, plan in plans for step in plan.steps if isinstance(step, Launch)):
+    if target.defers and all(math.prod(step.local_size) == 1 for _, plan in plans for step in plan.steps if isinstance(step, Launch)):
         settings.for_single_items()
     for item, plan in _console.track(plans, "compiling"):
         for source in execute.sources(plan):
             try:
-                binary = program.build(source, chip.target, kept)
-                chip.target.settle(binary)
+                binary = program.build(source, target, kept)
+                target.settle(binary)
             except CompileError as error:
                 failures.append(f"{_words.titled(item.problem)}: {str(error).splitlines()[0]}")
                 continue
             compiled, known = compiled + ("compile" in binary.seconds), known + ("compile" not in binary.seconds)
     if not items:
-        there = f"{file} lists nothing" if file else f"nothing is tuned on {chip.info.name}"
+        there = f"{file} lists nothing" if file else f"nothing is tuned on {chip.name}"
         _console.out.print(f"{there}; nothing to compile", markup=False)
         return 0
     _console.out.print(
-        f"{_console.counted(len(items), 'configuration')} for {chip.info.name}: "
+        f"{_console.counted(len(items), 'configuration')} for {chip.name}: "
         f"compiled {_console.counted(compiled, 'program')}, {known} from the cache",
         markup=False,
     )
     for failure in failures:
         _console.err.print(f"left out {failure}", markup=False)
     return 1 if failures and not compiled + known else 0
+
+
+def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
+    """What to compile for, and the compiler."""
+    if arch is None:
+        chip = device.get(selector)
+        return chip.info, chip.target
+    target: Target = device.backends()["cuda"].target(arch)
+    return _chips.chip(arch), target
 
 
 def _read(file: Path) -> list[Item]:
@@ -107,8 +120,8 @@ def _read(file: Path) -> list[Item]:
     return found if isinstance(found, list) else [found]
 
 
-def _winners(chip: Device) -> list[Item]:
+def _winners(chip: DeviceInfo) -> list[Item]:
     with store.ResultStore.reader() as results:
-        mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip.info)]
+        mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip)]
     ours = set(workloads.names())  # a user's own kernel compiles where it is defined
     return [Item(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]

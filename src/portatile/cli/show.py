@@ -1,7 +1,8 @@
-"""Print a configuration's kernels: the text after templating or preprocessing, PTX, registers and spills; needs no GPU."""
+"""Print a configuration's kernels: what its parameters mean, the text at each stage, PTX, registers and spills; needs no GPU."""
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import click
 from portatile import cache, device, execute, program, workloads
 from portatile.analysis import ptx
 from portatile.cli import _chips, _console, _options
-from portatile.cli._workloads import flat_plan, per_workload
+from portatile.cli._workloads import Sized, flat_plan, parameter_text, per_workload
 from portatile.device.base import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
@@ -19,8 +20,10 @@ from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Source,
 from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.store import known_results
+from portatile.workload import Workload
 
-_STAGES = ("template", "preprocessed", "lowered", "ptx", "instructions", "resources")
+_STAGES = ("parameters", "template", "preprocessed", "lowered", "ptx", "instructions", "resources")
+_WIDTH = 120  # of lines of prose
 _KINDS = 4  # of a family of instructions that are named
 
 
@@ -45,12 +48,21 @@ class _Subject:
 @click.option("--backend", type=click.Choice(["opencl", "cuda"]), help="Default: that of the device; cuda with --arch.")
 @click.option("--arch", help="CUDA architecture, for example sm_90; the chip need not be here.")
 @_options.device("selector")
-def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str | None, arch: str | None, selector: str | None) -> None:
+def command(
+    problem: Problem,
+    pairs: tuple[str, ...],
+    stage: str,
+    backend: str | None,
+    arch: str | None,
+    selector: str | None,
+    preset: str | None = None,
+) -> None:
     """Print a configuration's kernels.
 
     `portatile show WORKLOAD --help` lists sizes and options.
 
     \b
+    parameters    the configuration, and what each parameter means
     template      the text with everything generated, and the definitions that go with it
     preprocessed  without macros and conditionals, as the back end sees it
     lowered       what the compiler is given: with the prelude, or translated to CUDA C++
@@ -61,10 +73,13 @@ def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str |
     The text goes to standard output; which configuration it is goes to standard error.
     """
     info = _info(backend, arch, selector)
-    subject = _subject(problem, pairs, info)
+    subject = _subject(problem, preset, pairs, info)
     _console.err.print(
         f"{problem.workload} for {info.name} ({info.backend}), {subject.why}\n{spelled(subject.config)}", markup=False, soft_wrap=True
     )
+    if stage == "parameters":
+        _parameters(subject)
+        return
     if stage == "resources":
         _resources(subject, _target(info, "cubin"))
         return
@@ -73,6 +88,19 @@ def command(problem: Problem, pairs: tuple[str, ...], stage: str, backend: str |
         return
     for source in subject.sources:
         click.echo(_text(source, stage, info))
+
+
+def _with_presets(workload: Workload, plain: click.Command) -> click.Command:
+    """A workload's sub-command; ``--preset`` is for those that have any."""
+    if not workload.presets:
+        return plain
+    meanings = "; ".join(f"{name}: {meaning}" for name, meaning in workload.presets.items())
+    kind = click.Choice(list(workload.presets))
+    option = click.Option(["--preset"], type=kind, metavar="NAME", help=f"A named configuration, which --config may change. {meanings}.")
+    return Sized(workload, params=[*plain.params, option], callback=plain.callback, help=plain.help)
+
+
+command.wrapped = _with_presets
 
 
 def _info(backend: str | None, arch: str | None, selector: str | None) -> DeviceInfo:
@@ -88,16 +116,22 @@ def _info(backend: str | None, arch: str | None, selector: str | None) -> Device
     return info
 
 
-def _subject(problem: Problem, pairs: tuple[str, ...], info: DeviceInfo) -> _Subject:
+def _subject(problem: Problem, preset: str | None, pairs: tuple[str, ...], info: DeviceInfo) -> _Subject:
     workload = workloads.get(problem.workload)
     space = workload.space(problem, info)
-    chosen = choose(workload, problem, info, known_results()(problem.workload))
+    if preset is None:
+        chosen = choose(workload, problem, info, known_results()(problem.workload))
+        start, why = chosen.config, chosen.explanation
+    else:
+        start, why = workload.preset(preset, problem), f"the preset {preset}: {workload.presets[preset]}"
     changes = dict(_parameter(space, pair) for pair in pairs)
-    config = {**chosen.config, **changes}
+    config = {**start, **changes}
     reason = space.violated(config)
     if reason is not None:
         raise ArgumentError(f"this configuration is not legal: {reason}")
-    return _Subject(problem, config, "changed by --config" if changes else chosen.explanation, info, flat_plan(problem, config, info))
+    if changes:
+        why = "changed by --config" if preset is None else f"the preset {preset}, changed by --config"
+    return _Subject(problem, config, why, info, flat_plan(problem, config, info))
 
 
 def _parameter(space: ParameterSpace, pair: str) -> tuple[str, Value]:
@@ -142,6 +176,18 @@ def squeeze(text: str) -> str:
         if line or (lines and lines[-1]):
             lines.append(line)
     return "\n".join(lines)
+
+
+def _parameters(subject: _Subject) -> None:
+    """Values, and what the workload says of each parameter."""
+    workload, config = workloads.get(subject.problem.workload), subject.config
+    wide = max(map(len, config)) + 2, max(len(str(value)) for value in config.values()) + 2
+    for name, value in config.items():
+        line = f"{name:{wide[0]}}{value!s:{wide[1]}}{workload.meanings.get(name, '')}".rstrip()
+        click.echo(textwrap.fill(line, _WIDTH, subsequent_indent=" " * sum(wide), drop_whitespace=True))
+    text = parameter_text(workload)
+    if text:
+        click.echo(f"\n{text}")
 
 
 def _resources(subject: _Subject, target: Target) -> None:

@@ -36,20 +36,23 @@ _output, _json, _csv = _tidy.OPTIONS
 
 @command.command("work-group")
 @click.option("--workload", type=click.Choice(["coulomb", "mri"]), required=True, help="coulomb: 16 x 1 to 16 x 32; mri: 16 to the most.")
-@click.option("--scale", type=click.IntRange(min=1), default=1, show_default=True, help="Divides Parboil's sizes: 16 suits a small CPU.")
+@click.option("--kind", type=click.Choice(["q", "fhd"]), help="Of mri: Q (the default) or F^H d.")
+@click.option("--scale", type=click.IntRange(min=1), default=1, show_default=True, help="Divides Parboil's sizes: 64 suits a small CPU.")
 @click.option("--items", default="", help="Work-items of the groups to try, separated by commas; default: all.")
 @_device
 @_output
 @_json
 @_csv
 def work_group_command(
-    workload: str, scale: int, items: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
+    workload: str, kind: str | None, scale: int, items: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
 ) -> None:
     """Time over the work-group's size, with and without -cl-fast-relaxed-math, relative to the best of each device and option."""
+    if kind and workload != "mri":
+        raise UsageError(f"--kind is of --workload mri; leave it out for {workload}")
     target = _tidy.Target(output, as_json, as_csv)
     chips = _chosen(selectors)
     chosen = _numbers(items, "--items") if items else ()
-    request = work_group.Request(workload, work_group.usual_problem(workload, scale), items=chosen)
+    request = work_group.Request(workload, work_group.usual_problem(workload, scale, kind or "q"), items=chosen)
     total = sum(len(work_group.sizes(chip, request)) for chip in chips) * len(request.relaxed)
     with _console.bar("sweeping", total) as advance:
         rows = work_group.sweep(chips, request, advance)
@@ -62,7 +65,7 @@ def work_group_command(
         for r in rows
     ]
     columns = ("device", "work-group", "mathematics", "time", "relative", "error", "")
-    _console.out.print(_console.table(f"{workload} {rows[0].problem}", columns, shown, left=3))
+    _console.out.print(_console.table(" ".join(filter(None, (workload, rows[0].kind, rows[0].problem))), columns, shown, left=3))
 
 
 @command.command("memory")
@@ -76,11 +79,12 @@ def work_group_command(
 def memory_command(
     sizes: str, blocks: str, dtype: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
 ) -> None:
-    """Matrix products from global memory and from tiles in local memory, over size and block."""
+    """Matrix products from global memory and from tiles in local memory, over size and block; the small ones on the host too."""
     target = _tidy.Target(output, as_json, as_csv)
     request = memory.Request(_numbers(sizes, "--sizes"), _numbers(blocks, "--blocks"), dtype)
     chips = _chosen(selectors)
-    with _console.bar("sweeping", len(memory.points(request)) * len(chips)) as advance:
+    total = len(memory.points(request)) * len(chips) + len(memory.on_the_host(request))
+    with _console.bar("sweeping", total) as advance:
         rows = memory.sweep(chips, request, advance)
     if target.give(memory.Row, rows):
         return

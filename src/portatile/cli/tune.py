@@ -60,7 +60,7 @@ def command(
     workload tunes the kernel of your own that it describes.
     """
     if recorded is not None:
-        _replayed(replay.Request(_replay.chosen(recorded, problem, device), Budget.parse(budget), strategy, seed), as_json)
+        _replayed(replay.Request(_replay.chosen(recorded, problem, device, cold), Budget.parse(budget), strategy, seed), as_json)
         return
     request = tuner.Request(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
     request = _finalists.measured(request, cold, no_model, objective)
@@ -71,6 +71,8 @@ def command(
         click.echo(document(result, workload))
     else:
         _print(result, workload)
+        for line in _finalists.unguarded(result, workload):
+            _console.out.print(line, markup=False)
 
 
 def _replayed(request: replay.Request, as_json: bool) -> None:
@@ -93,8 +95,10 @@ def _kernel_tuned(kernel: Kernel, request: tuner.Request, as_json: bool) -> None
         click.echo(document(result, kernel))
         return
     _print(result, kernel)
-    if not kernel.verified:
-        _console.out.print("UNVERIFIED: without ReferenceArguments the outputs were compared with nothing", markup=False)
+    for line in _finalists.unguarded(result, kernel):
+        _console.out.print(line, markup=False)
+    unverified = "UNVERIFIED: without ReferenceArguments the outputs were compared with nothing"
+    _console.out.print(result.checked if kernel.verified else unverified, markup=False)
 
 
 command = _shapes.with_shapes(_t1.with_files(_replay.without_workload(command, _replayed), _kernel_tuned))
@@ -115,11 +119,12 @@ def document(result: tuner.Result, workload: Workload | None) -> str:
         "seconds": result.seconds,
         "failures": result.failures,
         "saved": result.saved,
-        "warm_starts": result.warm_trials,
+        **_finalists.warm_document(result),
         "found_at": result.found_at,
         "found_by": result.found_by,
         "certificate": result.best.certificate,
         "finalists": _finalists.document(result),
+        "not_raced": result.unraced or None,
         "trials": [asdict(trial) | {"problem": None, "device": None} for trial in result.trials],
     }
     return to_json(found).decode()
@@ -191,7 +196,7 @@ def _print(result: tuner.Result, workload: Workload | None) -> None:
     rows = [[*_figures(trial, workload, result.default), _spell(trial.config, names)] for trial in valid]
     print_("best five" if len(valid) == 5 else f"best {len(valid)}")
     for place, (took, _, speed, faster, changes) in enumerate(rows, 1):
-        known = f"  {_finalists.interval(valid[place - 1]):>24}" if result.finalists else ""
+        known = f"  {_finalists.interval(valid[place - 1], result.finalists[0]):>24}" if result.finalists else ""
         apart = result.finalists and valid[place - 1] not in result.finalists  # timed while the machine ran at another speed
         print_(f"  {place}  {'not raced' if apart else speed or took:>16}{known}  {faster:>7}  {changes}")
     for line in _finalists.lines(result):
@@ -202,10 +207,8 @@ def _print(result: tuner.Result, workload: Workload | None) -> None:
     failed = ", ".join(f"{count} {kind}" for kind, count in sorted(result.failures.items())) or "none"
     why = {"budget": "the budget is spent", "exhausted": "nothing is left to try", "interrupted": "interrupted"}[result.stopped]
     print_(f"\n{_console.counted(len(result.trials), 'configuration')} in {result.seconds:.1f} s, failed: {failed}; {why}")
-    if result.warm_trials:
-        where = {"default": "the default", "warm start": "a warm start", "search": "the search"}[result.found_by]
-        warm = _console.counted(result.warm_trials, "warm start")
-        print_(f"winner found at trial {result.found_at} by {where}; {warm} from similar problems and devices")
+    for line in _finalists.warm_lines(result):
+        print_(line)
     for kind, message in first_messages(result.trials):
         print_(f"  {kind}: {message}")
 

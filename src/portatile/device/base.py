@@ -232,6 +232,11 @@ class Device(ABC):
     generation = 0
     abandoned = False
 
+    @property
+    def memory_rate(self) -> float:
+        """Bytes a second that the memory carries at most, by the clock and the bus width that the driver tells; 0 where it tells none."""
+        return 0.0
+
     @abstractmethod
     def load(self, binary: Binary) -> Module:
         """Load compiled kernels; raises CompileError when the driver refuses them."""

@@ -193,6 +193,17 @@ class CudaDevice(Device):
                     self._context = (context, int(context))
         return self._context
 
+    @property
+    def memory_rate(self) -> float:
+        """Two transfers to a clock, as memories of doubled rate are told."""
+        kinds = driver.CUdevice_attribute
+        try:
+            kilohertz = int(call(driver.cuDeviceGetAttribute, kinds.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, self._handle))
+            bits = int(call(driver.cuDeviceGetAttribute, kinds.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, self._handle))
+        except DeviceError:
+            return 0.0
+        return 2 * 1e3 * kilohertz * bits / 8
+
     def current(self) -> Current:
         """``with device.current():`` runs with the device's context."""
         return Current(*self.context)

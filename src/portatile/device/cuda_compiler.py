@@ -88,7 +88,7 @@ class CudaTarget(Target):
 
 
 def _options(source: Source, architecture: str) -> list[str]:
-    options = [f"-D{name}={value}" if value else f"-D{name}" for name, value in source.defines]
+    options = [f"-D{name}={value}" for name, value in source.defines]
     options += source.options
     if not any(option.split("=")[0] in _ARCHITECTURE_OPTIONS for option in source.options):
         options.append(f"--gpu-architecture={architecture}")

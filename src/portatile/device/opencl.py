@@ -111,7 +111,7 @@ class ClTarget(Target):
         """The driver's program, and all of its Binary but the data."""
         device = self._device
         # definitions as text, not as options, which some drivers split at blanks; #line keeps the user's lines
-        defines = "".join(f"#define {name} {value or 1}\n" for name, value in source.defines)
+        defines = "".join(f"#define {name} {value}\n" for name, value in source.defines)
         options = [*source.options, "-cl-kernel-arg-info"]
         if device.nvidia:
             options.append("-cl-nv-verbose")

@@ -5,34 +5,35 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from portatile import device as devices
-from portatile import select
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, CompileError, LaunchError, SpaceError, UnknownNameError
+from portatile.errors import ArgumentError, LaunchError, SpaceError, UnknownNameError
 from portatile.formats import t1
 from portatile.kernel import text as texts
 from portatile.kernel.arguments import match
+from portatile.kernel.cases import Cases, shapes, spell_shapes
 from portatile.kernel.checks import Checks, Reference, Tolerance
 from portatile.kernel.expression import Expression, Given
 from portatile.kernel.geometry import Geometry
+from portatile.kernel.impatient import Impatient
 from portatile.kernel.runner import Runner, home
 from portatile.kernel.specified import terms
+from portatile.kernel.trust import Trust
 from portatile.kernel.tuned import TunedKernel
 from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Value, canonical, digest
 from portatile.select import Choice
 from portatile.space import ParameterSpace
 from portatile.space.constraint import Predicate
 from portatile.store import ResultStore, known_results
-from portatile.trials import Budget
+from portatile.trials import Budget, Trial
 from portatile.tuning import tuner
 from portatile.tuning.objective import Objective
-from portatile.verify import POISON_BYTE, compare
 from portatile.workload import Expected, Inputs, Operand, Workload, packed_layout
 
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]
@@ -41,7 +42,6 @@ PREFIX = "kernel:"
 """What the names of users' kernels as workloads begin with, so that none is taken for one of portatile's own."""
 
 _MAX_REMEMBERED = 1024  # problems whose configuration is known without looking
-_HOPELESS = 10  # trials, all of which did not compile: then it is the text
 
 
 class Kernel(Workload):
@@ -58,12 +58,16 @@ class Kernel(Workload):
     up, so the kernel must guard its edges. ``local_size``: the work-group; not needed where the text has
     ``reqd_work_group_size``. Both, ``flops`` (operations of one run, for Gflop/s), and counts of ``__local`` elements may be numbers,
     expressions (``"n / work"``) or callables that name what they read: parameters, scalar arguments, ``constants`` and facts of the
-    device such as ``max_work_group_size``. So may ``constraints``, which say what is legal.
+    device such as ``max_work_group_size``. So may ``constraints``, which say what is legal: ``"tile or not pad"`` keeps a parameter at 0
+    where it means nothing.
 
     ``reference``: the expected outputs, or a callable that names the arguments that it reads and returns them: an array, a
     tuple or a dict, None for an output that need not be checked; elements that a masked array masks are not. A result is right when
     ``|result - expected| <= atol + rtol * |expected|``, by default rtol 1e-4 for float32, 1e-10 for float64, 1e-2 for float16, and atol
     a tenth of rtol of the largest value; integers must be equal. Without a reference results are labelled unverified.
+
+    ``awkward``: further arguments as for a call, such as arrays of a length that nothing divides, on which every variant is checked
+    before it is timed; a reference must be a callable then. Without them a variant is checked on ``arguments`` alone.
 
     ``roles``: ``in``, ``out`` or ``inout`` by argument; by default pointers to const and ``__constant`` and images that are read are
     ``in`` and all others ``inout``, which have the content of the array before every run. ``out`` promises that every element is written
@@ -105,6 +109,7 @@ class Kernel(Workload):
         flops: Given | None = None,
         options: Sequence[str] = (),
         normalized: Sequence[str] = (),
+        awkward: Sequence[Sequence[Any] | Mapping[str, Any]] = (),
     ) -> None:
         self.entry, self.name = name, f"{PREFIX}{name}"
         self._parameters = texts.values(parameters)
@@ -119,13 +124,19 @@ class Kernel(Workload):
         self._default = None if default is None else dict(default)
         rules = (constraints,) if isinstance(constraints, str) or callable(constraints) else tuple(constraints or ())
         self._constraints = (*rules, *self._geometry.constraints)
+        self.cases = Cases(self.arguments, awkward, name)
+        if awkward and self.verified and not callable(reference):
+            raise ArgumentError("awkward arguments need a callable as the reference: arrays say what is right for one call")
         self._results = known_results()
         self._runners: dict[tuple[Device, str], Runner] = {}
         self._chosen: dict[tuple[object, ...], Runner] = {}
+        self._trusted: dict[tuple[Device, str, str], Runner] = {}
+        self._trust = Trust(self)
         self._settle()
         self.operands = tuple(Operand(array.name, array.role, array.form) for array in self.arguments.arrays)
         self.sizes = dict.fromkeys(self.arguments.integers(self.arguments.scalars), "scalar argument")
         self.dtypes = (self.arguments.outputs[0].dtype,)
+        self.cases.settle(self._problem)
 
     @classmethod
     def from_t1(cls, file: str | Path | t1.Specification) -> Kernel:
@@ -170,13 +181,18 @@ class Kernel(Workload):
 
     def tune_as(self, request: tuner.Request, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
         """Tune by a request that is this kernel's own."""
-        result = tuner.tune(request, store, listen if "#error" in self._text.text else _Impatient(listen))
+        result = tuner.tune(request, store, listen if "#error" in self._text.text else Impatient(listen))
         self._results = known_results()
         self._chosen.clear()
+        self._trusted.clear()
+        self._trust.forget()
         return TunedKernel(**{entry.name: getattr(result, entry.name) for entry in fields(result)}, kernel=self)
 
     def __call__(self, *arguments: Any, device: str | None = None, **named: Any) -> Any:
         """Launch with the best configuration known for these arguments: tuned, tuned for something near, or the default.
+
+        What was tuned with another text, definition or driver is first checked as tuning would, once on each machine; where it fails, or
+        cannot be checked, a RuntimeWarning says so and the default runs.
 
         Arguments in the kernel's order or by name, without samplers and those for local memory. Arrays have the dtypes they were defined
         with; their sizes are the kernel's business: nothing checks here that it stays inside. Outputs are written in place: ``inout``
@@ -192,18 +208,32 @@ class Kernel(Workload):
         elif device is not None and devices.get(device) is not chip:
             raise ArgumentError(f"device={device!r} is not {chip.info.id}, where the arrays are; leave device out or move them")
         integers = self.arguments.integers(values)
-        shapes = {array.name: tuple(getattr(values[array.name], "shape", ())) for array in self.arguments.arrays}
-        key = (chip, *integers.values(), *shapes.values())
+        places = {array.name: tuple(getattr(values[array.name], "shape", ())) for array in self.arguments.arrays}
+        key = (chip, *integers.values(), *places.values())
         if key not in self._chosen:
             if len(self._chosen) >= _MAX_REMEMBERED:
                 self._chosen.clear()
-            problem = self._problem(integers, shapes)
-            self._chosen[key] = self.runner(select.choose(self, problem, chip.info, self._results(self.name)).config, chip)
+            problem = self._problem(integers, places)
+            self.cases.keep(values)
+            self._chosen[key] = self.runner(self._trust.choose(problem, chip, self._results(self.name)).config, chip)
         return self._chosen[key].run(values)
 
     def explain(self, device: str | None = None) -> Choice:
-        """The configuration that a call with arguments like the kernel's own uses, and where it comes from."""
-        return select.choose(self, self.problem(), devices.get(device).info, self._results(self.name))
+        """The configuration that a call with arguments like the kernel's own uses, and where it comes from; checked if need be."""
+        return self._trust.choose(self.problem(), devices.get(device), self._results(self.name))
+
+    def settled(self, trial: Trial, device: Device) -> Choice:
+        """A trial's configuration, where it may be used on the device, else the default with a warning; see ``__call__``."""
+        choice = Choice(trial.config, "tuned", "tuned for this problem", trial)
+        return self._trust.settle(self.problem(trial.problem.sizes), device, choice)
+
+    def trusted(self, trial: Trial, device: Device, values: Mapping[str, Any]) -> Runner:
+        """What runs a trial's configuration, ``settled`` at its first call, which is about to be with ``values``."""
+        key = (device, canonical(trial.config), trial.time)
+        if key not in self._trusted:
+            self.cases.keep(values)
+            self._trusted[key] = self.runner(self.settled(trial, device).config, device)
+        return self._trusted[key]
 
     def runner(self, config: Config, device: Device) -> Runner:
         """The kernel in one configuration, loaded on a device at its first call; made once."""
@@ -222,7 +252,7 @@ class Kernel(Workload):
     def describe(self) -> str:
         """Name and sizes in one line."""
         sizes = " ".join(f"{name}={self.arguments.scalars[name]}" for name in self.sizes)
-        return f"{self.entry} {sizes or _spell_arrays(self._shapes())}"
+        return f"{self.entry} {sizes or spell_shapes(shapes(self.arguments))}"
 
     def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
         """Gflop/s where the user said ``flops``, else GB/s if each array is read or written once."""
@@ -242,17 +272,23 @@ class Kernel(Workload):
         """The kernel with the arguments it was defined with; ``sizes`` replaces integer arguments, the rest cannot be changed."""
         if dtype not in ("", *self.dtypes) or options or layout:
             raise ArgumentError(f"{self.name}: only integer arguments may differ from the definition ({', '.join(self.sizes) or 'none'})")
-        return self._problem(self.arguments.integers({**self.arguments.scalars, **(sizes or {})}), self._shapes())
+        return self._problem(self.arguments.integers({**self.arguments.scalars, **(sizes or {})}), shapes(self.arguments))
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """Each array's memory."""
-        return {array.name: (array.memory.size,) for array in self.arguments.arrays}
+        return {array.name: (array.memory.size,) for array in self.cases.of(problem).arrays}
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """What the user's awkward arguments are."""
+        return self.cases.problems
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The user's parameters under the user's constraints, and the device's limits on the work-group."""
         if not device.images and any(array.form is not None for array in self.arguments.arrays):
             raise LaunchError(f"{self.entry} takes images, and {device.name} has none")
-        return ParameterSpace(self._parameters, self._constraints, self._facts(problem.sizes, device.facts() | texts.limits(device)))
+        return ParameterSpace(
+            self._parameters, self._constraints, self._facts(self._numbers(problem), device.facts() | texts.limits(device))
+        )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The user's, else the first that is legal."""
@@ -269,31 +305,29 @@ class Kernel(Workload):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch."""
-        return self._plan(config, device, {**self.arguments.scalars, **problem.sizes})
+        return self._plan(config, device, self._numbers(problem))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """The user's arrays; an ``out`` array is poisoned."""
-        memory = {array.name: array.memory for array in self.arguments.arrays}
-        for array in self.arguments.arrays:
-            if array.role == "out":
-                memory[array.name] = np.full(array.memory.nbytes, POISON_BYTE, np.uint8).view(array.memory.dtype)
-        return Inputs(memory)
+        return self.cases.inputs(problem)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """What the user expects, the tolerance as its scale; nothing for a kernel without a reference."""
-        reads = self._checks.reads
-        values: dict[str, Any] = {**self._constants, **self.arguments.scalars, **problem.sizes}
-        values |= {array.name: array.value.copy() for array in self.arguments.arrays if array.name in reads}
-        expected = self._checks.expected(self.arguments.outputs, values)
-        updated = [array for array in self.arguments.outputs if array.role == "inout" and array.name in expected]
-        if len(updated) == len(self.arguments.outputs) and all(compare(a.memory, expected[a.name], 1.0).ok for a in updated):
-            names = ", ".join(array.name for array in updated)
+        expected = self.expected(problem)
+        if names := self.cases.foregone(problem, expected):
             warnings.warn(
                 f"{names} held the expected values before {self.entry} ran, so that a kernel that does nothing would pass: "
-                f"clear the array, or say roles={{'{updated[0].name}': 'out'}}",
+                f"clear the array, or say roles={{'{names.split(',')[0]}': 'out'}}",
                 stacklevel=2,
             )
         return expected
+
+    def expected(self, problem: Problem) -> dict[str, Expected]:
+        """What the outputs must hold after a run on the arguments of a problem."""
+        reads, arrays = self._checks.reads, self.cases.arrays(problem)
+        values: dict[str, Any] = {**self._constants, **self._numbers(problem)}
+        values |= {array.name: array.value.copy() for array in arrays if array.name in reads}
+        return self._checks.expected([array for array in arrays if array.role != "in"], values)
 
     def bound(self, problem: Problem, config: Config) -> float:
         """1: the tolerance is the scale of what is expected."""
@@ -336,7 +370,11 @@ class Kernel(Workload):
             raise ArgumentError(f"the reference reads the parameter {read[0]!r}; what is right may not depend on what is tuned")
         self._checks.settle(self.arguments.outputs, [*self._constants, *self.arguments.called])
 
-    def _facts(self, sizes: Mapping[str, int], device: Mapping[str, Value]) -> dict[str, Value]:
+    def _numbers(self, problem: Problem) -> dict[str, int | float]:
+        """The numbers among the arguments of a problem."""
+        return {**self.cases.of(problem).scalars, **problem.sizes}
+
+    def _facts(self, sizes: Mapping[str, int | float], device: Mapping[str, Value]) -> dict[str, Value]:
         """What expressions and constraints may read beside parameters; a fact of the device gives way to a name of the user's."""
         return {**{k: v for k, v in device.items() if k not in self._parameters}, **self._constants, **self.arguments.scalars, **sizes}
 
@@ -348,37 +386,14 @@ class Kernel(Workload):
         arguments = self.arguments.args(values, None if runtime else scalars)
         return Plan((Launch(source, self.entry, global_size, local_size, arguments),))
 
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return {array.name: array.value.shape for array in self.arguments.arrays}
-
     def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:
         """The key that results are stored under: text, launch and checks in ``version``, shapes and integers beside it."""
         parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
         roles = ((array.name, array.role, array.value.dtype.name) for array in self.arguments.arrays)
         names = canonical([sorted(self._parameters), self._constants, list(roles)])
-        version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled)
-        options: dict[str, Value] = {"arrays": _spell_arrays(shapes), "version": version[:16]}
+        further = (canonical([[one, two] for one, two in self.cases.sizes]),) if self.cases.sizes else ()
+        version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled, *further)
+        options: dict[str, Value] = {"arrays": spell_shapes(shapes), "version": version[:16]}
         options["checked"] = "reference" if self.verified else "unverified"
         layout = {name: packed_layout((math.prod(shape),)) for name, shape in shapes.items()}
         return Problem(self.name, sizes, self.dtypes[0], options, layout)
-
-
-@dataclass
-class _Impatient:
-    """A listener that ends the search where nothing compiles, always for the same reason, and passes on what it hears."""
-
-    listen: tuner.Listener | None
-    failed: int = 0
-    messages: set[str] = field(default_factory=set)
-
-    def __call__(self, progress: tuner.Progress) -> None:
-        self.failed += progress.last.status == "compile"
-        self.messages.add(progress.last.message)
-        if self.failed == progress.evaluations == _HOPELESS and len(self.messages) == 1:
-            raise CompileError(f"the first {_HOPELESS} configurations do not compile:\n{progress.last.message}")
-        if self.listen is not None:
-            self.listen(progress)
-
-
-def _spell_arrays(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    return " ".join(f"{name}[{','.join(map(str, shape))}]" for name, shape in shapes.items())

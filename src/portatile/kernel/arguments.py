@@ -70,11 +70,14 @@ class Local:
     elements: Expression
 
 
+Argument = Array | Scalar | Sampling | Local
+
+
 @dataclass(frozen=True)
 class Arguments:
     """All arguments, in the order of the kernel's head."""
 
-    all: tuple[Array | Scalar | Sampling | Local, ...]
+    all: tuple[Argument, ...]
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -171,9 +174,7 @@ def match(head: Signature, given: Sequence[Any] | Mapping[str, Any], roles: Mapp
     )
 
 
-def _match(
-    head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: Sequence[str]
-) -> Array | Scalar | Sampling | Local:
+def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str, str], normalized: Sequence[str]) -> Argument:
     name, declared = parameter.name, parameter.type.removesuffix("*")
     known = ELEMENT.fullmatch(declared)
     if declared == "sampler_t":
@@ -263,7 +264,7 @@ def flat(values: NDArray[Any]) -> NDArray[Any]:
     return values.reshape(-1).view(real(values.dtype))
 
 
-def _arg(argument: Array | Scalar | Sampling | Local, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> Arg:
+def _arg(argument: Argument, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> Arg:
     if isinstance(argument, Array):
         return Arg(argument.name, "buffer" if argument.form is None else "image", argument.role)
     if isinstance(argument, Sampling):

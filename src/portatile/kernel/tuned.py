@@ -29,6 +29,15 @@ class TunedKernel(Result):
         return self.kernel.verified
 
     @property
+    def checked(self) -> str:
+        """On how many sets of arguments the winner was compared with the reference, and how near it came; in words."""
+        if not self.verified:
+            return "UNVERIFIED: the kernel has no reference, its outputs were compared with nothing"
+        count = 0 if self.best.certificate is None else len(self.best.certificate.checks)
+        where = f"on {count} sets of arguments" if count > 1 else "on the arguments of its definition alone"
+        return f"verified {where}: error {self.best.error or 0.0:.2g} of the allowed"
+
+    @property
     def text(self) -> str:
         """The kernel's OpenCL C with the winner's parameters as definitions in front, for use elsewhere."""
         source = self.kernel.source(self.best.config)
@@ -37,23 +46,19 @@ class TunedKernel(Result):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Launch the winner on the device it was tuned on; arguments and result as for ``Kernel.__call__``."""
         bound = self.kernel.arguments.bind(arguments, named, self.kernel.entry)
-        return self.kernel.runner(self.best.config, devices.get(self.device.id)).run(bound)
+        return self.kernel.trusted(self.best, devices.get(self.device.id), bound).run(bound)
 
     def __str__(self) -> str:
         """Winner and default, how many trials there were, and whether results were verified."""
         device = self.device
         failed = ", ".join(f"{count} {kind}" for kind, count in sorted(self.failures.items())) or "none"
-        if self.verified:
-            checked = f"verified: error {self.best.error or 0.0:.2g} of the allowed"
-        else:
-            checked = "UNVERIFIED: the kernel has no reference, its outputs were compared with nothing"
         return "\n".join(
             (
                 f"{self.kernel.describe()} on {device.name} ({device.platform}, {device.id})",
                 f"winner   {self._line(self.best)}",
                 f"default  {self._line(self.default)}",
                 f"{len(self.trials)} configuration{'s' if len(self.trials) != 1 else ''} in {self.seconds:.1f} s, failed: {failed}",
-                checked,
+                self.checked,
             )
         )
 

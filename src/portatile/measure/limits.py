@@ -2,28 +2,77 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
+from portatile import ceilings
 from portatile.ceilings import DIRECTIONS, STREAMS, Measured
+from portatile.device import devices
+from portatile.device.base import Device
 from portatile.errors import DeviceError
 from portatile.records import DeviceInfo
 
-# For each compute unit and cycle, several times what any chip does: 256 flop (512 in pairs) of a multiprocessor, 64 of a core;
-# 128 bytes of local memory; caches below that.
-_PER_CYCLE = {"flop/s": 2048.0, "op/s": 1024.0, "B/s": 1024.0}
+_MODERN = 70  # NVIDIA's compute capability, ten times, from which on _NVIDIA holds
+
+# For each compute unit and cycle: floating-point operations, functions, bytes of local memory. Of an NVIDIA multiprocessor what no chip
+# exceeds (float64 less than that on most); of a core twice what two units of 512 bits do; of other GPUs several times what is usual.
+_NVIDIA = {"fp32": 256.0, "fp64": 128.0, "mma": 256.0, "special": 16.0, "local": 128.0}
+_NEWER_FUNCTIONS = (103, 32.0)  # from this capability on there are twice as many units for functions
+_CPU = {"fp32": 128.0, "fp64": 64.0, "mma": 128.0, "special": 64.0, "local": 256.0}
+_GPU = {"fp32": 512.0, "fp64": 256.0, "mma": 1024.0, "special": 128.0, "local": 256.0}
+
+_CACHES = {"cpu": 192.0}  # bytes for each compute unit and cycle; other devices' registers take 256 from the nearest cache
+_MEMORY = {"cpu": 32.0}  # ... of arrays that no cache holds; other devices 64, twice what any GPU has
+_TOLD = 1.3  # of the memory's own rate: some of an array is still in the cache, and memories may be overclocked
+_COPIED = 4.0  # of the rate of copies within the device, which read and write as streams do
 _UNKNOWN_CLOCK = 6e9
-_BOOST = 2.0  # a device may run this much faster than the clock it tells
-_LINK = 2e12  # bytes a second between host and device: more than any link between chips
+_BOOST = {"nvidia": 1.25, "other": 2.0}  # a device may run this much faster than the clock it tells: NVIDIA tells the highest
+_LINK = 1e12  # bytes a second between host and device: more than any link between chips
 _RESOLUTION = 1e-8  # seconds: a run that is shorter was not timed
 
 
-def highest(measured: Measured, info: DeviceInfo) -> float:
-    """A rate, in the quantity's own unit, that the device certainly does not reach."""
+def highest(measured: Measured, info: DeviceInfo, memory: float = 0.0) -> float:
+    """A rate, in the quantity's own unit, that the device certainly does not reach; ``memory``: what is known of its memory, in B/s."""
     if measured.name in ("htod", "dtoh") and not info.unified_memory:
         return _LINK
-    clock = (info.clock_mhz * 1e6 or _UNKNOWN_CLOCK) * _BOOST
-    return max(info.compute_units, 1) * clock * _PER_CYCLE[measured.unit]
+    capability = _capability(info)
+    modern = capability >= _MODERN
+    clock = (info.clock_mhz * 1e6 or _UNKNOWN_CLOCK) * _BOOST["nvidia" if modern else "other"]
+    cycles = max(info.compute_units, 1) * clock
+    if measured.name in (*DIRECTIONS, *STREAMS):
+        if not _beyond_caches(measured, info):
+            return cycles * _CACHES.get(info.kind, 256.0)
+        return min(cycles * _MEMORY.get(info.kind, 64.0), memory or math.inf)
+    if modern:
+        functions = measured.name == "special" and capability >= _NEWER_FUNCTIONS[0]
+        return cycles * (_NEWER_FUNCTIONS[1] if functions else _NVIDIA[measured.name])
+    return cycles * (_CPU if info.kind == "cpu" else _GPU)[measured.name]
 
 
-def refuse_impossible(measured: Measured, info: DeviceInfo) -> None:
+def memory_limit(device: Device, copied: Callable[[], float]) -> float:
+    """What the device's memory certainly does not carry, in B/s; 0 where nothing tells.
+
+    By its clock and bus width, which CUDA tells also of a chip reached through OpenCL; of another GPU by ``copied``, which measures a
+    copy within it. A processor's copy is one core's, and says nothing.
+    """
+    told = device.memory_rate or max((other.memory_rate for other in devices() if other.info.chip == device.info.chip), default=0.0)
+    if told:
+        return _TOLD * told
+    return _COPIED * copied() if device.info.kind == "gpu" else 0.0
+
+
+def _capability(info: DeviceInfo) -> int:
+    """Ten times NVIDIA's compute capability, 0 of other devices."""
+    number = info.architecture.removeprefix("sm_").rstrip("af")
+    return int(number) if info.architecture.startswith("sm_") and number.isdigit() else 0
+
+
+def _beyond_caches(measured: Measured, info: DeviceInfo) -> bool:
+    nbytes = measured.details.get("bytes")
+    return ceilings.through_memory(measured, info) if nbytes is None else int(nbytes) >= ceilings.stream_bytes(info)
+
+
+def refuse_impossible(measured: Measured, info: DeviceInfo, memory: float = 0.0) -> None:
     """Raise DeviceError for a measurement without samples, of no time, or faster than ``highest``."""
     what = f"{measured.name} on {info.id}"
     if not measured.samples or not min(measured.samples) > 0:
@@ -31,7 +80,7 @@ def refuse_impossible(measured: Measured, info: DeviceInfo) -> None:
     least = min(measured.samples)
     if least < _RESOLUTION and measured.name not in (*DIRECTIONS, *STREAMS):
         raise DeviceError(f"{what}: {least:.1e} s are below the clock's resolution; measure a larger problem")
-    limit = highest(measured, info)
+    limit = highest(measured, info, memory)
     if measured.rate > limit:
         raise DeviceError(
             f"{what}: {measured.rate:.3g} {measured.unit} are more than any such device reaches ({limit:.3g}); the reading is refused"

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from portatile import workloads
+from portatile import ceilings, workloads
 from portatile.ceilings import STREAMS, Measured, Unit
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
-from portatile.measure import runs
-from portatile.measure.limits import refuse_impossible, refuse_removed
+from portatile.measure import runs, transfers
+from portatile.measure.limits import memory_limit, refuse_impossible, refuse_removed
 from portatile.measure.runs import Length, Prepared, Way
+from portatile.measure.transfers import Copy
 from portatile.records import Config, DeviceInfo, Problem, Value
+from portatile.workloads.gemm.space import matrix_units
 
-STREAM_BYTES = 1 << 28
-"""Bytes of one array: BabelStream's 2^25 doubles."""
-
-_CPU_BYTES = 1 << 26  # still sixteen times a core's cache
 _CHAINS = 1 << 15  # for each compute unit: a GPU's 2048 items of 16
 _ROUNDS = {"cpu": 2048, "gpu": 8192}  # of these units what a launch costs beside its chains would show: 3 % of 2048 rounds
+_CALLS = 256  # on a CPU, whose functions take as long as many multiply-adds
 _GLANCE = Way(Length(samples=3, seconds=0.0, burst=0.005))
 _TRIES = 5  # how often a pair of readings that contradict each other is taken again, lest the machine was only busy
 
@@ -43,11 +42,13 @@ def memory_questions(info: DeviceInfo, dtype: str | None = None) -> tuple[Questi
 
 
 def arithmetic_questions(info: DeviceInfo) -> tuple[Question, ...]:
-    """Multiply-adds of each precision, native functions, local memory."""
+    """Multiply-adds of each precision and of matrix units, native functions, local memory."""
     found = [Question("fp32", "float32 multiply-add", "flop/s", "peak", "float32", {"quantity": "fma"})]
     if info.fp64:
         found.append(Question("fp64", "float64 multiply-add", "flop/s", "peak", "float64", {"quantity": "fma"}))
-    for quantity in ("rsqrt", "cos", "exp2"):
+    if matrix_units(info):
+        found.append(Question("mma", "float64 products on matrix units", "flop/s", "peak", "float64", {"quantity": "product"}))
+    for quantity in ("rsqrt", "cos", "sin", "exp2"):
         found.append(Question("special", f"native {quantity}", "op/s", "peak", "float32", {"quantity": quantity}))
     found.append(Question("local", "local memory", "B/s", "peak", "float32", {"quantity": "local"}))
     return tuple(found)
@@ -59,11 +60,12 @@ def problem(
     """The problem that answers a question: arrays of ``nbytes`` for streams, ``chains`` of ``rounds`` steps for arithmetic."""
     workload = workloads.get(question.workload)
     if question.workload == "stream":
-        default = min(STREAM_BYTES if info.kind != "cpu" else _CPU_BYTES, info.max_allocation // 2, info.global_memory // 8)
         itemsize = 8 if question.dtype == "float64" else 4
-        return workload.problem({"n": max((nbytes or default) // itemsize, 1)}, question.dtype, question.options)
+        n = max((nbytes or ceilings.stream_bytes(info)) // itemsize, 1)
+        return workload.problem({"n": n}, question.dtype, question.options)
     n = chains or max(info.compute_units, 1) * _CHAINS
-    steps = rounds or _ROUNDS["gpu" if info.kind == "gpu" else "cpu"]
+    fewer = question.name == "special" and info.kind != "gpu"
+    steps = rounds or (_CALLS if fewer else _ROUNDS["gpu" if info.kind == "gpu" else "cpu"])
     return workload.problem({"n": n, "rounds": steps}, question.dtype, question.options)
 
 
@@ -83,7 +85,8 @@ def answer(device: Device, question: Question, asked: Problem | None = None, way
         timed = _scaled(device, question, timed, way)
     details = {"dtype": asked.dtype, **asked.options, **asked.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}
     measured = Measured(question.name, question.unit, work(question, asked), timed.samples, {**details, "chosen": choice.reason})
-    refuse_impossible(measured, device.info)
+    streams = question.workload == "stream"
+    refuse_impossible(measured, device.info, memory_limit(device, lambda: _copied(device)) if streams else 0.0)
     return measured
 
 
@@ -103,13 +106,22 @@ def contenders(asked: Problem, info: DeviceInfo) -> list[Config]:
     if asked.workload == "stream":
         spread: dict[str, Value] = {"VECTOR": 1, "WGS": 256, "PER_ITEM": 1, "ORDER": "group"}
         changes: list[dict[str, Value]] = [{"PER_ITEM": 4096}, spread] if cpu else [{"VECTOR": 2 * int(default["VECTOR"])}, {"WGS": 128}]
+    elif asked.options["quantity"] == "product":
+        changes = [{"ILP": 2}, {"ILP": 6}, {"WGS": 128, "ILP": 2}]
     elif cpu:
-        changes = [{"VECTOR": 2 * int(default["VECTOR"])}, {"ILP": 12, "UNROLL": 4}, {"MAD": "fma"}]
+        shorter = min(int(default["UNROLL"]), 4)  # the text of 16 float32 is else longer than the space allows
+        wide: dict[str, Value] = {"VECTOR": 2 * int(default["VECTOR"]), "UNROLL": shorter}
+        changes = [wide, {"ILP": 12, "UNROLL": 4}, {"MAD": "fma"}]
     else:
         changes = [{"ILP": 4}, {"ILP": 16, "UNROLL": 16}, {"WGS": 128}]
     space = workload.space(asked, info)
     wanted = ({**default, **change} for change in changes)
     return [config for config in (default, *wanted) if space.violated(config) is None]
+
+
+def _copied(device: Device) -> float:
+    """Bytes a second, read and written, of one copy within the device."""
+    return transfers.measure(device, Copy("dtod", "pinned", ceilings.stream_bytes(device.info)), rounds=1).rate
 
 
 def _best(ready: Prepared, configs: Sequence[Config]) -> Config:

@@ -16,7 +16,7 @@ from portatile.errors import ArgumentError
 from portatile.measure import runs
 from portatile.records import Config, Problem
 from portatile.workloads import matmul as ladder
-from portatile.workloads.gemm import rungs
+from portatile.workloads.gemm import presets, rungs
 
 ALGORITHMS = {
     "host": "three loops of Python on the host, no device",
@@ -28,12 +28,14 @@ ALGORITHMS = {
 }
 _LAST_OF_MATMUL = max(ladder.RUNGS)
 RUNGS = (*ladder.RUNGS, *rungs.TITLES)
+PRESETS = presets.PRESETS
 _HOST_LIMIT = 2**27  # multiplications of plain Python: a minute or two
 
 
 @dataclass(frozen=True)
 class Product:
-    """A product of matrices, C (m x n) = A (m x k) B, by an algorithm or, where ``rung`` is given, by a rung of the ladder.
+    """A product of matrices, C (m x n) = A (m x k) B, by an algorithm or, where they are given, by a rung of the ladder or by one of
+    ``PRESETS``.
 
     ``block`` is the edge of the work-group or tile of the algorithms that have one, None for their own.
     """
@@ -43,19 +45,22 @@ class Product:
     sizes: dict[str, int]
     block: int | None
     dtype: str
+    preset: str | None = None
 
     @property
     def title(self) -> str:
         """What it is, for people."""
         m, n, k = (self.sizes[name] for name in "mnk")
-        what = f"rung {self.rung}" if self.rung else self.algorithm
+        what = f"preset {self.preset}" if self.preset else f"rung {self.rung}" if self.rung else self.algorithm
         return f"{what}, {m} x {n} x {k}, {self.dtype}"
 
     def choose(self, chip: Device) -> tuple[Problem, Config]:
         """Problem and configuration; raises ArgumentError for what cannot run there."""
-        name = "gemm" if self.algorithm == "gemm" or (self.rung or 0) > _LAST_OF_MATMUL else "matmul"
+        name = "gemm" if self.preset or self.algorithm == "gemm" or (self.rung or 0) > _LAST_OF_MATMUL else "matmul"
         workload = workloads.get(name)
         problem = workload.problem(self.sizes, self.dtype)
+        if self.preset is not None:
+            return problem, workload.preset(self.preset, problem)
         if self.rung is not None and name == "gemm":
             if self.rung == rungs.READ_ONLY_RUNG and chip.info.backend != "cuda":
                 raise ArgumentError(f"rung {self.rung} is rung 7 through CUDA, and {chip.info.id} is not CUDA; choose --device cuda")

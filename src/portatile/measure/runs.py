@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -90,6 +90,36 @@ def placed(device: Device, queue: Queue, inputs: Inputs) -> Iterator[Mapping[str
             block.release()
 
 
+def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length) -> tuple[float, ...]:
+    """Seconds of each ``run``, which queues work on the plain queue, as in use; ``clock``, which profiles and so costs more, has the clock.
+
+    Each sample is the mean of a burst of runs back to back. Raises DeviceError where the clock stands still.
+    """
+
+    def burst(runs: int) -> float:
+        start = clock.marker()
+        clock.flush()
+        queue.wait_for(start)
+        for _ in range(runs):
+            run()
+        last = queue.marker()
+        queue.flush()
+        clock.wait_for(last)
+        end = clock.marker()
+        end.wait()
+        return end.seconds_since(start) / runs
+
+    first = burst(1)
+    runs = min(max(math.ceil(length.burst / max(first, 1e-7)), 1), _MOST_RUNS)
+    ends = time.perf_counter() + length.seconds
+    samples: list[float] = []
+    while len(samples) < length.samples or time.perf_counter() < ends:
+        samples.append(burst(runs))
+    if min(samples) <= 0:
+        raise DeviceError(f"the clock of {queue.device.info.id} says that {runs} runs took no time: its readings cannot be used")
+    return tuple(samples)
+
+
 @dataclass(frozen=True)
 class Way:
     """How to measure: with compiler ``options``, on operands of ``seed``; ``strict``: a result outside its error bound is an error.
@@ -144,30 +174,8 @@ class Prepared:
         return verdict.error
 
     def samples(self, executable: Executable, length: Length) -> tuple[float, ...]:
-        """Seconds per run: bursts on the plain queue, as kernels run in use; the other, which profiles and so costs more, has the clock."""
-
-        def burst(runs: int) -> float:
-            start = self.clock.marker()
-            self.clock.flush()
-            self.queue.wait_for(start)
-            for _ in range(runs):
-                executable.run(self.queue, self.memory, self.inputs.scalars)
-            last = self.queue.marker()
-            self.queue.flush()
-            self.clock.wait_for(last)
-            end = self.clock.marker()
-            end.wait()
-            return end.seconds_since(start) / runs
-
-        first = burst(1)
-        runs = min(max(math.ceil(length.burst / max(first, 1e-7)), 1), _MOST_RUNS)
-        ends = time.perf_counter() + length.seconds
-        samples: list[float] = []
-        while len(samples) < length.samples or time.perf_counter() < ends:
-            samples.append(burst(runs))
-        if min(samples) <= 0:
-            raise DeviceError(f"the clock of {self.device.info.id} says that {runs} runs took no time: its readings cannot be used")
-        return tuple(samples)
+        """Seconds per run; see ``bursts``."""
+        return bursts(self.queue, self.clock, lambda: executable.run(self.queue, self.memory, self.inputs.scalars), length)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from portatile.ceilings import DIRECTIONS, Measured
 from portatile.device.base import Device, Memory, Queue
 from portatile.errors import ArgumentError, DeviceError
-from portatile.measure.limits import refuse_impossible
+from portatile.measure.limits import memory_limit, refuse_impossible
 
 Direction = Literal["htod", "dtoh", "dtod"]
 HostMemory = Literal["pinned", "pageable"]
@@ -98,7 +98,8 @@ def measure(device: Device, copy: Copy, rounds: int = 3) -> Measured:
     work = float(copy.nbytes * (2 if copy.direction == "dtod" else 1))
     kind = "device" if copy.direction == "dtod" else copy.memory
     measured = Measured(copy.direction, "B/s", work, tuple(samples), {"memory": kind, "bytes": copy.nbytes})
-    refuse_impossible(measured, device.info)
+    told = 0.0 if copy.direction != "dtod" else memory_limit(device, lambda: 0.0)
+    refuse_impossible(measured, device.info, told)
     return measured
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 
 from portatile import ceilings, workloads
-from portatile.ceilings import Ceilings
+from portatile.ceilings import Ceilings, Work
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import spell
 from portatile.store import device_key
@@ -125,10 +125,12 @@ class Group:
         return self.default.comparable / trial.comparable if self.default is not None and math.isfinite(self.default.median) else None
 
     def share(self, trial: Trial) -> tuple[str, float] | None:
-        """What the trial used of the device's measured peak, of ``arithmetic`` or ``memory``, whichever it used more of."""
+        """What the trial used of the device's measured peaks, of that which it used most: see ``Ceilings.shares``."""
         if self.ceilings is None or self.workload is None:
             return None
-        shares = self.ceilings.shares(self.flops, self.traffic, trial.median, self.problem.dtype)
+        functions = self.workload.functions(self.problem)
+        work = Work(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
+        shares = self.ceilings.shares(work, trial.median)
         return max(shares.items(), key=lambda item: item[1], default=None)
 
     @cached_property

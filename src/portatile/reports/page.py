@@ -24,6 +24,7 @@ from portatile.reports.effects import Effect, effects
 from portatile.reports.groups import Group, shared, spread, varying
 from portatile.store import device_key
 from portatile.trials import Trial
+from portatile.tuning import finals
 
 _FOLDER = Path(__file__).parent
 _ROWS = 10  # of the table of the best configurations
@@ -146,18 +147,20 @@ def _peak(name: str, share: float) -> str:
     """What a share is of, and what one above 1 means."""
     if name == "memory":
         return "memory traffic, cached" if share > 1 else "memory traffic"
+    if name == "special":
+        return "special functions, some by polynomials" if share > 1 else "special functions"
     return f"{name}, more than was measured" if share > 1 else name
 
 
 def _race(group: Group) -> str:
     """How the winner won, if there was a race."""
-    standing = group.best.standing if group.best is not None else None
-    if standing is None:
+    if group.best is None or (standing := group.best.standing) is None:
         return ""
     low, high = map(spell.duration, standing.interval)
     tied = sum(trial.standing is not None and trial.standing.race == standing.race and trial.standing.tied for trial in group.ranked[1:])
-    others = f"; {spell.count(tied, 'other')} could not be told apart from it" if tied else ""
-    return f"The winner of a race between the fastest: its median lies between {low} and {high} with 95{spell.NBSP}%{others}."
+    others = f"; {spell.count(tied, 'other')} as fast within the noise" if tied else ""
+    certain = f"{100 * finals.confidence(len(group.best.samples)):.0f}{spell.NBSP}%"
+    return f"The winner of a race between the fastest: its median lies between {low} and {high} with {certain}{others}."
 
 
 def _conditions(trial: Trial) -> str:

@@ -19,7 +19,7 @@ from portatile.select import Choice
 from portatile.store import device_key
 from portatile.trials import Certificate, Check, Trial
 from portatile.verify import GUARD_BYTES, Verdict
-from portatile.workload import Workload
+from portatile.workload import Expected, Inputs, Workload
 
 _FORMAT = "certificate 2"
 _ALL = 1e8  # operations of a problem of which every result is compared; of a larger one some are
@@ -31,7 +31,11 @@ class Certifier:
 
     What it runs takes as long as building the kernels and tens of milliseconds beside that, once for each configuration, driver
     and kernel text; where the device refused to run it, which may pass (memory that others had), once more in each process.
+    ``subjects`` and ``expected`` say on what a configuration is checked, and may be others for other kernels.
     """
+
+    advice = "Tune again with `portatile tune {name}`."
+    """What to do about a configuration that fails, in the warning."""
 
     def __init__(self, device: Device, cache: Cache, build: Callable[[Source], Binary], plan: Callable[[Problem, Choice], Plan]) -> None:
         self._device, self._cache, self._build, self._plan = device, cache, build, plan
@@ -56,13 +60,32 @@ class Certifier:
         info = self._device.info
         config = spelled(choice.config)
         warnings.warn(
-            f"the configuration of {workload.name} that was tuned with driver {trial.device.driver} fails with {info.driver} on {info.name}"
-            f" ({proof.failure.splitlines()[0]}); the default is used. Tune again with `portatile tune {workload.name}`. It was {config}",
+            f"the configuration of {workload.name} that was tuned {self._then(trial)} on {info.name}"
+            f" ({proof.failure.splitlines()[0]}); the default is used. {self.advice.format(name=workload.name)} It was {config}",
             RuntimeWarning,
             stacklevel=2,
         )
-        explanation = f"the default of {workload.name}, for what was tuned fails with this driver"
+        explanation = f"the default of {workload.name}, for what was tuned fails with the driver and the kernel text of now"
         return Choice(workload.default(problem, info), "default", explanation)
+
+    def subjects(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> list[tuple[Problem, Plan]]:
+        """The problems that a configuration is checked on, at least one, with their flat plans; here one, small and awkward.
+
+        Raises LaunchError where there is none.
+        """
+        return [self._small(workload, problem, choice, plan)]
+
+    def expected(self, workload: Workload, problem: Problem, inputs: Inputs, rng: np.random.Generator) -> dict[str, Expected]:
+        """What each output must hold, of a large problem at some places. Raises LaunchError where that cannot be told now."""
+        return workload.reference(problem, inputs, rng if workload.flops(problem) > _ALL else None)
+
+    def _then(self, trial: Trial) -> str:
+        """What is not as it was when a configuration was tuned."""
+        then, info = trial.device, self._device.info
+        for what, old, new in (("driver", then.driver, info.driver), ("compiler", then.compiler, info.compiler)):
+            if old != new:
+                return f"with {what} {old} fails with {new}"
+        return "with another kernel text fails with this one" if trial.proven else "without all of its checks fails one"
 
     def _holds(self, trial: Trial, problem: Problem, choice: Choice, plan: Plan) -> bool:
         """Whether the trial was verified with what is here now."""
@@ -83,17 +106,23 @@ class Certifier:
         key = self._key(problem, choice, _source(plan))
         found = self._remembered(key)
         if found is None:
-            small, trying = self._subject(workload, problem, choice, plan)
+            try:
+                subjects = self.subjects(workload, problem, choice, plan)
+            except LaunchError as error:
+                info = self._device.info
+                found = self._known[key] = Certificate(info.driver, info.compiler, "", (), str(error), _now(), passing=True)
+                return found
+            small, trying = subjects[0]
             source = _source(trying)
             checked = self._key(small, choice, source)
-            found = self._remembered(checked) or self._examine(workload, small, choice, trying, source)
+            found = self._remembered(checked) or self._examine(workload, subjects, choice, source)
             for name in (checked, key):
                 self._known[name] = found
                 if not found.passing:
                     self._cache.put(name, to_json(found))
         return found
 
-    def _subject(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
+    def _small(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
         """What to check the configuration on, and its plan: small, legal for it, and rather with the very kernels of ``plan``.
 
         They are what will run, and are built anyway. So the first of: the largest small problem with these kernels, the problem made as
@@ -130,48 +159,55 @@ class Certifier:
             self._known[key] = found
         return self._known[key]
 
-    def _examine(self, workload: Workload, subject: Problem, choice: Choice, plan: Plan, source: str) -> Certificate:
+    def _examine(self, workload: Workload, subjects: list[tuple[Problem, Plan]], choice: Choice, source: str) -> Certificate:
         info, failure, passing = self._device.info, "", False
-        checks: tuple[Check, ...] = ()
-        bound = workload.bound(subject, choice.config)
+        checks: list[Check] = []
         try:
-            verdict = self._run(workload, subject, plan, bound)
-            checks = (Check(subject.sizes, verdict.error, bound),) if verdict.ok else ()
-            failure = "" if verdict.ok else verdict.message
+            for subject, plan in subjects:
+                bound = workload.bound(subject, choice.config)
+                verdict, compared = self._run(workload, subject, plan, bound)
+                if not verdict.ok:
+                    failure = verdict.message
+                    break
+                if compared:
+                    checks.append(Check(subject.sizes, verdict.error, bound))
         except CompileError as error:
             failure = str(error)
         except (LaunchError, DeviceError) as error:
             failure, passing = str(error), True
-        return Certificate(info.driver, info.compiler, source, checks, failure, _now(), passing)
+        return Certificate(info.driver, info.compiler, source, tuple(checks), failure, _now(), passing)
 
-    def _run(self, workload: Workload, problem: Problem, plan: Plan, bound: float) -> Verdict:
-        """Compute the problem on random operands, guarded and poisoned, and compare."""
+    def _run(self, workload: Workload, problem: Problem, plan: Plan, bound: float) -> tuple[Verdict, bool]:
+        """Compute the problem on its inputs, guarded and poisoned, and compare; whether there was anything to compare with."""
         rng = np.random.default_rng(0)
         inputs = workload.inputs(problem, rng)
-        expected = workload.reference(problem, inputs, rng if workload.flops(problem) > _ALL else None)
+        expected = self.expected(workload, problem, inputs, rng)
+        roles = {operand.name: operand.role for operand in workload.operands}
+        forms = {operand.name: operand.form for operand in workload.operands if operand.form is not None}
         memory: dict[str, Memory] = {}
         verdicts: list[Verdict] = []
         with self._device.queue() as queue, Executable(self._device, plan, self._build, guard=True) as executable:
             try:
                 for name, array in inputs.operands.items():
-                    raw = verify.guarded(array)
-                    memory[name] = self._device.allocate(raw.nbytes)
+                    raw = array if name in forms else verify.guarded(array)
+                    memory[name] = self._device.image_of(forms[name]) if name in forms else self._device.allocate(raw.nbytes)
                     queue.upload(memory[name], raw)
                 executable.run(queue, memory, inputs.scalars)
                 for name, array in inputs.operands.items():
-                    raw = np.empty(memory[name].nbytes, np.uint8)
+                    raw = np.empty(array.nbytes if name in forms else memory[name].nbytes, np.uint8)
                     queue.download(raw, memory[name])
-                    verdicts.append(verify.guard_verdict(name, raw[-GUARD_BYTES:]))
+                    if name not in forms:
+                        verdicts.append(verify.guard_verdict(name, raw[-GUARD_BYTES:]))
                     after = raw[: array.nbytes].view(array.dtype)
                     if name in expected:
                         verdicts.append(verify.compare(after, expected[name], bound, name))
-                    else:
+                    elif roles.get(name, "in") == "in":
                         verdicts.append(verify.unchanged(name, array, after))
                 verdicts.append(executable.check_temporaries(queue))
             finally:
                 for block in memory.values():
                     block.release()
-        return verify.worst(verdicts)
+        return verify.worst(verdicts), bool(expected)
 
 
 def _smaller(workload: Workload, problem: Problem, odd: int, fits: Callable[[Problem], bool]) -> Problem:

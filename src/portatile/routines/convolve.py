@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from math import prod
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from portatile import device as devices
 from portatile import workloads
+from portatile.device.base import Device, Memory
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, limit, pointwise, runtime, volume
+from portatile.routines import arrays, axes, guests, limit, pointwise, runtime, volume
 from portatile.routines.arrays import Array
+from portatile.routines.axes import AXES, Boundary, described
 from portatile.routines.engine import engine
 from portatile.routines.scratch import SHARE, scratch
 
-Boundary = Literal["periodic", "zero", "grow", "shrink"]
 Bank = Literal["analysis", "synthesis"]
 
-_AXES = 3
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
 
 
@@ -35,7 +37,8 @@ def convolve1d(
     ``psi`` is float32 or float64 of any number of dimensions, ``taps`` one-dimensional, at most 64 numbers that stand for
     l = lower, lower + 1, ... and are rounded to the type of ``psi``. ``boundary``: ``periodic`` takes i + l modulo the
     length, ``zero`` takes zeros outside; with ``grow`` the result has every element that is not zero, taps - 1 more than
-    ``psi``, with ``shrink`` only those whose sums lie inside, taps - 1 fewer.
+    ``psi``, with ``shrink`` only those whose sums lie inside, taps - 1 fewer. SciPy's ``wrap`` and ``grid-wrap`` mean ``periodic``,
+    its ``constant`` and ``grid-constant`` (with cval 0) ``zero``; its reflect, mirror and nearest are not done.
 
     The result has the axes of ``psi``, but its memory is the transposed one that the kernels write: a view whose first
     axis is contiguous. With ``transposed`` it is that memory as it is, C-contiguous with the filtered axis last. NumPy
@@ -47,7 +50,7 @@ def convolve1d(
         >>> portatile.convolve1d(np.array([[1.0], [2.0], [4.0]]), [-1.0, 1.0], lower=0)[:, 0]
         array([ 1.,  2., -3.])
     """
-    return cast(Array, _filter(psi, _one_filter(taps), lower, boundary, "single", transposed, device))
+    return cast(Array, _filter(psi, axes.one_filter(taps), lower, boundary, "single", transposed, device))
 
 
 def filter_bank1d(
@@ -74,7 +77,7 @@ def filter_bank1d(
     """
     if bank not in ("analysis", "synthesis"):
         raise ArgumentError(f"bank={bank!r} is not one of analysis, synthesis")
-    pair = _numbers(filters, "filters")
+    pair = axes.numbers(filters, "filters")
     if pair.ndim != 2 or pair.shape[0] != 2 or pair.dtype.kind not in "fiu":
         raise ArgumentError(f"filters is {described(pair)}; a filter bank has two rows of taps, real numbers")
     return cast(Array, _filter(psi, pair, lower, boundary, bank, transposed, device))
@@ -82,79 +85,80 @@ def filter_bank1d(
 
 def convolve3d_separable(
     array: Array,
-    taps: ArrayLike,
+    taps: ArrayLike | Sequence[ArrayLike],
     *,
-    lower: int,
+    lower: int | Sequence[int],
     boundary: Boundary | Sequence[Boundary] = "periodic",
-    out: Buffer | None = None,
+    out: Array | None = None,
     device: str | None = None,
 ) -> Array:
     """``convolve1d`` along each of three axes in turn: the product of the three filters. C-contiguous, in the order of ``array``.
 
     Each pass filters the first axis and makes it the last, so that three restore the order; between them nothing leaves
-    the device. One ``boundary`` for all axes or one for each. NumPy arrays and Buffers; of a Buffer the result may go to ``out``,
-    a C-contiguous one, ``array`` itself where the shapes agree.
+    the device. ``taps``, ``lower`` and ``boundary`` are one for all axes or three, one for each; filters of three need not be equally
+    long. NumPy arrays, Buffers and other libraries' CUDA arrays; of the last two the result may go to ``out``, a C-contiguous one,
+    ``array`` itself where the shapes agree. Raises ArgumentError for what does not fit.
 
     Examples:
         >>> import numpy as np, portatile
         >>> portatile.convolve3d_separable(np.ones((4, 3, 2)), [0.5, 0.5], lower=0).shape
         (4, 3, 2)
+        >>> portatile.convolve3d_separable(np.ones((4, 3, 2)), ([1.0, -1.0], [1.0], [0.5, 0.5]), lower=0, boundary="grow").shape
+        (5, 3, 3)
     """
-    return passes3d(array, _one_filter(taps), lower, "single", boundary, device, out)
+    return passes3d(array, axes.filters(taps), lower, "single", boundary, device, out)
 
 
 def passes3d(
     array: Array,
-    filters: NDArray[Any],
-    lower: int,
+    filters: NDArray[Any] | Sequence[NDArray[Any]],
+    lower: int | Sequence[int],
     bank: str,
     boundary: Boundary | Sequence[Boundary],
     device: str | None,
-    out: Buffer | None = None,
+    out: Any = None,
 ) -> Array:
-    """One transposing pass for each of three axes with the rows of ``filters``, one row or the two of a ``bank``."""
-    boundaries = (boundary,) * _AXES if isinstance(boundary, str) or not isinstance(boundary, Sequence) else tuple(boundary)
-    if not isinstance(array, (np.ndarray, Buffer)) or array.ndim != _AXES:
-        raise ArgumentError(f"a NumPy array or Buffer of {_AXES} dimensions is needed, not {described(array)}")
-    if len(boundaries) != _AXES:
-        raise ArgumentError(f"{len(boundaries)} boundaries for {_AXES} axes; give one for all or one for each")
-    current: Any = array
-    moved = isinstance(array, np.ndarray) and array.size > 0 and not devices.get(device).info.unified_memory
-    if moved:
-        largest = array.nbytes // array.size * prod(n + filters.shape[1] for n in array.shape)
-        moved = not limit.too_large(devices.get(device), (largest, largest))
-    if moved:
-        arrays.check_dtype(current.dtype, "psi")
-        refuse_masks(current, "psi")
-        current = Buffer.from_numpy(current, devices.get(device))
-    if out is not None and not (isinstance(array, Buffer) and isinstance(out, Buffer)):
-        raise ArgumentError(f"out is {described(out)}; only the result of a Buffer can go to one, another Buffer")
-    if isinstance(current, Buffer) and (done := _at_once(current, filters, lower, bank, boundaries, device, out)) is not None:
-        current = done
-    elif isinstance(current, Buffer):
-        with engine(current.device).lock:  # the memory between the passes is everybody's
-            for axis, kind in enumerate(boundaries):
-                current = _filter(current, filters, lower, kind, bank, True, device, _Between(axis) if axis < _AXES - 1 else out)
-    else:
-        for kind in boundaries:
-            current = _filter(current, filters, lower, kind, bank, True, device)
-    return cast(Array, current.numpy() if moved and isinstance(current, Buffer) else current)
+    """One transposing pass for each of three axes with the rows of its filters, one row or the two of a ``bank``.
+
+    ``filters`` are those of all axes, or three.
+    """
+    passes = _passes(filters, lower, boundary)
+    guest = guests.is_guest(array)
+    given: Any = Buffer.wrap(array) if guest else array
+    if not isinstance(given, (np.ndarray, Buffer)) or given.ndim != AXES:
+        raise ArgumentError(f"a NumPy array, Buffer or CUDA array of {AXES} dimensions is needed, not {described(array)}")
+    if out is not None and not (isinstance(given, Buffer) and (isinstance(out, Buffer) or (guest and guests.is_guest(out)))):
+        raise ArgumentError(f"out is {described(out)}; only the result of a Buffer or CUDA array can go to one, another such array")
+    if isinstance(given, np.ndarray):
+        return cast(Array, _host3d(given, passes, bank, device))
+    if not guest:
+        return cast(Array, _all(given, passes, bank, device, out))
+    whole = _volume(given, passes, bank)
+    if out is None and whole is None:  # nothing to do, or a mistake
+        return cast(Array, guests.through(lambda there: _all(there, passes, bank, device, None), array))
+    made: Any = arrays.new(array, whole[1]) if out is None and whole is not None else out
+    with guests.hosted(array):
+        _all(given, passes, bank, device, Buffer.wrap(made))
+    return cast(Array, made)
 
 
-def sum_over_axes(psi: Array, filters: Sequence[NDArray[Any]], lower: int, boundary: Boundary, device: str | None) -> Array:
+def sum_over_axes(
+    psi: Array, filters: Sequence[NDArray[Any]], lower: int, boundary: Boundary | Sequence[Boundary], device: str | None
+) -> Array:
     """The sum of ``convolve1d`` along each axis with its one of ``filters``, in the order of ``psi``, a NumPy array or a Buffer.
 
     A device with memory of its own is given a NumPy array once.
     """
     current: Any = psi
+    kinds: Any = axes.kinds(boundary, len(filters))
     arrays.check_dtype(current.dtype, "psi")
     refuse_masks(current, "psi")
     moved = isinstance(psi, np.ndarray) and psi.size > 0 and not devices.get(device).info.unified_memory
     if moved and not limit.too_large(devices.get(device), (current.nbytes,) * 5):
         current = Buffer.from_numpy(np.ascontiguousarray(psi), devices.get(device))
     total: Any = None
-    for axis, taps in enumerate(filters):  # each is the first axis in turn, and the others follow in order
-        part: Any = convolve1d(current, taps, lower=lower, boundary=boundary, transposed=True, device=device)
+    for axis, (taps, kind) in enumerate(zip(filters, kinds, strict=True)):  # each is the first in turn, and the others follow in order
+        part: Any = convolve1d(current, taps, lower=lower, boundary=kind, transposed=True, device=device)
         total = part if total is None else pointwise.add(part, _turned(total, device))
         if axis + 1 < len(filters):
             current = _turned(current, device)
@@ -168,36 +172,124 @@ def _turned(array: Any, device: str | None) -> Any:
     return convolve1d(array, [1.0], lower=0, transposed=True, device=device)
 
 
-def _at_once(
-    psi: Buffer, filters: NDArray[Any], lower: int, bank: str, boundaries: tuple[str, ...], device: str | None, out: Buffer | None
-) -> Buffer | None:
-    """All passes as one plan; None where a single pass has to say what is wrong, or where memory is too scarce to keep some."""
+class _Pass(NamedTuple):
+    """The filter of an axis, a row or a bank's two, and how it is used; filters that are alike have one ``name``."""
+
+    filters: NDArray[Any]
+    lower: Any
+    boundary: str
+    name: str
+
+
+def _passes(
+    filters: NDArray[Any] | Sequence[NDArray[Any]], lower: int | Sequence[int], boundary: Boundary | Sequence[Boundary]
+) -> tuple[_Pass, ...]:
+    """What is done along each axis."""
+    if isinstance(filters, tuple) and filters[0] is filters[1] is filters[2]:
+        filters = filters[0]
+    if isinstance(filters, np.ndarray) and isinstance(boundary, str) and isinstance(lower, int):  # most calls
+        return (_Pass(filters, lower, axes.kind_of(boundary), "filter"),) * AXES
+    banks = (filters,) * AXES if isinstance(filters, np.ndarray) else tuple(filters)
+    different: list[NDArray[Any]] = []
+    found = []
+    for bank, first, kind in zip(banks, axes.for_each(lower, "values of lower"), axes.kinds(boundary), strict=True):
+        place = next((at for at, known in enumerate(different) if known is bank or np.array_equal(known, bank)), len(different))
+        if place == len(different):
+            different.append(bank)
+        found.append(_Pass(different[place], first, kind, f"filter{place or ''}"))
+    return tuple(found)
+
+
+def _volume(psi: Any, passes: tuple[_Pass, ...], bank: str) -> tuple[volume.Volume, tuple[int, ...]] | None:
+    """The passes over an array that lies packed, and the result's shape; None where no kernel takes them, or nothing is to do."""
+    dtype = _NAMES.get(psi.dtype)
+    if dtype is None or not all(isinstance(one.lower, (int, float, np.number)) and not isinstance(one.lower, bool) for one in passes):
+        return None
+    return _whole(psi.shape, dtype, bank, tuple([(one.boundary, one.filters.shape[1], one.lower, one.name) for one in passes]))
+
+
+@lru_cache(maxsize=4096)
+def _whole(
+    shape: tuple[int, ...], dtype: str, bank: str, given: tuple[tuple[str, int, Any, str], ...]
+) -> tuple[volume.Volume, tuple[int, ...]] | None:
     options = workloads.get("convolution").options
-    dtype, size = _NAMES.get(psi.dtype), psi.dtype.itemsize
-    sound = dtype is not None and psi.strides == packed(psi.shape, size) and not psi.offset % size
-    sound = sound and filters.shape[1] in options["taps"] and not isinstance(lower, bool) and lower in options["lower"]
-    if not sound or not set(boundaries) <= set(options["boundary"]) or (device is not None and devices.get(device) is not psi.device):
+    if not all(taps in options["taps"] and lower in options["lower"] for _, taps, lower, _ in given):
         return None
-    ends = max(filters.shape[1] - filters.shape[0], 0)
-    change = {"grow": ends, "shrink": -ends}
-    shape = tuple(n + change.get(kind, 0) for n, kind in zip(psi.shape, boundaries, strict=True))
-    if min(*shape, *psi.shape) <= 0:
+    along = tuple(volume.Along(kind, taps, int(lower), name) for kind, taps, lower, name in given)
+    found = volume.Volume(shape, dtype, bank, along)
+    made = found.made
+    return (found, made) if min(*shape, *made) > 0 else None
+
+
+def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: str | None) -> Any:
+    """The passes over a NumPy array: in the device's own memory where it has some and what lies there fits, else one by one."""
+    chip = devices.get(device)
+    whole = None if chip.info.unified_memory else _volume(psi, passes, bank)
+    if whole is not None:
+        stages = whole[0].nbytes
+        there = (stages[0], *volume.between(whole[0], chip.info), stages[-1])
+        refuse_masks(psi, "psi")
+        if not limit.too_large(chip, there):
+            return _all(Buffer.from_numpy(psi, chip), passes, bank, device, None).numpy()
+        if not any(limit.too_large(chip, pair) for pair in pairwise(stages)):
+            return _each_alone(psi, passes, bank, chip)
+    current: Any = psi
+    for one in passes:
+        current = _filter(current, one.filters, one.lower, one.boundary, bank, True, device)
+    return current
+
+
+def _each_alone(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, chip: Device) -> NDArray[Any]:
+    """The passes in the device's memory, where only what one of them reads and writes lies at a time."""
+    current = Buffer.from_numpy(psi, chip)
+    for one in passes:
+        made = _filter(current, one.filters, one.lower, one.boundary, bank, True, None)
+        chip.default_queue().finish()
+        current.release()
+        current = made
+    return current.numpy()
+
+
+def _all(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | None, out: Buffer | None) -> Buffer:
+    """The passes over a Buffer: as one plan where they can be, else one after another."""
+    if (done := _at_once(psi, passes, bank, device, out)) is not None:
+        return done
+    current: Any = psi
+    with engine(psi.device).lock:  # the memory between the passes is everybody's
+        for axis, one in enumerate(passes):
+            into = _Between(axis) if axis < AXES - 1 else out
+            current = _filter(current, one.filters, one.lower, one.boundary, bank, True, device, into)
+    return cast(Buffer, current)
+
+
+def _at_once(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | None, out: Buffer | None) -> Buffer | None:
+    """All passes as one plan; None where a single pass has to say what is wrong, or where memory is too scarce to keep some."""
+    size = psi.dtype.itemsize
+    whole = _volume(psi, passes, bank)
+    if whole is None or psi.strides != packed(psi.shape, size) or psi.offset % size:
         return None
+    if device is not None and devices.get(device) is not psi.device:
+        return None
+    bare, shape = whole
     if out is None:
         result = Buffer.empty(shape, psi.dtype, psi.device)
     else:
         result = out
         _check_out(out, shape, psi)
-    if dtype is None or result.offset % size:
+    if result.offset % size:
         return None
-    passes = volume.Volume(psi.shape, dtype, bank, filters.shape[1], int(lower), boundaries, _place(psi), _place(result))
     home = engine(psi.device)
-    weights = scratch(psi.device).constant(np.ascontiguousarray(filters, psi.dtype))
+    constants = scratch(psi.device)
+    weights: dict[str, Memory] = {}
+    for one in passes:
+        if one.name not in weights:
+            weights[one.name] = constants.constant(np.ascontiguousarray(one.filters, psi.dtype)).memory
     with home.lock:
-        executable = volume.prepared(home, passes, psi.device.info.global_memory // SHARE)
+        placed = bare._replace(psi=_place(psi), out=_place(result))
+        executable = volume.prepared(home, placed, psi.device.info.global_memory // SHARE)
         if executable is None:
             return None
-        operands = {"psi": psi.memory, "filter": weights.memory, "out": result.memory}
+        operands = {"psi": psi.memory, **weights, "out": result.memory}
         executable.run(psi.device.default_queue(), operands, {})
     return result
 
@@ -225,9 +317,8 @@ def _filter(
     into: Buffer | _Between | None = None,
 ) -> Any:
     """The convolution with the rows of ``filters`` along the first axis of ``psi``; ``into`` what it goes to, if not to a new array."""
+    boundary = axes.kind_of(boundary)
     description = workloads.get("convolution")
-    if boundary not in description.options["boundary"]:
-        raise ArgumentError(f"boundary={boundary!r} is not one of {', '.join(map(str, description.options['boundary']))}")
     count = filters.shape[1]
     if count not in description.options["taps"]:
         raise ArgumentError(f"{count} taps; a filter has 1 to {max(map(int, description.options['taps']))}")
@@ -302,27 +393,3 @@ def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -
     size = result.dtype.itemsize
     whole = Buffer(result.memory, (*rest, length), result.dtype, None, result.offset)
     return whole if transposed else Buffer(result.memory, (length, *rest), result.dtype, (size, *whole.strides[:-1]), result.offset)
-
-
-def _one_filter(taps: ArrayLike) -> NDArray[Any]:
-    """Taps as a filter's one row; raises ArgumentError where they are not a row of real numbers."""
-    row = _numbers(taps, "taps")
-    if row.ndim != 1 or row.dtype.kind not in "fiu":
-        raise ArgumentError(f"taps is {described(row)}; it must be a one-dimensional sequence of real numbers")
-    return row[None, :]
-
-
-def _numbers(given: ArrayLike, name: str) -> NDArray[Any]:
-    refuse_masks(given, name)
-    try:
-        return np.asarray(given)
-    except ArgumentError:  # a Buffer, which says what to do
-        raise
-    except ValueError:
-        raise ArgumentError(f"the rows of {name} are not equally long") from None
-
-
-def described(array: Any) -> str:
-    """What an array is, for a message."""
-    shape = getattr(array, "shape", None)
-    return f"a {type(array).__name__}" + (f" of shape {tuple(shape)} and dtype {array.dtype}" if shape is not None else "")

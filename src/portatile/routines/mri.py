@@ -24,8 +24,11 @@ def mri_q(
     """(Q_r, Q_i): the sum over samples of (phi_r^2 + phi_i^2) exp(2 pi i (kx x + ky y + kz z)) at every voxel.
 
     ``kx``, ``ky``, ``kz`` (cycles per unit of length), ``phi_r``, ``phi_i``: vectors over the samples; ``x``, ``y``, ``z``: over the
-    voxels; all float32, of any positive stride. Returns two vectors over the voxels. ``device`` selects a device by id,
-    name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
+    voxels; all float32, of any positive stride. Returns two vectors over the voxels. NumPy arrays may be larger than the device's
+    memory: voxels are computed in slabs, with the same bits; where not even the samples fit, the sums over parts of them are added
+    in float32 on the host, which differs from the whole by rounding, within the same bound. ``device`` selects a device by id,
+    name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device, DeviceError where no slab is
+    small enough.
 
     Examples:
         >>> import numpy as np, portatile

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from portatile import device as devices
-from portatile import workloads
+from portatile import settings, workloads
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError
@@ -23,7 +23,7 @@ Begin = Callable[[Queue], None]
 
 _MAX_REMEMBERED = 4096
 _remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
-_chips: dict[str | None, Device] = {}
+_chips: dict[object, Device] = {}  # by selector, or by what the environment selects
 _streams: dict[tuple[Device, int, int], Queue] = {}
 
 
@@ -165,7 +165,8 @@ def _chip(selector: str | None, matrices: tuple[Matrix, ...]) -> Device:
 
 
 def _selected(selector: str | None) -> Device:
-    return _chips.get(selector) or _chips.setdefault(selector, devices.get(selector))
+    said = selector or settings.selection()  # a program may change its environment
+    return _chips.get(said) or _chips.setdefault(said, devices.get(selector))
 
 
 def _queue(chip: Device, out: Any) -> Queue:

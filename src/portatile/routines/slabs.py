@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from math import lcm
@@ -30,7 +30,7 @@ class Task:
     """What to compute: a problem, packed as it will lie on the device, in a configuration, and where it is cut.
 
     ``matrices`` are those of the host by operand, the output last; ``read`` names those whose content matters. ``whole`` is the
-    problem that this one is a part of.
+    problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already.
     """
 
     problem: Problem
@@ -40,12 +40,21 @@ class Task:
     read: frozenset[str]
     output: str
     whole: Problem
+    adds: bool = False
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
-        """The ways to cut it, none for a workload that cannot be cut; the one that leaves least whole first."""
-        found = workloads.get(self.problem.workload).cuts(self.problem, self.choice.config)
-        return tuple(sorted(found, key=lambda cut: _resident(self, cut)))
+        """The ways to cut it between elements, none for a workload that cannot be cut; the one that leaves least whole first."""
+        return tuple(sorted((cut for cut in self._all if not cut.sums), key=lambda cut: _resident(self, cut)))
+
+    @property
+    def sums(self) -> tuple[Cut, ...]:
+        """The ways to cut it between the terms of its sums."""
+        return tuple(cut for cut in self._all if cut.sums and self.problem.sizes[cut.size] > 1)
+
+    @property
+    def _all(self) -> tuple[Cut, ...]:
+        return workloads.get(self.problem.workload).cuts(self.problem, self.choice.config)
 
 
 def task(home: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], read: frozenset[str]) -> Task:
@@ -59,8 +68,9 @@ def task(home: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars
 def run(home: Engine, task: Task) -> None:
     """Compute slab by slab; returns when the output is in the caller's array.
 
-    Every element is computed as it is in one piece: sums are never cut, and the configuration is the whole problem's where it is
-    legal for a slab; only where less than a period of the cut fits, an element may take another of the configuration's ways.
+    Every element is computed as it is in one piece: the configuration is the whole problem's where it is legal for a slab; only where
+    less than a period of the cut fits, an element may take another of the configuration's ways. Sums are cut only where what they
+    are over leaves no room for the thinnest slab: then what its parts give is added up on the host, in the output's type.
     Raises DeviceError where even the thinnest slab does not fit.
     """
     limit = limit_of(home.device) or home.device.info.global_memory
@@ -69,6 +79,10 @@ def run(home: Engine, task: Task) -> None:
         if width:
             _pipeline(home, task, cut, width)
             return
+    if task.sums and not _thin_fits(home, task, limit):
+        for part in _terms(home, task, limit):
+            run(home, part)
+        return
     for cut in reversed(task.cuts):  # cut what would have stayed whole, until the rest fits
         size = task.problem.sizes[cut.size]
         if size > 1:
@@ -84,6 +98,24 @@ def run(home: Engine, task: Task) -> None:
         f"{task.problem.workload} with {sizes} takes {need} bytes on {info.id}, two slabs and their workspace, where {limit} may be used "
         f"({info.max_allocation} in one piece), and cannot be cut further{advice}"
     )
+
+
+def _thin_fits(home: Engine, task: Task, limit: int) -> bool:
+    """Whether a slab does that is cut between elements wherever it can be."""
+    if any(_width(home, task, cut, limit) for cut in task.cuts):
+        return True
+    cuttable = [cut for cut in task.cuts if task.problem.sizes[cut.size] > 1]
+    return bool(cuttable) and _thin_fits(home, _part(task, cuttable[-1], 0, 1), limit)
+
+
+def _terms(home: Engine, task: Task, limit: int) -> Iterator[Task]:
+    """Parts of the sums, as many as leave half of the memory to slabs of the rest, two at least; all but the first add to the output."""
+    cut, most = task.sums[0], home.device.info.max_allocation
+    size, terms = task.problem.sizes[cut.size], [_bytes(task, name) for name in cut.pieces]
+    parts = max(2, -(-2 * sum(terms) // limit), -(-max(terms) // most))
+    width = _whole_periods(max(size // parts, 1), cut)
+    for low in range(0, size, width):
+        yield replace(_part(task, cut, low, min(low + width, size)), adds=task.adds or low > 0)
 
 
 def _bytes(task: Task, name: str) -> int:
@@ -250,5 +282,10 @@ def _collect(lane: _Lane) -> None:
     if lane.pending is not None:
         part, done = lane.pending
         done.wait()
-        part.matrices[part.output].array[...] = _staged(lane, part, part.output)
+        target, found = part.matrices[part.output].array, _staged(lane, part, part.output)
+        if part.adds:
+            with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as they do in one piece
+                target += found
+        else:
+            target[...] = found
         lane.pending = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from portatile import workloads
 from portatile.execute import Executable
@@ -19,18 +20,35 @@ _BANKS = ("single",)
 _MOST = 2**15  # points of an axis, so that no device is asked for too many work-groups
 
 
-@dataclass(frozen=True)
-class Volume:
+class Along(NamedTuple):  # a tuple, as Volume is: they are made and looked up for every call
+    """How an axis is filtered: its boundary, how many taps from which place on, and the name of the operand that holds them."""
+
+    boundary: str
+    taps: int
+    lower: int
+    filter: str = "filter"
+
+
+class Volume(NamedTuple):
     """What the passes read and write: ``shape`` and where the first element of either Buffer lies in its memory, in elements."""
 
     shape: tuple[int, ...]
     dtype: str
     bank: str
-    taps: int
-    lower: int
-    boundaries: tuple[str, ...]
-    psi: tuple[int, int]
-    out: tuple[int, int]
+    axes: tuple[Along, ...]
+    psi: tuple[int, int] = (0, 128)
+    out: tuple[int, int] = (0, 128)
+
+    @property
+    def nbytes(self) -> tuple[int, ...]:
+        """Bytes of what is there before the first of three passes and after each of them."""
+        made = self.made
+        return tuple(ITEMSIZE[self.dtype] * prod((*self.shape[done:], *made[:done])) for done in range(len(made) + 1))
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return tuple(n + _change(self, axis) for axis, n in enumerate(self.shape))
 
 
 class _TooLargeError(Exception):
@@ -47,7 +65,7 @@ class _Pass:
 
 
 def prepared(home: Engine, volume: Volume, most: int) -> Executable | None:
-    """The launches of all passes, which read ``psi`` and ``filter`` and write ``out``; None if more than ``most`` bytes lie between two."""
+    """The launches of all passes, from ``psi`` and the filters to ``out``; None if more than ``most`` bytes lie between two."""
 
     def make() -> Plan:
         if max(between(volume, home.device.info)) > most:
@@ -74,10 +92,16 @@ def _passes(volume: Volume, info: DeviceInfo) -> list[_Pass]:
 
 def _pass(volume: Volume, axis: int, count: int, shape: tuple[int, ...]) -> _Pass:
     """``count`` axes of the volume from ``axis`` on, which are the first of an array of that shape."""
-    ends = max(volume.taps - _phases(volume), 0)
     axes = tuple(range(axis, axis + count))
-    made = (n + {"grow": ends, "shrink": -ends}.get(volume.boundaries[at], 0) for at, n in zip(axes, shape, strict=False))
+    made = (n + _change(volume, at) for at, n in zip(axes, shape, strict=False))
     return _Pass(axes, shape, (*shape[count:], *made))
+
+
+def _change(volume: Volume, axis: int) -> int:
+    """By how many points the axis becomes longer."""
+    along = volume.axes[axis]
+    ends = max(along.taps - (1 if volume.bank == "single" else 2), 0)
+    return {"grow": ends, "shrink": -ends}.get(along.boundary, 0)
 
 
 def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
@@ -86,25 +110,25 @@ def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
     Filter banks gain nothing by it: their outputs are stored one by one.
     """
     workload = workloads.get("convolution2d")
-    if info.kind not in _KINDS or volume.bank not in _BANKS or volume.taps not in workload.options["taps"] or max(both.after) >= _MOST:
+    one, two = (volume.axes[axis] for axis in both.axes)
+    if one._replace(boundary=two.boundary) != two or one.taps not in workload.options["taps"] or one.lower not in workload.options["lower"]:
+        return False
+    if info.kind not in _KINDS or volume.bank not in _BANKS or max(both.after) >= _MOST:
         return False
     width = both.after[-1]
     tile = int(workload.default(_problem(volume, both, (0, 128), (0, 128)), info)["T2"])
     return width * ITEMSIZE[volume.dtype] % 16 == 0 and -width % tile * 10 <= width
 
 
-def _phases(volume: Volume) -> int:
-    return 1 if volume.bank == "single" else 2
-
-
 def _problem(volume: Volume, one: _Pass, source: tuple[int, int], target: tuple[int, int]) -> Problem:
     """The pass as a problem; ``source`` and ``target`` are places, as of ``Volume``."""
-    kinds = [volume.boundaries[axis] for axis in one.axes]
+    along = volume.axes[one.axes[0]]
+    kinds = [volume.axes[axis].boundary for axis in one.axes]
     made = one.after[len(one.after) - len(kinds) :]
     points = [min(one.before[at], made[at]) for at in range(len(kinds))]
-    options: dict[str, Value] = {"boundary": kinds[0], "bank": volume.bank, "taps": volume.taps, "lower": volume.lower}
+    options: dict[str, Value] = {"boundary": kinds[0], "bank": volume.bank, "taps": along.taps, "lower": along.lower}
     rest = prod(one.before[len(kinds) :])
-    weights = Layout((volume.taps, 1), 0, ITEMSIZE[volume.dtype])
+    weights = Layout((along.taps, 1), 0, ITEMSIZE[volume.dtype])
     if len(kinds) == 1:
         layout = {"psi": Layout((rest, 1), *source), "out": Layout((made[0], 1), *target), "filter": weights}
         return workloads.get("convolution").problem({"n": points[0], "ndat": rest}, volume.dtype, options, layout)
@@ -124,7 +148,7 @@ def _plan(home: Engine, volume: Volume) -> Plan:
         problem = _problem(volume, one, places.get(source, (0, 128)), places.get(target, (0, 128)))
         for step in home.prepare(problem).executable.plan.steps:
             assert isinstance(step, Launch)
-            renamed = {"psi": source, "filter": "filter", "out": target}
+            renamed = {"psi": source, "filter": volume.axes[one.axes[0]].filter, "out": target}
             args = tuple(replace(arg, name=renamed[arg.name]) if arg.kind == "buffer" else arg for arg in step.args)
             steps.append(Launch(step.source, step.kernel, step.global_size, step.local_size, args))
     sizes = between(volume, home.device.info)

@@ -127,7 +127,7 @@ class Programs:
         targets = self._of(info)
         entry: dict[str, Any] = {"backend": info.backend, "file": source.file, "defines": dict(source.defines), "binaries": []}
         if info.backend == "opencl":
-            defines = "".join(f"#define {macro} {value or 1}\n" for macro, value in source.defines)
+            defines = "".join(f"#define {macro} {value}\n" for macro, value in source.defines)
             entry |= {"text": f"{PROGRAMS}/{name}.cl", "options": list(source.options)}
             text = defines + program.lower(source, _Absent())[0].text
         else:

@@ -44,7 +44,9 @@ def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | Non
     """Write kernels of one's own to ``folder``, which then runs them without portatile; docs/exchange.md says how. Returns the folder.
 
     A ``TunedKernel`` goes with its winner for the device that it was tuned on; a ``Kernel`` with what is known to be best for
-    ``device`` (default: the best one), else its default. Arrays keep the shapes of the definition. An older export is replaced.
+    ``device`` (default: the best one), else its default. What was tuned with another text, definition or driver is checked before it is
+    written, as before a call; where it fails there is a warning, and the default is written. Arrays keep the shapes of the definition.
+    An older export is replaced.
     Raises UsageError for a folder that holds something else and for kernels with images, CompileError for one that does not build.
 
     Examples:
@@ -66,10 +68,12 @@ def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | Non
 
 def _item(kernel: Kernel | TunedKernel, device: str | None) -> Own:
     if isinstance(kernel, TunedKernel):
-        best = kernel.best
-        return Own(best.problem, best.config, best.device, "tuned for this problem", best, kernel=kernel.kernel)
-    if not isinstance(kernel, Kernel):
+        chip, best = devices.get(kernel.device.id), kernel.best
+        own, problem, choice = kernel.kernel, best.problem, kernel.kernel.settled(best, chip)
+    elif not isinstance(kernel, Kernel):
         raise ArgumentError(f"a {type(kernel).__name__} cannot be exported; pass a portatile.Kernel, or what tuning it returned")
-    choice = kernel.explain(device)
+    else:
+        chip = devices.get(device)
+        own, problem, choice = kernel, kernel.problem(), kernel.explain(device)
     tuned = choice.trial if choice.reason == "tuned" else None
-    return Own(kernel.problem(), choice.config, devices.get(device).info, choice.explanation, tuned, kernel=kernel)
+    return Own(problem, choice.config, chip.info, choice.explanation, tuned, kernel=own)

@@ -10,9 +10,9 @@ It **yields its wishes**: configurations of ``space``, the one it wants most fir
 what the caller has begun meanwhile is not taken back. The caller takes as many from the front as it can evaluate at once, so a
 strategy that wishes for several keeps several devices busy, and one that wishes for a single configuration is evaluated in turn.
 
-It **is sent what has finished since**, in any order, perhaps nothing: objects with ``config`` and ``median`` (seconds, infinite for
-a configuration that failed), as a Trial has. Every configuration comes back once. A wish that is being evaluated may be
-repeated: it is not evaluated twice. A wish that has come back must not be repeated.
+It **is sent what has finished since**, in any order, perhaps nothing: objects with ``config`` and ``median`` (seconds, or another
+measure that is to be least, perhaps negative; infinite for a configuration that failed), as a Trial has. Every configuration comes
+back once. A wish that is being evaluated may be repeated: it is not evaluated twice. A wish that has come back must not be repeated.
 
 It **ends** by returning, or by wishing for nothing while nothing is being evaluated.
 
@@ -44,7 +44,7 @@ class Finished(Protocol):
 
     @property
     def median(self) -> float:
-        """Seconds per run; infinite for a failure."""
+        """Seconds per run, or what else is to be least; infinite for a failure."""
 
 
 Search = Generator[Sequence[Config], Sequence[Finished], None]

@@ -15,6 +15,7 @@ from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Search
 from portatile.strategies._encoding import Code, Terrain
+from portatile.strategies._scale import floor
 
 OPENING = 10  # random configurations; the walk starts at the best
 WISHES = 8  # neighbours at a time
@@ -43,8 +44,9 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
             if code in opening:
                 continue
             temperature = max(temperature * COOLING, COLD)
+            base = floor([value for value in known.values() if math.isfinite(value)])
             idle = 0 if outcome.median < best else idle + 1
-            if here is None or _accepts(known[here], outcome.median, temperature, rng):
+            if here is None or _accepts(known[here], outcome.median, base, temperature, rng):
                 here = code
         wishes = [code for code in opening if code not in known]
         if wishes:
@@ -59,8 +61,8 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
             wishes = terrain.fresh(WISHES, known)
 
 
-def _accepts(old: float, new: float, temperature: float, rng: np.random.Generator) -> bool:
-    """Metropolis: always what is not slower; a failure only from a failure."""
+def _accepts(old: float, new: float, base: float, temperature: float, rng: np.random.Generator) -> bool:
+    """Metropolis, by ratios of what is above ``base``: always what is not slower; a failure only from a failure."""
     if new <= old:
         return True
-    return math.isfinite(new) and bool(rng.random() < math.exp(-math.log(new / old) / temperature))
+    return math.isfinite(new) and bool(rng.random() < math.exp(-math.log((new - base) / (old - base)) / temperature))

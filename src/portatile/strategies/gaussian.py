@@ -12,6 +12,7 @@ from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Finished, Search
 from portatile.strategies._encoding import Code, Terrain
+from portatile.strategies._scale import floor
 from portatile.strategies._surrogate import Surrogate
 
 Array = NDArray[np.float64]
@@ -69,7 +70,7 @@ class Explorer:
             self._learn(finished)
 
     def targets(self, logarithms: Array) -> Array:
-        """What the model of the time learns, from the logarithms of the times in seconds."""
+        """What the model of the time learns, from the logarithms of the times in seconds, or of another measure above its floor."""
         return logarithms
 
     def candidates(self) -> list[Code]:
@@ -90,7 +91,7 @@ class Explorer:
         for outcome in finished:
             code = self.encoding.code(outcome.config)
             if code not in self.known:
-                self.known[code] = outcome.median if outcome.median > 0 else math.inf
+                self.known[code] = outcome.median
                 if self._pool:
                     self._extend(code)
 
@@ -175,7 +176,8 @@ class Explorer:
         return worth
 
     def _targets(self) -> Array:
-        return self.targets(np.log([self.known[code] for code in self._order if math.isfinite(self.known[code])]))
+        values = [self.known[code] for code in self._order if math.isfinite(self.known[code])]
+        return self.targets(np.log(np.array(values) - floor(values)))
 
     def _valid(self) -> NDArray[np.bool_]:
         return np.array([math.isfinite(self.known[code]) for code in self._order])
@@ -196,6 +198,6 @@ def normal_cdf(z: Array) -> Array:
 
 def expected_improvement(gain: Array, deviation: Array) -> Array:
     """E[max(N(gain, deviation^2), 0)], positive down to a gain of -35 deviations."""
-    z = np.maximum(gain / deviation, -35.0)
+    z = np.maximum(gain / np.maximum(deviation, 1e-300), -35.0)  # no deviation where all are alike
     improvement: Array = deviation * (z * normal_cdf(z) + np.exp(-(z**2) / 2) / math.sqrt(2.0 * math.pi))
     return improvement

@@ -7,7 +7,6 @@ configurations that are near the best or anywhere, by chance.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Finished, Search
 from portatile.strategies._encoding import Code, Terrain
+from portatile.strategies._scale import floor
 
 SCOUTS = 10  # random configurations before the first climb
 REACH = 0.4  # differing parameters over which what is known counts e times less
@@ -50,7 +50,7 @@ class _Climber:
         self.terrain = Terrain(space, rng)
         self.places: dict[Code, int] = {}  # of what is known, in the order in which it finished
         self._codes = np.empty((256, len(space.parameters)), dtype=np.int32)
-        self._logs: list[float] = []
+        self._times: list[float] = []
 
     def visit(self, codes: Iterable[Code]) -> Walk:
         """Have all of ``codes`` evaluated."""
@@ -101,7 +101,7 @@ class _Climber:
         if not codes:
             return []
         shuffled = [codes[place] for place in self.rng.permutation(len(codes)).tolist()]
-        known = self._codes[: len(self._logs)]
+        known = self._codes[: len(self._times)]
         apart = (np.array(shuffled, dtype=np.int32)[:, None, :] != known[None, :, :]).sum(axis=2)
         weights = np.exp((apart.min(axis=1, keepdims=True) - apart) / REACH)
         expected = weights @ self._filled() / weights.sum(axis=1)
@@ -109,12 +109,17 @@ class _Climber:
 
     def _filled(self) -> NDArray[np.float64]:
         """The logarithms of the times, with a number in the place of failures."""
-        logs = np.array(self._logs)
-        valid = np.isfinite(logs)
-        return np.where(valid, logs, logs[valid].max() + FAILURE) if valid.any() else np.zeros(len(logs))
+        times = np.array(self._times)
+        valid = np.isfinite(times)
+        if not valid.any():
+            return np.zeros(len(times))
+        some = times[valid]
+        base = floor(some.tolist())
+        logs = np.log(np.where(valid, times, some.max()) - base)
+        return np.where(valid, logs, logs.max() + FAILURE)
 
     def _time(self, code: Code) -> float:
-        return self._logs[self.places[code]]
+        return self._times[self.places[code]]
 
     def _wishes(self, codes: Iterable[Code]) -> list[Config]:
         return [self.terrain.encoding.config(code) for code in codes]
@@ -125,10 +130,10 @@ class _Climber:
             code = self.terrain.encoding.code(outcome.config)
             if code in self.places:
                 continue
-            if len(self._logs) == len(self._codes):
+            if len(self._times) == len(self._codes):
                 self._codes = np.concatenate([self._codes, np.empty_like(self._codes)])
-            self._codes[len(self._logs)] = code
-            self.places[code] = len(self._logs)
-            self._logs.append(math.log(max(outcome.median, 1e-300)))
+            self._codes[len(self._times)] = code
+            self.places[code] = len(self._times)
+            self._times.append(outcome.median)
             news.append(code)
         return news

@@ -1,6 +1,7 @@
 """What is local memory worth? Products of square matrices from global memory and from tiles of several edges, over the size.
 
-Transue et al.: kernels of the workload ``matmul`` with 16 x 16 work-items and blocks of 2 to 16. ``window`` is their measure:
+Transue et al.: kernels of the workload ``matmul`` with 16 x 16 work-items and blocks of 2 to 16, and, on no device, the sequential
+algorithm on the host. ``window`` is their measure:
 allocating the buffers, the kernel, reading the result back; ``kernel`` is the best run alone. ``reduction`` is the share of the
 global kernel's time, at its best block for the same size on the same device, that a kernel saves: negative where it is slower.
 """
@@ -9,23 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from platform import python_version
+
+import numpy as np
 
 from portatile import workloads
 from portatile.device.base import Device
-from portatile.errors import PortatileError
+from portatile.errors import DeviceError, PortatileError
+from portatile.measure.products import Product
 from portatile.measure.split import Plea, split
 from portatile.records import Config
 from portatile.workloads.matmul import BASE
 
 _SEQUENTIAL_LIMIT = 2**21  # multiplications that one work-item does in a moment on any device
+_HOST_LIMIT = 2**24  # ... and plain Python in two seconds
 
 
 @dataclass(frozen=True)
 class Row:
-    """One product. Seconds, ``gflops`` (of the kernel) and ``reduction`` are None where it did not run: ``status`` says why."""
+    """One product. Seconds, ``gflops`` (of the kernel) and ``reduction`` are None where it did not run: ``status`` says why.
+
+    ``samples`` runs of the kernel were timed, and ended at ``time`` (UTC).
+    """
 
     device: str
     name: str
+    driver: str
     algorithm: str
     block: int
     size: int
@@ -37,6 +48,8 @@ class Row:
     gflops: float | None
     reduction: float | None
     status: str
+    samples: int
+    time: str
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,11 @@ class Request:
     blocks: tuple[int, ...] = (2, 4, 8, 16)
     dtype: str = "float32"
     repeat: int = 3
+
+
+def on_the_host(request: Request) -> list[int]:
+    """The sizes that plain Python multiplies too: where it ends soon."""
+    return [size for size in request.sizes if size**3 <= _HOST_LIMIT]
 
 
 def points(request: Request) -> list[tuple[int, Config]]:
@@ -60,8 +78,8 @@ def points(request: Request) -> list[tuple[int, Config]]:
 
 
 def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], None] = lambda: None) -> list[Row]:
-    """Measure every product on every device, each checked; ``advance`` is called after each."""
-    rows: list[Row] = []
+    """Measure every product on the host and on every device, each checked; ``advance`` is called after each."""
+    rows = list(_sequential(request, advance))
     for device in devices:
         measured = list(_measured(device, request, advance))
         for size in request.sizes:
@@ -71,22 +89,42 @@ def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], Non
     return rows
 
 
+def _sequential(request: Request, advance: Callable[[], None]) -> Iterator[Row]:
+    """Three loops of plain Python, once: nothing is allocated or read back."""
+    for size in on_the_host(request):
+        product = Product("host", None, dict.fromkeys("mnk", size), None, request.dtype)
+        seconds, matrices = product.on_the_host(seed=0)
+        a, b, c = (matrices[name].astype(np.float64) for name in "abc")
+        if np.any(np.abs(c - a @ b) > size * np.finfo(request.dtype).eps * (np.abs(a) @ np.abs(b))):
+            raise DeviceError(f"plain Python multiplied {size} x {size} matrices wrongly")
+        python = f"Python {python_version()}"
+        took = (0.0, seconds, 0.0, seconds, product.flops / seconds / 1e9, None)
+        yield Row("host", python, python, "host", 1, size, request.dtype, *took, "ok", 1, _now())
+        advance()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _measured(device: Device, request: Request, advance: Callable[[], None]) -> Iterator[Row]:
-    matmul = workloads.get("matmul")
+    matmul, info = workloads.get("matmul"), device.info
     for size, config in points(request):
         problem = matmul.problem(dict.fromkeys("mnk", size), request.dtype)
         kind, block = str(config["ALGORITHM"]), int(config["BLOCK"])
-        row = Row(device.info.id, device.info.name, kind, block, size, request.dtype, None, None, None, None, None, None, "ok")
-        if why := matmul.space(problem, device.info).violated(config):
-            yield replace(row, status=why)
+        nothing = (None,) * 6
+        row = Row(info.id, info.name, info.driver, kind, block, size, request.dtype, *nothing, "ok", 0, "")
+        if why := matmul.space(problem, info).violated(config):
+            yield replace(row, status=why, time=_now())
             advance()
             continue
         try:
-            done, _ = split(Plea(lambda _, p=problem, c=config: (p, c), device.info.id, repeat=request.repeat))  # type: ignore[misc]
+            done, _ = split(Plea(lambda _, p=problem, c=config: (p, c), info.id, repeat=request.repeat))  # type: ignore[misc]
             kernel = min((done.seconds["kernel"], *done.again))
             allocate, back = done.seconds["allocate"], done.seconds["transfer out"]
             gflops = matmul.flops(problem) / kernel / 1e9
-            yield replace(row, allocate=allocate, kernel=kernel, read_back=back, window=allocate + kernel + back, gflops=gflops)
+            row = replace(row, allocate=allocate, kernel=kernel, read_back=back, window=allocate + kernel + back, gflops=gflops)
+            yield replace(row, samples=1 + len(done.again), time=_now())
         except PortatileError as error:
-            yield replace(row, status=str(error).splitlines()[0])
+            yield replace(row, status=str(error).splitlines()[0], time=_now())
         advance()

@@ -1,14 +1,15 @@
 """How much does the work-group's size matter? CP with 16 x y work-items, MRI with 16 to the device's most; relaxed mathematics and not.
 
-Komatsu et al., figures 9 to 12. Every row is one size; ``relative`` is its time over the best of its device and compiler option, so
-that 1 is the best. Kernels only, no transfers; each result is checked, and its error told in units of what rounding allows: relaxed
-mathematics may exceed 1.
+Komatsu et al., figures 9 to 12: CP, MRI-Q and MRI-FHD. Every row is one size; ``relative`` is its time over the best of its device and
+compiler option, so that 1 is the best. Kernels only, no transfers; each result is checked, and its error told in units of what rounding
+allows: relaxed mathematics may exceed 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from portatile import workloads
 from portatile.device.base import Device
@@ -21,6 +22,9 @@ RELAXED = "-cl-fast-relaxed-math"
 ROWS_OF_CP = (1, 2, 4, 8, 16, 32)
 _ACROSS = 16
 
+# Below these a small problem tells nothing of large groups, which compute 128 x 32 points or 4096 voxels.
+_LEAST_SIDE, _LEAST_VOXELS, _LEAST_SAMPLES = 256, 16384, 32
+
 # Parboil's forms: eight points to a work-item of CP, one voxel to one of MRI, no slices, functions as the compiler has them.
 _CP: dict[str, Value] = {
     "SPLIT": 1, "PX": 8, "PY": 1, "VL": 1, "CHUNK": 256, "UNROLL": 1, "RSQRT": "rsqrt", "POLY": 0, "DEGREE": 3, "RESIDENT": 0,
@@ -30,11 +34,16 @@ _MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 
 
 @dataclass(frozen=True)
 class Row:
-    """One size on one device. ``seconds`` (median), ``relative`` and ``error`` are None where it did not run: ``status`` says why."""
+    """One size on one device. ``seconds`` (median), ``relative`` and ``error`` are None where it did not run: ``status`` says why.
+
+    ``kind`` is MRI's, q or fhd. ``samples`` readings were taken, from ``fastest`` to ``slowest`` seconds, and ended at ``time`` (UTC).
+    """
 
     device: str
     name: str
+    driver: str
     workload: str
+    kind: str
     problem: str
     relaxed: bool
     work_group: str
@@ -43,6 +52,10 @@ class Row:
     relative: float | None
     error: float | None
     status: str
+    samples: int
+    fastest: float | None
+    slowest: float | None
+    time: str
 
 
 @dataclass(frozen=True)
@@ -59,16 +72,18 @@ class Request:
     items: tuple[int, ...] = ()
 
 
-def usual_problem(workload: str, scale: int = 1) -> Problem:
-    """Parboil's: 512 x 512 points and 40 000 atoms; 64^3 voxels and 2048 samples.
+def usual_problem(workload: str, scale: int = 1, kind: str = "q") -> Problem:
+    """Parboil's: 512 x 512 points and 40 000 atoms; 64^3 voxels and 2048 samples, of MRI's ``kind`` q or fhd.
 
-    ``scale`` divides each side of the grid and the atoms, or voxels and samples. Raises ArgumentError for another workload.
+    ``scale`` divides the atoms and each side of the grid, down to 256, or samples (to 32) and voxels (to 16384): what is left of a small
+    problem must still be many groups. Raises ArgumentError for another workload.
     """
     if workload == "coulomb":
-        side = max(512 // scale, 1)
+        side = max(512 // scale, _LEAST_SIDE)
         return workloads.get("coulomb").problem({"atoms": max(40_000 // scale, 1), "nx": side, "ny": side, "nz": 1})
     if workload == "mri":
-        return workloads.get("mri").problem({"samples": max(2048 // scale, 1), "voxels": max(64**3 // scale, 1)})
+        sizes = {"samples": max(2048 // scale, _LEAST_SAMPLES), "voxels": max(64**3 // scale, _LEAST_VOXELS)}
+        return workloads.get("mri").problem(sizes, options={"kind": kind})
     raise ArgumentError(f"the study knows coulomb and mri, not {workload!r}")
 
 
@@ -96,14 +111,17 @@ def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], Non
 
 
 def _measured(ready: Prepared, request: Request, relaxed: bool, advance: Callable[[], None]) -> Iterator[Row]:
-    device, problem = ready.device, request.problem
+    info, problem = ready.device.info, request.problem
     way = Way(request.length, (RELAXED,) if relaxed else (), strict=False)
-    described = spelled(problem.sizes)
-    for label, items, config in sizes(device, request):
-        row = Row(device.info.id, device.info.name, request.workload, described, relaxed, label, items, None, None, None, "ok")
+    where, what = (info.id, info.name, info.driver), (request.workload, str(problem.options.get("kind", "")), spelled(problem.sizes))
+    for label, items, config in sizes(ready.device, request):
+        row = Row(*where, *what, relaxed, label, items, None, None, None, "ok", 0, None, None, "")
         try:
             timed = ready.timed(config, way)
-            yield replace(row, seconds=timed.median, error=timed.error, status="ok" if timed.error <= 1 else "outside its error bound")
+            took = timed.samples
+            row = replace(row, seconds=timed.median, samples=len(took), fastest=min(took), slowest=max(took))
+            row = replace(row, error=timed.error, status="ok" if timed.error <= 1 else "outside its error bound")
         except PortatileError as error:  # too many registers, say: a row without a time
-            yield replace(row, status=str(error).splitlines()[0])
+            row = replace(row, status=str(error).splitlines()[0])
+        yield replace(row, time=datetime.now(UTC).isoformat(timespec="seconds"))
         advance()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from portatile import model
-from portatile.device.base import Device, Event, Memory, Module
+from portatile.device.base import Device, Event, Memory, Module, Queue
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.execute import Executable
 from portatile.records import Binary, Plan, Resources, Source
@@ -21,6 +21,7 @@ from portatile.verify import Verdict, worst
 
 _PROFILES = 3  # runs of a variant that are timed by their events
 _LONG = 0.05  # seconds of a run that no disturbance makes several times as long
+_HOPELESS = 10.0  # what is so many times as slow as the best when it is checked is not run again
 _BEHIND, _FEW = 1.25, 3  # what is so many times as slow as the best in so many samples is not sampled further: it is no rival
 _LONGEST_BURST = 1000  # runs; of a shorter kernel the launches are timed, not the kernel
 
@@ -38,6 +39,7 @@ class Record:
     errors: tuple[float, ...] = ()
     conditions: Mapping[str, float] = field(default_factory=dict)
     remark: str = ""
+    first: float | None = None  # device seconds of the timed part's check, where they are told
 
     def charge_compiler(self, run: float) -> None:
         """Count what the first launches took beyond a run on the timed case as compile time: drivers finish kernels when launching."""
@@ -130,11 +132,14 @@ class Bench:
                     if reason is not None:
                         return record.outcome(job, "skipped", f"{model.COMPILED}: {reason}")
                 self.announce("launch", 0.0)
-                verdict = self.check(loaded)
+                clocked = self.device.info.kind == "cpu" and job.timed and job.best is not None and not job.timing.cold
+                verdict = self.check(loaded, clocked)
                 if not verdict.ok:
                     return record.outcome(job, "wrong", verdict.message, verdict.error if math.isfinite(verdict.error) else None)
                 if not job.timed:
                     return record.outcome(job, "ok", error=verdict.error)
+                if self._hopeless(loaded):
+                    return record.outcome(job, "ok", record.remark, max(record.errors))
                 again = self._time(loaded)
                 if not again.ok:
                     return record.outcome(job, "wrong", f"right at first, wrong when run again: {again.message}")
@@ -151,15 +156,19 @@ class Bench:
         """A variant, compiled and loaded."""
         return Loaded(self.device, self.build, job, record)
 
-    def check(self, loaded: Loaded) -> Verdict:
-        """Run every part once on poisoned outputs; a failure is looked at again with fresh operands, lest it be another variant's."""
+    def check(self, loaded: Loaded, clocked: bool = False) -> Verdict:
+        """Run every part once on poisoned outputs; a failure is looked at again with fresh operands, lest it be another variant's.
+
+        ``clocked``: the timed part's run is timed, by its events: on a processor these do not count what is compiled at a first launch.
+        """
         verdicts = []
         for part, executable in zip(loaded.job.parts, loaded.executables, strict=True):
             table = self.tables[part.case]
-            verdict = self._check_once(table, executable, part.bound, loaded.record)
+            queue = self.clock if clocked and part is loaded.job.parts[-1] else self.queue
+            verdict = self._check_once(table, executable, part.bound, loaded.record, queue)
             if not verdict.ok:
                 table.restore()
-                verdict = self._check_once(table, executable, part.bound, loaded.record)
+                verdict = self._check_once(table, executable, part.bound, loaded.record, queue)
                 if not verdict.ok:
                     for other in self.tables:
                         other.restore()
@@ -219,16 +228,28 @@ class Bench:
             return False
         return True
 
-    def _check_once(self, table: Table, executable: Executable, bound: float, record: Record) -> Verdict:
-        table.reset(self.queue)
-        self.queue.finish()
+    def _check_once(self, table: Table, executable: Executable, bound: float, record: Record, queue: Queue) -> Verdict:
+        table.reset(queue)
+        queue.finish()
+        events: list[Event] | None = [] if queue is self.clock else None
         started = time.perf_counter()
-        executable.run(self.queue, table.bindings, table.case.scalars)
-        self.queue.finish()
+        executable.run(queue, table.bindings, table.case.scalars, events)
+        queue.finish()
         started = record.took("launch", started)
-        verdict = worst([table.surroundings(), executable.check_temporaries(self.queue), table.outputs(bound)])
+        record.first = _lasted(events or [])
+        verdict = worst([table.surroundings(), executable.check_temporaries(queue), table.outputs(bound)])
         record.took("check", started)
         return verdict
+
+    def _hopeless(self, loaded: Loaded) -> bool:
+        """Whether the check's run was so slow that another would only cost time; its seconds are the only sample then."""
+        record, best = loaded.record, loaded.job.best
+        if record.first is None or best is None or record.first <= max(_LONG, max(_HOPELESS, loaded.job.timing.give_up) * best):
+            return False
+        record.charge_compiler(record.first)
+        record.samples.append(record.first)
+        record.remark = f"{model.SLOW}: {record.first / best:.3g} times as slow as the best when checked, not run again"
+        return True
 
     def _time(self, loaded: Loaded) -> Verdict:
         """Fill the record's samples and look at the output once more."""
@@ -279,10 +300,8 @@ class Bench:
         loaded.executables[-1].run(self.clock, table.bindings, table.case.scalars, events)
         end = self.clock.marker()
         end.wait()
-        durations = [event.duration for event in events]
-        if durations and None not in durations:
-            return math.fsum(duration for duration in durations if duration is not None)
-        return end.seconds_since(start)
+        lasted = _lasted(events)
+        return end.seconds_since(start) if lasted is None else lasted
 
     def _chill(self) -> None:
         """Queue a copy of as much as every cache holds: it reads too, because large writes may pass the caches by."""
@@ -292,6 +311,14 @@ class Bench:
             self._scrub = self.device.allocate(size), self.device.allocate(size)
         target, source = self._scrub
         self.clock.copy(target, source, source.nbytes)
+
+
+def _lasted(events: list[Event]) -> float | None:
+    """Device seconds of launches by their events; None where these do not tell."""
+    durations = [event.duration for event in events]
+    if not durations or None in durations:
+        return None
+    return math.fsum(duration for duration in durations if duration is not None)
 
 
 def runs_in(timing: Timing, seconds: float, run: float) -> int:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
 
-from portatile.records import Problem, canonical
+from portatile.records import Problem, canonical, duration
 from portatile.trials import Certificate, Standing, Trial
-from portatile.tuning import finals, planner
+from portatile.tuning import finals, planner, reserve
 from portatile.tuning.child import Variant
 from portatile.tuning.objective import Goal
 from portatile.tuning.planner import Planner
@@ -17,6 +17,7 @@ from portatile.tuning.protocol import Evaluated
 from portatile.tuning.supervisor import Supervisor
 
 _WAIT = 0.7  # of the time: as long as the race waits for what is being evaluated
+_SHORT_WAIT = 1.0  # seconds of it where the rounds need all the time: what is nearly done shall not be lost
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Finals:
 
     ``tell`` hears who is about to race, ``seconds`` says what the race may take, ``collect`` takes in what the workers still had. Where
     ``goal`` is not the time, its best race; the race's times then go into what it makes of a trial, and change nobody's standing.
+    ``unraced`` says why no race was held among those who would have had to, once it is decided.
     """
 
     problem: Problem
@@ -37,6 +39,7 @@ class Finals:
     seconds: Callable[[], float]
     collect: Callable[[], None]
     goal: Goal
+    unraced: str = ""
 
     def decide(self) -> tuple[Trial, ...]:
         """Hold the race, unless an earlier run held it and nothing is new; the finalists in the order of their places."""
@@ -44,11 +47,24 @@ class Finals:
         races = {trial.standing.race if trial.standing else "" for trial in field}
         if self.goal.is_time and len(field) > 1 and len(races) == 1 and "" not in races:
             return tuple(sorted(field, key=lambda trial: trial.rank))
-        if len(field) < 2 or seconds <= 0 or not self.supervisor.calm(_WAIT * seconds):
+        if len(field) < 2:
+            return ()
+        self.unraced = "no time was left for it"
+        if seconds <= 0:
+            return ()
+        least = min(reserve.rounds([trial.median for trial in field], finals.LOOKS[0]), seconds)  # for rounds that can tell the field apart
+        if not self.supervisor.calm(min(_WAIT * seconds, max(seconds - least, _SHORT_WAIT))):
+            self.unraced = "a variant was still running when the time was up"
             return ()
         self.collect()
-        seconds = self.seconds()
-        return self._hold(self._proven(), seconds) if seconds > 0 else ()
+        field, seconds = self._proven(), self.seconds()
+        if seconds <= 0:
+            return ()
+        count = reserve.affordable([trial.median for trial in field], max(seconds, least))
+        if count == 0:
+            self.unraced = f"a few rounds take too long at {duration(field[0].median)} a run"
+            return ()
+        return self._hold(field[:count], seconds, least)
 
     def field(self) -> list[Trial]:
         """Who is fast enough to race."""
@@ -60,7 +76,7 @@ class Finals:
     def _proven(self) -> list[Trial]:
         return [trial for trial in self.field() if trial.proven]
 
-    def _hold(self, field: Sequence[Trial], seconds: float) -> tuple[Trial, ...]:
+    def _hold(self, field: Sequence[Trial], seconds: float, least: float) -> tuple[Trial, ...]:
         """Hold a race and keep what came of it; nothing where it was not decided."""
         self.tell(field)
         entries: list[Variant] = []
@@ -71,20 +87,23 @@ class Finals:
             entries.append(replace(variant, parts=variant.parts[-1:]))  # the small problems were right in the search, and take time
             costs.append(finals.cost(trial, plan.workspace))
         ran: list[Evaluated] = []
-        for outcome in self.supervisor.race(tuple(entries), tuple(trial.median for trial in field), seconds).outcomes:
+        held = self.supervisor.race(tuple(entries), tuple(trial.median for trial in field), seconds, least)
+        for outcome in held.outcomes:
             if outcome.status == "ok":
                 ran.append(outcome)
             else:
                 gone = replace(field[outcome.number], status=outcome.status, message=outcome.message, samples=(), event_samples=())
                 self.add(replace(gone, certificate=None, standing=None, time=planner.now()))
         if len(ran) < 2:
+            self.unraced = held.message or "fewer than two were still right"
             return ()
+        self.unraced = ""
         slower = finals.drift([median(outcome.samples) for outcome in ran], [field[outcome.number].comparable for outcome in ran])
         race, raced = datetime.now(UTC).isoformat(), []
         for finisher in finals.finish([outcome.samples for outcome in ran], [costs[outcome.number] for outcome in ran]):
             outcome = ran[finisher.number]
             before = field[outcome.number]
-            standing = Standing(finisher.seconds / slower, finisher.interval, finisher.place, finisher.tied, race)
+            standing = Standing(finisher.seconds / slower, finisher.interval, finisher.place, finisher.equal, race)
             proof = self._proof(before, entries[outcome.number], outcome)
             worst = max((check.error for check in proof.checks), default=outcome.error)
             raced.append(replace(before, samples=outcome.samples, error=worst, certificate=proof, standing=standing, time=proof.time))

@@ -19,20 +19,23 @@ NEAR_DEFAULT = 3.0
 """The same for the default: it is timed first, when a machine may still be at something else, and all others are compared with it."""
 LOOKS = (8, 16, 32, 64)
 """After so many rounds the intervals are looked at; few looks, because each may tell apart by chance what is equal."""
+LEAST_ROUNDS = 3
+"""With fewer nothing is decided."""
 _SHOWN, _TOLD = 0.95, 0.99  # confidence of the interval that is shown, and of the one that tells two apart
 _SAME = 0.01  # what differs by less is the same for every use
+_NOISE = 0.05  # the most that counts as noise: a machine on which one contender scatters by more shows nobody to be equal
 
 
 @dataclass(frozen=True)
 class Finisher:
-    """A contender at the end of a race: its number, its place from 1, and whether it could not be told apart from the fastest.
+    """A contender at the end of a race: its number, its place from 1, and whether it was shown to be ``equal`` to the fastest.
 
-    ``seconds``: what it counts as; ``interval``: where the median of its samples lies, with 95 % confidence.
+    ``seconds``: what it counts as; ``interval``: where the median of its samples lies, with the ``confidence`` of so many samples.
     """
 
     number: int
     place: int
-    tied: bool
+    equal: bool
     seconds: float
     interval: tuple[float, float]
 
@@ -54,6 +57,11 @@ def interval(samples: Sequence[float], confidence: float = _SHOWN) -> tuple[floa
     return ordered[outer], ordered[n - 1 - outer]
 
 
+def confidence(count: int) -> float:
+    """How certain the interval of so many samples is: 95 %, or what the outermost of fewer than six tell, 75 % for three."""
+    return min(_SHOWN, 1.0 - 2.0 ** (1 - count))
+
+
 def slower(one: Sequence[float], other: Sequence[float]) -> bool:
     """Whether ``one`` is certainly slower, by their ratio in each round: what slows a whole round down does not matter."""
     ratios = _ratios(one, other)
@@ -67,6 +75,26 @@ def alike(one: Sequence[float], other: Sequence[float]) -> bool:
     return len(ratios) >= LOOKS[0] and low >= 1 - _SAME and high <= 1 + _SAME
 
 
+def equal(one: Sequence[float], winner: Sequence[float]) -> bool:
+    """Whether ``one`` was shown to be as fast as ``winner``: the interval of their ratio is within 1 %, or within what ``winner`` scatters.
+
+    That is half of what its middle half spans, and not more than 5 %. Too few rounds show nothing.
+    """
+    ratios = _ratios(one, winner)
+    if confidence(len(ratios)) < _SHOWN or len(one) < len(winner) or slower(one, winner):
+        return False
+    ordered, quarter = sorted(winner), len(winner) // 4
+    scatter = (ordered[-1 - quarter] - ordered[quarter]) / 2 / max(median(winner), 1e-12)
+    same = min(max(scatter, _SAME), _NOISE)
+    low, high = interval(ratios)
+    return low >= 1 - same and high <= 1 + same
+
+
+def apart(one: Sequence[float], winner: Sequence[float]) -> bool:
+    """Whether ``one`` was shown to be slower than ``winner``: at the end, or at a look after which it ran no further."""
+    return len(one) < len(winner) or slower(one, winner)
+
+
 def leader(samples: Sequence[Sequence[float]]) -> int:
     """The contender of the smallest median among those that ran in the most rounds."""
     rounds = max(map(len, samples))
@@ -77,11 +105,11 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
     """The contenders in the order of their places.
 
     The fastest wins; of those that cannot be told apart from it and are not 1 % slower in the median, the one of the least cost.
-    No other counts as faster than the winner does. Behind it, tied ones come before the others, each in the order of the medians.
+    No other counts as faster than the winner does. Behind it, those that cannot be told apart from the fastest come before the others,
+    each in the order of the medians. The winner counts as equal to itself.
     """
     first = leader(samples)
-    stayed = [len(one) == len(samples[first]) for one in samples]  # who left was slower than the leader of that time
-    tied = [n == first or (stayed[n] and not slower(samples[n], samples[first])) for n in range(len(samples))]
+    tied = [n == first or not apart(samples[n], samples[first]) for n in range(len(samples))]
     medians = [median(one) for one in samples]
     same = [n for n in range(len(samples)) if tied[n] and (n == first or median(_ratios(samples[n], samples[first])) <= 1 + _SAME)]
     winner = min(same, key=lambda n: (costs[n], n))
@@ -89,7 +117,8 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
     best, found = medians[first], []
     for place, number in enumerate(order, 1):
         seconds = best if number == winner else max(medians[number], best * (1 + 1e-6 * place))
-        found.append(Finisher(number, place, tied[number], seconds, interval(samples[number])))
+        same_speed = number == winner or equal(samples[number], samples[winner])
+        found.append(Finisher(number, place, same_speed, seconds, interval(samples[number])))
     return found
 
 

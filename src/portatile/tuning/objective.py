@@ -52,12 +52,14 @@ class Goal:
             raise self._no_power()
 
     def score(self, trial: Trial) -> float:
-        """What is to be least; infinite for a failure. Raises UsageError for a trial that tells no power, or no number."""
+        """What is to be least; infinite for a failure, negative or zero if a function says so. Raises UsageError for a trial that tells
+        no power, and for what is no number or minus infinity.
+        """
         if trial.status != "ok" or self.is_time:
             return trial.median
         if callable(self.objective):
             value = self.objective(trial)
-            if not isinstance(value, int | float | np.number) or math.isnan(value):
+            if not isinstance(value, int | float | np.number) or math.isnan(value) or value == -math.inf:
                 raise UsageError(f"the objective makes {value!r} of a valid trial ({spelled(trial.config)}); it must return a number")
             return float(value)
         if trial.energy is None:

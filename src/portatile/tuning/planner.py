@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,17 +18,24 @@ from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.trials import Certificate, Check
+from portatile.tuning import room
 from portatile.tuning.arena import Arena
 from portatile.tuning.child import Variant
 from portatile.tuning.protocol import Case, Part, thin
 from portatile.workload import Workload, packed_layout
 
 _MARGIN = 1.05  # what a reading may be above a measured ceiling
+_MATRIX_DOUBLE = 2.0  # how many times as fast as its plain instructions a GPU's matrix units are in float64, at most
+_MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
 _CPU_MARGIN = 2.0  # other programs share a processor: its ceilings may have been measured while they ran
 
 
 def cases(workload: Workload, timed: Problem, seed: int, arena: Arena) -> tuple[list[Problem], tuple[Case, ...]]:
-    """The problems that variants are checked on, the timed one last, with operands and reference in the arena."""
+    """The problems that variants are checked on, the timed one last, with operands and reference in the arena.
+
+    Raises ArgumentError where this machine's memory does not hold them.
+    """
+    room.check(workload, timed)
     rng = np.random.default_rng([seed, 1])
     problems = [*workload.awkward(timed), timed]
     roles = {operand.name: operand.role for operand in workload.operands}
@@ -71,6 +79,10 @@ class Planner:
         timed = problems[-1]
         self.work = Work(workload.flops(timed), workload.traffic(timed))
         self.peaks = Peaks() if workload.name in ceilings.MEASURING else _peaks(info, timed.dtype)
+        self._matrix, self._plain = self.peaks, self.peaks
+        if self.peaks.flops:
+            factor = _MATRIX_DOUBLE if timed.dtype == "float64" and info.kind != "cpu" else None
+            self._matrix, self._plain = _peaks(info, timed.dtype, factor), _peaks(info, timed.dtype, 1.0)
         self._near = _near(info, timed.dtype)
         self._spaces: dict[str, ParameterSpace] = {}
         self._resolve = select.resolver(info, self.results)
@@ -113,9 +125,12 @@ class Planner:
                 scores.append((model.likely(plan, work, self.info, self._near), len(scores), config))
         return [config for _, _, config in sorted(scores, key=lambda row: row[:2])] if len({row[0] for row in scores}) > 1 else []
 
-    def unbelievable(self, seconds: float) -> str | None:
-        """Why a run cannot have taken so little time, or None."""
-        least = model.least_seconds(self.work, self.peaks)
+    def unbelievable(self, seconds: float, sources: Sequence[Source] = ()) -> str | None:
+        """Why a run of these texts cannot have taken so little time, or None; without texts matrix units are allowed for."""
+        if not seconds > 0:
+            return f"the clock says that it took {seconds:.3g} s"
+        matrix = not sources or any(map(uses_matrix_units, sources))
+        least = model.least_seconds(self.work, self._matrix if matrix else self._plain)
         if seconds >= least:
             return None
         doubt = "it does not do all its work, or the ceilings are wrong: `portatile bench peak` measures them again"
@@ -146,11 +161,19 @@ def _near(info: DeviceInfo, dtype: str) -> float:
     return flops / (1e9 * local) if flops and local else model.NEAR.get(info.kind, model.NEAR["gpu"])
 
 
-def _peaks(info: DeviceInfo, dtype: str) -> Peaks:
-    """What the device can do at most, by the ceilings measured on it; 0 where none were. Matrix units are allowed for on a GPU."""
+def uses_matrix_units(source: Source) -> bool:
+    """Whether a text has a matrix instruction, or may have one behind an include, a macro or a name of NVIDIA's."""
+    return _MATRIX.search(source.text) is not None or any(_MATRIX.search(f"{name} {value}") for name, value in source.defines)
+
+
+def _peaks(info: DeviceInfo, dtype: str, matrix: float | None = None) -> Peaks:
+    """What the device can do at most, by the ceilings measured on it; 0 where none were.
+
+    ``matrix``: how many times as fast as plain instructions its matrix units may be; None for what is certain whatever a kernel uses.
+    """
     known = ceilings.load(info)
     if known is None:
         return Peaks()
     margin = _CPU_MARGIN if info.kind == "cpu" else _MARGIN
-    matrix = 1.0 if info.kind == "cpu" else ceilings.MATRIX_UNITS
-    return Peaks(margin * matrix * (known.flops(dtype) or 0.0), margin * 1e9 * (known.bandwidth or 0.0))
+    most = 1.0 if info.kind == "cpu" else ceilings.MATRIX_UNITS
+    return Peaks(margin * (most if matrix is None else matrix) * (known.flops(dtype) or 0.0), margin * 1e9 * (known.bandwidth or 0.0))

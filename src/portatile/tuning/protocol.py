@@ -26,8 +26,9 @@ class Timing(msgspec.Struct, frozen=True):
     """How a variant is timed: ``samples`` bursts of back-to-back runs, each at least ``burst`` seconds long, in at most ``most`` seconds.
 
     A variant that takes ``give_up`` times as long as the best is hopeless and not sampled further. The race of the finalists
-    takes at most ``race`` seconds; 0 is no race. With ``cold`` every run is timed alone, with operands that no cache holds. ``power``:
-    seconds of running during which the power is taken, 0 for what the sensor says right after the timing.
+    takes at most ``race`` seconds, or longer where runs are so long that these are a few rounds only; 0 is no race. With ``cold`` every
+    run is timed alone, with operands that no cache holds. ``power``: seconds of running during which the power is taken, 0 for what
+    the sensor says right after the timing.
     """
 
     samples: int = 7
@@ -108,10 +109,14 @@ class Evaluate(msgspec.Struct, frozen=True, tag=True):
 
 
 class Race(msgspec.Struct, frozen=True, tag=True):
-    """Check some variants again and time them in turn, round by round, until they are told apart, for at most ``seconds``."""
+    """Check some variants again and time them in turn, round by round, until they are told apart, for at most ``seconds``.
+
+    Loading and compiling count, but ``least`` seconds are left to the rounds however long that took.
+    """
 
     entries: tuple[Evaluate, ...]
     seconds: float
+    least: float = 0.0
 
 
 class Build(msgspec.Struct, frozen=True, tag=True):

@@ -10,8 +10,6 @@ from portatile.tuning import finals
 from portatile.tuning.bench import Bench, Loaded, Record, runs_in
 from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
 
-_LEAST_ROUNDS = 3
-
 
 def hold(bench: Bench, job: Race) -> Raced:
     """Time the entries round by round, each round in another order, so that what disturbs the device disturbs all of them.
@@ -27,7 +25,7 @@ def hold(bench: Bench, job: Race) -> Raced:
             for entry in job.entries:
                 if (loaded := _enter(bench, entry, results)) is not None:
                     field.append(stack.enter_context(loaded))
-            _run(bench, field, results, ends)
+            _run(bench, field, results, max(ends, time.perf_counter() + job.least))
             for loaded in field:
                 if loaded.record.samples and loaded.job.number not in results:
                     _leave(bench, loaded, results)
@@ -35,7 +33,7 @@ def hold(bench: Bench, job: Race) -> Raced:
         return Raced((), str(error), broken=True)
     except PortatileError as error:
         return Raced((), str(error))
-    decided = max((len(outcome.samples) for outcome in results.values()), default=0) >= _LEAST_ROUNDS
+    decided = max((len(outcome.samples) for outcome in results.values()), default=0) >= finals.LEAST_ROUNDS
     told = (results[entry.number] for entry in job.entries if entry.number in results)
     if decided:
         return Raced(tuple(told))

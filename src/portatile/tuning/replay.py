@@ -26,7 +26,7 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Recording:
-    """What is known of one problem on one device: a trial for each configuration. A configuration without one is not legal.
+    """What is known of one problem on one device, timed in one manner: a trial for each configuration. One without a trial is not legal.
 
     ``left_out`` counts trials whose configuration names other parameters than the rest, as an older version of a kernel does.
     """
@@ -39,6 +39,11 @@ class Recording:
     def problem(self) -> Problem:
         """The problem of every trial."""
         return self.trials[0].problem
+
+    @property
+    def cold(self) -> bool:
+        """Whether every trial was timed with operands that no cache held."""
+        return self.trials[0].cold
 
     @property
     def device(self) -> DeviceInfo:
@@ -106,15 +111,21 @@ def recordings(path: Path) -> list[Recording]:
 
 
 def group(trials: Iterable[Trial], name: str) -> list[Recording]:
-    """Recordings of trials of any problems and devices; of a configuration that was evaluated twice the later one counts."""
-    groups: dict[tuple[str, str], dict[str, Trial]] = {}
+    """Recordings of trials of any problems and devices, cold ones apart; of a configuration that was evaluated twice the later one counts.
+
+    One that the model turned away was not evaluated: it counts only where nothing else is known.
+    """
+    groups: dict[tuple[str, str, bool], dict[str, Trial]] = {}
     for trial in trials:
-        groups.setdefault((trial.problem.key, device_key(trial.device)), {})[canonical(trial.config)] = trial
+        known, key = groups.setdefault((trial.problem.key, device_key(trial.device), trial.cold), {}), canonical(trial.config)
+        if trial.status != "skipped" or key not in known:
+            known[key] = trial
     made = []
     for found in groups.values():
         first = next(iter(found.values()))
         sizes = " ".join(f"{size}={value}" for size, value in first.problem.sizes.items())
-        label = name if len(groups) == 1 else f"{first.problem.workload} {sizes} {first.problem.dtype} on {first.device.name}"
+        manner = ", cold" if first.cold else ""
+        label = name if len(groups) == 1 else f"{first.problem.workload} {sizes} {first.problem.dtype} on {first.device.name}{manner}"
         names = Counter(tuple(sorted(trial.config)) for trial in found.values()).most_common(1)[0][0]
         kept = tuple(trial for trial in found.values() if tuple(sorted(trial.config)) == names)
         made.append(Recording(label, kept, len(found) - len(kept)))

@@ -102,7 +102,8 @@ class Result:
     """What a tuning run found; ``trials`` in the order in which they finished, the default's first.
 
     ``warm``: what similar problems and devices suggested to try first, as canonical text, less the default and the request's own.
-    ``finalists``: the trials of the race that decided, in the order of their places; empty where there was none.
+    ``finalists``: the trials of the race that decided, in the order of their places; empty where there was none. ``unraced``: why there
+    was none though several were nearly as fast; empty where nobody had to race.
     """
 
     problem: Problem
@@ -114,6 +115,7 @@ class Result:
     seconds: float
     finalists: tuple[Trial, ...] = ()
     warm: frozenset[str] = frozenset()
+    unraced: str = ""
 
     def __repr__(self) -> str:
         """One line for an interactive session; the fields hold the rest."""
@@ -123,12 +125,33 @@ class Result:
             f", {self.default.comparable / self.best.comparable:.2f} times as fast as the default" if self.default.status == "ok" else ""
         )
         count = f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)}"
-        return f"<{what}: {self.best.median:.3g} s a run{gained}; {count}, stopped by {self.stopped}>"
+        raced = ", not raced" if self.unraced else ""
+        return f"<{what}: {self.best.median:.3g} s a run{gained}{raced}; {count}, stopped by {self.stopped}>"
 
     @property
     def warm_trials(self) -> int:
         """How many of the trials were what similar problems and devices suggested."""
         return sum(canonical(trial.config) in self.warm for trial in self.trials)
+
+    @property
+    def warm_best(self) -> Trial | None:
+        """The fastest of what similar problems and devices suggested; None where there was nothing, or nothing that is valid."""
+        valid = [trial for trial in self.trials if trial.status == "ok" and canonical(trial.config) in self.warm]
+        return min(valid, key=lambda trial: trial.comparable, default=None)
+
+    @property
+    def own_trials(self) -> tuple[Trial, ...]:
+        """What ran beside the default and the warm starts, in order."""
+        given = self.warm | {canonical(self.default.config)}
+        return tuple(trial for trial in self.trials if trial.status != "skipped" and canonical(trial.config) not in given)
+
+    @property
+    def matched_at(self) -> int | None:
+        """Which of ``own_trials``, from 1, was the first that is as fast as ``warm_best``; None where none was."""
+        best = self.warm_best
+        if best is None:
+            return None
+        return next((place for place, trial in enumerate(self.own_trials, 1) if trial.comparable <= best.comparable), None)
 
     @property
     def found_at(self) -> int:

@@ -177,7 +177,8 @@ class Supervisor:
     def calm(self, timeout: float) -> bool:
         """Begin nothing more, end the compile workers, and wait up to ``timeout`` seconds for the timing worker; whether it is free then.
 
-        What it was at can be collected.
+        What it was at can be collected. On a processor, where a hopeless variant may run for many seconds and a new worker begins in one
+        or two, a worker that is still busy then is ended, and what it was at is lost.
         """
         self._to_compile.clear()
         self._to_time.clear()
@@ -188,13 +189,16 @@ class Supervisor:
         until = time.monotonic() + timeout
         while self._timer is not None and self._timer.variant is not None and time.monotonic() < until:
             self._turn(until)
+        if self.alternates and self._timer is not None and self._timer.variant is not None:
+            self._end(self._timer)
+            self._timer = None
         return self._timer is None or self._timer.variant is None
 
-    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float) -> Raced:
+    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float, least: float = 0.0) -> Raced:
         """Have variants timed in turn, ``best`` being what each took so far; the timing worker is free."""
         timing = self.setup.timing
         contenders = tuple(Evaluate(v.number, v.sources, v.parts, timing, b) for v, b in zip(entries, best, strict=True))
-        self._raced, message = None, Race(contenders, seconds)
+        self._raced, message = None, Race(contenders, seconds, least)
         while self._raced is None:
             if self._timer is None:
                 self._timer = self._start(None)

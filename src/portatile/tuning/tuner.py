@@ -18,7 +18,7 @@ from portatile.model import Screen
 from portatile.records import Config, Plan, Problem, canonical
 from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial
-from portatile.tuning import finals, objective, planner, proofs
+from portatile.tuning import finals, objective, planner, proofs, reserve
 from portatile.tuning.arena import Arena
 from portatile.tuning.finalists import Finals
 from portatile.tuning.objective import Goal
@@ -30,7 +30,6 @@ from portatile.tuning.supervisor import Setup, Supervisor
 
 __all__ = ["Listener", "Progress", "Request", "Result", "Stopped", "tune"]
 
-_RACE_SHARE = 0.08  # of a budget of seconds, kept back for the race
 _SHORTEST_RACE = 0.5  # seconds, where the budget counts evaluations
 _DRAWN = 64  # configurations that the model ranks
 _PAPER = 100  # configurations turned away on paper count as one evaluation: endless ones must end too
@@ -89,7 +88,8 @@ class _Run:
     on_paper: int = 0  # trials that the model turned away
     spill_free: bool = False  # a valid variant without spills is known
     fastest: list[float] = field(default_factory=list)  # the fastest sample of every valid trial
-    rivals: bool = False  # more than one is near the best: some of the budget is kept back for a race
+    near: tuple[float, ...] = ()  # what those near the best took: if more than one is, some of the budget is kept back for a race
+    unraced: str = ""  # why the nearly equal did not race
     warm: frozenset[str] = frozenset()  # configurations that other problems' results suggested
 
     def __post_init__(self) -> None:
@@ -247,7 +247,7 @@ class _Run:
         )
         if trial.status != "ok" or pending is None:
             return trial
-        if (reason := self.planner.unbelievable(trial.median)) is not None:
+        if (reason := self.planner.unbelievable(trial.median, pending.whole.sources)) is not None:
             return replace(trial, status="wrong", message=reason)
         checked, partial = (pending.whole, False) if len(outcome.errors) == len(pending.whole.parts) else (pending.now, True)
         return replace(trial, certificate=self.planner.certificate(checked, outcome.errors, source, partial))
@@ -270,7 +270,7 @@ class _Run:
             self.supervisor.best = self.best.median if self.goal.grows_with_time else None
             self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))
-            self.rivals = sum(seconds <= finals.NEAR * self.best.median for seconds in self.fastest) > 1
+            self.near = reserve.near(self.fastest, self.best.median)
         elif trial.status != "skipped":
             self.failures[trial.status] += 1
         if self.listen is not None:
@@ -279,6 +279,7 @@ class _Run:
     def race(self, stopped: Stopped) -> Stopped:
         """Let the best few run against each other, if there is some time left."""
         if stopped == "interrupted" or self.best is None:
+            self.unraced = "the search was interrupted" if len(self.near) > 1 else ""
             return stopped
         problem, default = self.request.problem, canonical(self.default)
         tell, seconds, collect = self._announce, self._race_seconds, self._clear
@@ -286,9 +287,12 @@ class _Run:
         try:
             self._prove([trial for trial in race.field() if not trial.proven])
             self.finalists = race.decide()
+            self.unraced = race.unraced if self.request.timing.race > 0 else ""
         except KeyboardInterrupt:
+            self.unraced = "the race was interrupted"
             return "interrupted"
-        except DeviceError:  # the worker ends before it begins: what the search found stands
+        except DeviceError as error:  # the worker ends before it begins: what the search found stands
+            self.unraced = str(error).splitlines()[0]
             return stopped
         return stopped
 
@@ -305,9 +309,11 @@ class _Run:
     def _race_seconds(self) -> float:
         """What a race may take: what the budget keeps back, or a tenth of what the search took."""
         most = self.request.timing.race
+        longest = reserve.wanted(self.near, most)
         if self.request.budget.seconds is not None:
-            return min(most, self._seconds_left(race=True))
-        return min(most, max(_SHORTEST_RACE, 0.1 * (time.monotonic() - self.started)))
+            return min(longest, self._seconds_left(race=True))
+        spent = time.monotonic() - self.started
+        return min(longest, max(_SHORTEST_RACE, 0.1 * spent, min(reserve.rounds(self.near, finals.LOOKS[0]), reserve.MOST * spent)))
 
     def _announce(self, field: Sequence[Trial]) -> None:
         if self.listen is not None:
@@ -334,7 +340,8 @@ class _Run:
         if self.finalists and not self.goal.is_time:  # times of the race and of the search are not to be compared
             best = self.finalists[0]
         seconds = time.monotonic() - self.started
-        return Result(self.request.problem, self.planner.info, trials, best, default, stopped, seconds, self.finalists, self.warm)
+        problem, info = self.request.problem, self.planner.info
+        return Result(problem, info, trials, best, default, stopped, seconds, self.finalists, self.warm, self.unraced)
 
     def _progress(self, last: Trial) -> Progress:
         seconds, count = time.monotonic() - self.started, len(self.trials)
@@ -349,8 +356,7 @@ class _Run:
         seconds = self.request.budget.seconds
         if seconds is None:
             return math.inf
-        wanted = self.rivals and not race
-        kept = min(self.request.timing.race, _RACE_SHARE * seconds) if wanted else 0.0
+        kept = reserve.kept(seconds, self.near, self.request.timing.race) if len(self.near) > 1 and not race else 0.0
         return self.started + seconds - kept - time.monotonic()
 
     def _evaluated(self) -> int:

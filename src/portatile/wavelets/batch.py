@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from portatile import device as devices
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.routines import limit
+from portatile.routines.axes import AXES
 
-AXES = 3
-"""Of an orbital; a batch has one more in front."""
+_FREE = 16  # points by which an axis grows at most
 
 
 def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
@@ -21,8 +22,9 @@ def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
     if not isinstance(psi, np.ndarray):
         return False
     chip = devices.get(device)
-    orbital = psi.nbytes if psi.ndim == AXES else psi.nbytes // max(psi.shape[0], 1)
-    return not chip.info.unified_memory and not limit.too_large(chip, (*(other.nbytes for other in others), *[4 * orbital] * 4))
+    shape = psi.shape[-AXES:]
+    most = psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape))
+    return not chip.info.unified_memory and not limit.too_large(chip, (*(other.nbytes for other in others), *[most] * 4))
 
 
 def on_device(array: Any, device: str | None) -> Any:
@@ -37,8 +39,11 @@ def each(psi: Any, apply: Callable[[Any], Any], others: tuple[Any, ...], device:
         raise ArgumentError("a batch of no orbitals has no result")
     if isinstance(psi, np.ndarray):
         moved = moves(psi, others, device)
-        found = [apply(on_device(orbital, device) if moved else orbital) for orbital in orbitals]
-        host = [one.numpy() if isinstance(one, Buffer) else one for one in found]
+        host = []
+        for orbital in orbitals:  # a result leaves the device before the next orbital comes
+            one = apply(on_device(orbital, device) if moved else orbital)
+            host.append(one.numpy() if isinstance(one, Buffer) else one)
+            del one
         return host[0] if psi.ndim == AXES else np.stack(host)
     if psi.ndim == AXES:
         return apply(psi)

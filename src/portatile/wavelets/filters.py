@@ -117,3 +117,7 @@ SYNTHESIS = np.array([[half(e + 8 - 2 * pair) for pair in range(9) for half in (
 """The inverse of the bank, for the even outputs and the odd ones."""
 SYNTHESIS_LOWER = -8
 """In c_0 d_0 c_1 d_1 ...: the first pair that an output needs lies four before its own."""
+
+# From an odd point on, x(2i - 1) and x(2i) take the same eight pairs, i - 4 and those after it.
+FREE_SYNTHESIS = np.array([[half(7 + e - 2 * pair) for pair in range(8) for half in (SCALING, WAVELET)] for e in (0, 1)])
+"""The inverse of the bank on an axis that grows or shrinks, whose values begin at an odd point: for the odd outputs and the even ones."""

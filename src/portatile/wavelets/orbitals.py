@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, convolve, pointwise
+from portatile.routines import arrays, convolve, guests, pointwise
 from portatile.routines.arrays import Array
-from portatile.routines.convolve import Boundary
+from portatile.routines.axes import AXES, Boundary, described, kinds
 from portatile.wavelets import batch
-from portatile.wavelets.batch import AXES
 from portatile.wavelets.filters import KINETIC, MAGICFILTER
 from portatile.wavelets.transforms import magicfilter3d
 
@@ -25,8 +24,8 @@ def apply_potential(
     """The local potential in Daubechies' basis: the magic filter along three axes, times ``potential``, the transposed filter.
 
     ``psi`` is one orbital (n1, n2, n3) or a batch (orbitals, n1, n2, n3); ``potential`` lies on the points that the filter gives, which
-    are n along a ``periodic`` or ``zero`` axis and n + 15 along a ``grow``, free one. NumPy arrays, or Buffers of one device; the
-    result is of the shape and library of ``psi``. Raises ArgumentError for what does not fit.
+    are n along a ``periodic`` or ``zero`` axis and n + 15 along a ``grow``, free one. NumPy arrays, or Buffers or CUDA arrays of one
+    device; the result is of the shape and library of ``psi``. Raises ArgumentError for what does not fit.
 
     Examples:
         >>> import numpy as np
@@ -35,7 +34,9 @@ def apply_potential(
         >>> bool(np.allclose(apply_potential(psi, np.full((8, 8, 8), 3.0)), 3.0))
         True
     """
-    back = tuple({"grow": "shrink"}.get(kind, kind) for kind in _boundaries(boundary))
+    if guests.is_guest(psi) or guests.is_guest(potential):
+        return cast(Array, guests.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
+    back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
     _on_grid(psi, potential, boundary)
     field = batch.on_device(potential, device) if batch.moves(psi, (potential,), device) else potential
 
@@ -59,12 +60,15 @@ def potential_energy(
         >>> float(potential_energy(np.ones((4, 4, 4)), np.full((4, 4, 4), 0.5)).round(6))
         32.0
     """
+    if guests.is_guest(psi) or guests.is_guest(potential):
+        sums = guests.through(lambda x, v: potential_energy(x, v, boundary=boundary, device=device), psi, potential)
+        return cast(NDArray[np.float64], sums)
     given: Any = psi
     arrays.check_orbitals(given, AXES)
     applied: Any = apply_potential(psi, potential, boundary=boundary, device=device)
     pairs = [(given, applied)] if given.ndim == AXES else [(given[place], applied[place]) for place in range(given.shape[0])]
-    sums = np.array([float(pointwise.dot(one, other)) for one, other in pairs])
-    return sums[0] if given.ndim == AXES else sums
+    found = np.array([float(pointwise.dot(one, other)) for one, other in pairs])
+    return found[0] if given.ndim == AXES else found
 
 
 def density(
@@ -84,6 +88,8 @@ def density(
         >>> bool(np.allclose(density(np.ones((2, 8, 8, 8)), occupation=[2.0, 1.0]), 3.0))
         True
     """
+    if guests.is_guest(psi):
+        return cast(Array, guests.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
     given: Any = psi
     arrays.check_orbitals(given, AXES)
     orbitals = [given] if given.ndim == AXES else [given[place] for place in range(given.shape[0])]
@@ -105,11 +111,17 @@ def density(
 
 
 def kinetic(
-    psi: Array, *, spacing: float | Sequence[float] = 1.0, boundary: Literal["periodic", "zero"] = "periodic", device: str | None = None
+    psi: Array,
+    *,
+    spacing: float | Sequence[float] = 1.0,
+    boundary: Boundary | Sequence[Boundary] = "periodic",
+    device: str | None = None,
 ) -> Array:
     """-1/2 of the Laplacian of ``psi`` in Daubechies' basis, on a grid of ``spacing`` along each of its axes (or one for all).
 
-    ``psi`` is a NumPy array or a C-contiguous Buffer of one or more dimensions, and so is the result, in the same order.
+    ``psi`` has one to three axes, or is a batch of orbitals (orbitals, n1, n2, n3), each taken by itself; ``boundary``, ``periodic`` or
+    ``zero``, is one for all axes or one for each. NumPy arrays, C-contiguous Buffers and CUDA arrays; the result is of the shape and
+    library of ``psi``. Raises ArgumentError for what does not fit.
 
     Examples:
         >>> import numpy as np
@@ -118,37 +130,43 @@ def kinetic(
         >>> bool(np.allclose(kinetic(x, spacing=2 * np.pi / 32), x / 2))
         True
     """
-    if boundary not in ("periodic", "zero"):
+    if guests.is_guest(psi):
+        return cast(Array, guests.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
+    if not isinstance(psi, (np.ndarray, Buffer)) or not 0 < psi.ndim <= AXES + 1:
+        have = described(psi)
+        raise ArgumentError(f"psi is {have}; kinetic takes an array of one to three dimensions, or a batch of orbitals (four)")
+    axes = min(psi.ndim, AXES)
+    along = kinds(boundary, axes)
+    if not set(along) <= {"periodic", "zero"}:
         raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
-    if not isinstance(psi, (np.ndarray, Buffer)) or psi.ndim == 0:
-        raise ArgumentError("kinetic takes a NumPy array or a Buffer of one or more dimensions")
     try:
         spacings = np.asarray(spacing, np.float64)
     except (TypeError, ValueError):
         spacings = np.empty(0)
-    spacings = np.broadcast_to(spacings, (psi.ndim,)) if spacings.ndim == 0 else spacings
-    if spacings.shape != (psi.ndim,) or not (spacings > 0).all():
-        raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {psi.ndim} axes")
+    spacings = np.broadcast_to(spacings, (axes,)) if spacings.ndim == 0 else spacings
+    if spacings.shape != (axes,) or not (spacings > 0).all():
+        raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {axes} axes")
     filters = [np.array(KINETIC.taps) * (-0.5 / step**2) for step in spacings]
-    return convolve.sum_over_axes(psi, filters, KINETIC.lower, boundary, device)
 
+    def one(orbital: Any) -> Any:
+        return convolve.sum_over_axes(orbital, filters, KINETIC.lower, cast(Sequence[Boundary], along), device)
 
-def _boundaries(boundary: Boundary | Sequence[Boundary]) -> tuple[Boundary, ...]:
-    if isinstance(boundary, str) or not isinstance(boundary, Sequence):
-        return (boundary,) * AXES
-    return tuple(cast(Sequence[Boundary], boundary))
+    if psi.ndim <= AXES:
+        return cast(Array, one(psi))
+    arrays.check_orbitals(psi, AXES)
+    return cast(Array, batch.each(psi, one, (), device))
 
 
 def _on_grid(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:
     """Raise ArgumentError where the potential does not lie on the points that the magic filter gives."""
     arrays.check_orbitals(psi, AXES)
     refuse_masks(potential, "potential")
-    kinds = _boundaries(boundary)
-    if len(kinds) != AXES or not set(kinds) <= {"periodic", "zero", "grow"}:
+    along = kinds(boundary)
+    if not set(along) <= {"periodic", "zero", "grow"}:
         raise ArgumentError(f"boundary={boundary!r}: periodic, zero or grow, one for all axes or one for each of three")
     free = len(MAGICFILTER.taps) - 1
-    shape = tuple(n + (free if kind == "grow" else 0) for n, kind in zip(psi.shape[-AXES:], kinds, strict=True))
+    shape = tuple(n + (free if kind == "grow" else 0) for n, kind in zip(psi.shape[-AXES:], along, strict=True))
     kind, named = (Buffer, "Buffer") if isinstance(psi, Buffer) else (np.ndarray, "NumPy array")
     if not isinstance(potential, kind) or tuple(potential.shape) != shape or potential.dtype != psi.dtype:
-        have = convolve.described(potential)
+        have = described(potential)
         raise ArgumentError(f"the potential is {have}; with this psi it must be a {named} of shape {shape} and dtype {psi.dtype}")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import convolve
+from portatile.routines import convolve, guests
 from portatile.routines.arrays import Array
-from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d
-from portatile.wavelets.batch import AXES, each
-from portatile.wavelets.filters import ANALYSIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
+from portatile.routines.axes import AXES, Boundary, kind_of, kinds
+from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
+from portatile.wavelets.batch import each
+from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
+
+_INVERTIBLE = "periodic (SciPy's wrap, grid-wrap), grow, shrink"
 
 
 def magicfilter(
@@ -36,7 +38,7 @@ def magicfilter3d(
     *,
     transpose: bool = False,
     boundary: Boundary | Sequence[Boundary] = "periodic",
-    out: Buffer | None = None,
+    out: Array | None = None,
     device: str | None = None,
 ) -> Array:
     """The magic filter, or its ``transpose``, along all three axes; in the order of ``array``. ``out`` as for ``convolve3d_separable``.
@@ -54,15 +56,14 @@ def magicfilter3d(
     def one(orbital: Any) -> Any:
         return convolve3d_separable(orbital, chosen.taps, lower=chosen.lower, boundary=boundary, out=out, device=device)
 
-    if out is not None and getattr(array, "ndim", AXES) != AXES:
-        raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
-    return cast(Array, each(array, one, (), device) if getattr(array, "ndim", AXES) == AXES + 1 else one(array))
+    return cast(Array, _one_or_each(array, one, out, device))
 
 
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None) -> Array:
     """One level of the wavelet transform along the first axis, of even length: scaling coefficients, then wavelet coefficients.
 
-    c_i = sum of ch(l) psi(2i + l), d_i the same with cg. ``boundary="shrink"`` takes 2n + 14 points, from -7 on, to 2n.
+    c_i = sum of ch(l) psi(2i + l), d_i the same with cg. On free axes psi begins at an odd point: ``boundary="shrink"`` takes the 2n + 14
+    points from -7 on to 2n coefficients, ``"grow"`` takes 2n points to the 2n + 14 coefficients that are not zero.
 
     Examples:
         >>> import numpy as np
@@ -78,7 +79,8 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
     """The inverse of ``analysis`` along the first axis: from scaling and wavelet coefficients back to values.
 
     x(2i) = sum over l of ch(2l) c(i - l) + cg(2l) d(i - l), x(2i + 1) the same with ch(2l + 1) and cg(2l + 1).
-    ``boundary="grow"`` takes 2n coefficients to the 2n + 14 points that are not zero.
+    ``boundary="grow"`` takes 2n coefficients to the 2n + 14 points that are not zero; ``"shrink"`` takes the 2n + 14 coefficients of
+    ``analysis`` that grew back to 2n points.
 
     Examples:
         >>> import numpy as np
@@ -88,32 +90,89 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
         True
     """
     _even(psi, 1)
-    if boundary not in ("periodic", "grow"):
-        raise ArgumentError(f"boundary={boundary!r} is not one of periodic, grow")
+    kind = kind_of(boundary)
+    if kind == "zero":
+        raise ArgumentError(f"boundary={boundary!r} is not one of {_INVERTIBLE}")
+    if kind == "shrink":
+        return filter_bank1d(psi, FREE_SYNTHESIS, lower=0, bank="synthesis", boundary="shrink", transposed=transposed, device=device)
     full = filter_bank1d(psi, SYNTHESIS, lower=SYNTHESIS_LOWER, bank="synthesis", boundary=boundary, transposed=transposed, device=device)
-    if boundary == "periodic":
+    if kind == "periodic":
         return full
     trimmed: Array = full[..., 1:-1] if transposed else full[1:-1]  # type: ignore[index]
     return trimmed  # the first and the last of nine pairs reach one point further than the filters
 
 
-def analysis3d(array: Array, *, out: Buffer | None = None, device: str | None = None) -> Array:
-    """One level of the periodic wavelet transform along each of three axes of even length, in the order of ``array``.
+def analysis3d(
+    array: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", out: Array | None = None, device: str | None = None
+) -> Array:
+    """One level of the wavelet transform along each of three axes of even length, in the order of ``array``.
 
-    ``out`` as for ``convolve3d_separable``.
+    ``boundary`` is one for all axes or one for each: ``periodic``, or a free ``shrink`` (2n + 14 points to 2n) or ``grow`` (2n points to
+    2n + 14), as for ``analysis``. With four dimensions (orbitals, n1, n2, n3) each orbital of the batch is transformed by itself.
+    ``out`` as for ``convolve3d_separable``. Raises ArgumentError for what does not fit.
+
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import analysis3d
+        >>> analysis3d(np.ones((8, 6, 4)), boundary=("grow", "periodic", "periodic")).shape
+        (22, 6, 4)
     """
-    _even(array, 3)
-    return convolve.passes3d(array, ANALYSIS, SCALING.lower, "analysis", "periodic", device, out)
+    along = _invertible(boundary)
+    _even(array, AXES)
+
+    def one(orbital: Any) -> Any:
+        return convolve.passes3d(orbital, ANALYSIS, SCALING.lower, "analysis", along, device, out)
+
+    return cast(Array, _one_or_each(array, one, out, device))
 
 
-def synthesis3d(array: Array, *, out: Buffer | None = None, device: str | None = None) -> Array:
-    """The inverse of ``analysis3d``. ``out`` as for ``convolve3d_separable``."""
-    _even(array, 3)
-    return convolve.passes3d(array, SYNTHESIS, SYNTHESIS_LOWER, "synthesis", "periodic", device, out)
+def synthesis3d(
+    array: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", out: Array | None = None, device: str | None = None
+) -> Array:
+    """The inverse of ``analysis3d``, with ``shrink`` where that grew; where that shrank, ``grow`` gives what is left of the values.
+
+    It is the transpose, too, and ``analysis3d`` with ``shrink`` the inverse of its ``grow``. The rest as there.
+
+    Examples:
+        >>> import numpy as np
+        >>> from portatile.wavelets import analysis3d, synthesis3d
+        >>> x = np.arange(64.0).reshape(4, 4, 4)
+        >>> bool(np.allclose(synthesis3d(analysis3d(x, boundary="grow"), boundary="shrink"), x))
+        True
+    """
+    along = _invertible(boundary)
+    _even(array, AXES)
+    banks = [SYNTHESIS if kind == "periodic" else FREE_SYNTHESIS for kind in along]
+    lowers = [SYNTHESIS_LOWER if kind == "periodic" else 0 for kind in along]
+
+    def one(orbital: Any) -> Any:
+        return convolve.passes3d(orbital, banks, lowers, "synthesis", along, device, out)
+
+    return cast(Array, _one_or_each(array, one, out, device))
+
+
+def _one_or_each(array: Any, one: Callable[[Any], Any], out: Any, device: str | None) -> Any:
+    """``one`` of an array of three dimensions, or of each orbital of a batch."""
+    if getattr(array, "ndim", AXES) != AXES + 1:
+        return one(array)
+    if out is not None:
+        raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
+    if guests.is_guest(array):
+        return guests.through(lambda there: each(there, one, (), device), array)
+    return each(array, one, (), device)
+
+
+def _invertible(boundary: Boundary | Sequence[Boundary]) -> tuple[Any, ...]:
+    """Each axis's boundary; raises ArgumentError for one that loses what the other direction would need."""
+    found = kinds(boundary)
+    if "zero" in found:
+        raise ArgumentError(f"boundary={boundary!r}: the wavelet transform takes {_INVERTIBLE}")
+    return found
 
 
 def _even(array: Array, axes: int) -> None:
-    """Raise ArgumentError where one of the first ``axes``, which are transformed, has an odd number of points."""
-    odd = [n for n in tuple(getattr(array, "shape", ()))[:axes] if n % 2]
+    """Raise ArgumentError where an axis that is transformed, the first or the last three, has an odd number of points."""
+    shape = tuple(getattr(array, "shape", ()))
+    odd = [n for n in (shape[-axes:] if axes > 1 else shape[:1]) if n % 2]
     if odd:
         raise ArgumentError(f"an axis of {odd[0]} points: the wavelet transform halves it, so it must be even")

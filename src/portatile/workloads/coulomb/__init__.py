@@ -62,7 +62,7 @@ class Coulomb(Workload):
         return ParameterSpace(
             {
                 "WGX": (1, 4, 8, 16, 32, 64),
-                "WGY": (1, 2, 4, 8, 16),
+                "WGY": (1, 2, 4, 8, 16, 32),
                 "SPLIT": (1, 2, 4, 8),
                 "PX": (1, 2, 4, 8, 16),
                 "PY": (1, 2, 4),
@@ -87,7 +87,7 @@ class Coulomb(Workload):
                 "RESIDENT == 0 or backend == 'cuda'",
                 "PX * PY * UNROLL <= (128 if device_kind == 'gpu' else 64)",
                 "WGX * WGY * SPLIT <= min(max_work_group_size, 1024)",
-                "device_kind != 'gpu' or WGX * WGY * SPLIT >= 32",
+                "device_kind != 'gpu' or WGX * WGY * SPLIT >= 16",
                 "max(16 * CHUNK, 4 * (SPLIT // 2) * PX * PY * WGX * WGY) + 16 <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts()},
@@ -198,6 +198,10 @@ class Coulomb(Workload):
         """9 for each pair of atom and point: three differences, three squares summed, 1 / sqrt as one, product and sum; see ``pairs``."""
         return 9.0 * self.pairs(problem)
 
+    def functions(self, problem: Problem) -> float:
+        """An inverse root for each pair."""
+        return self.pairs(problem)
+
     def pairs(self, problem: Problem) -> float:
         """Pairs of atom and point, the work of which every implementation does the same."""
         s = problem.sizes
@@ -209,10 +213,11 @@ class Coulomb(Workload):
         return float(problem.itemsize * (4 * s["atoms"] + s["nx"] * s["ny"] * s["nz"]))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Plane by plane, a single plane by rows."""
+        """Plane by plane, a single plane by rows; between atoms where they alone are too many."""
+        atoms = Cut("atoms", {"atoms": "rows"}, sums=True)
         if problem.sizes["nz"] > 1:
-            return (Cut("nz", {"potential": "rows"}, max(problem.sizes["ny"], 1), "z_first"),)
-        return (Cut("ny", {"potential": "rows"}, 1, "y_first"),)
+            return Cut("nz", {"potential": "rows"}, max(problem.sizes["ny"], 1), "z_first"), atoms
+        return Cut("ny", {"potential": "rows"}, 1, "y_first"), atoms
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One point; no atoms; slices and volumes that nothing divides, with padded rows and more atoms than a chunk."""

@@ -10,6 +10,7 @@ from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads.gemm import choice, plan, presets, reference, space
+from portatile.workloads.gemm.parameters import MEANINGS
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
@@ -22,6 +23,7 @@ class Gemm(Workload):
     """
 
     name = "gemm"
+    products = True
     sizes = {"m": "rows of C", "n": "columns of C", "k": "terms of each sum"}
     options = {"trans_a": ("N", "T"), "trans_b": ("N", "T")}
     dtypes = ("float32", "float64")
@@ -29,6 +31,7 @@ class Gemm(Workload):
     scalars = {"alpha": 1.0, "beta": 0.0}
 
     presets = presets.PRESETS
+    meanings = MEANINGS
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of A, B and C as they are stored."""
@@ -45,6 +48,10 @@ class Gemm(Workload):
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Packing where asked for, the product, and with split k the reduction."""
         return plan.build(problem, Point.of(config), device)
+
+    def preset(self, name: str, problem: Problem) -> Config:
+        """Of the blockings of the documents, in the problem's element type."""
+        return presets.preset(name, problem.dtype)
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
         """Ordinary multiply-adds where there are no matrix units."""

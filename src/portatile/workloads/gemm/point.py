@@ -17,26 +17,7 @@ _SUMS = 16384  # bytes of local memory that the sums of a thin form's work-items
 
 @dataclass(frozen=True)
 class Point:
-    """One configuration. Defaults are the values that leave a parameter without effect.
-
-    FORM: kernel text, ``generic``, ``cpu``, ``gpu``, or ``thin`` for few rows or columns of C. VL: elements of a vector. TR, TC: rows and
-    columns of one block of a work-item; TRR, TCR: blocks of a work-item; TBR, TBC: work-items of a group. KB: steps of k per stage of
-    local memory or per unrolled block; in ``cpu`` without SM per launch, 0 for all, in ``thin`` of its small operand in local memory.
-    TXC: operands through images. SM: operands through local memory, in ``cpu`` and ``thin`` B only. UNROLL: steps of k unrolled, in
-    ``thin`` vectors of A that a work-item has under way for each row. MAD: spelling of multiply-add. SCALARS: the register tile as
-    scalars, not arrays. PAD: elements added to a row of local memory, in ``gpu`` only where a tile is transposed by elements. STAGES:
-    tiles in local memory, filled by asynchronous copies, in ``thin`` blocks of UNROLL vectors. LANES: work-items of a warp along columns.
-    DOUBLE: operands of the next step of k are loaded to registers during the current one: 0 neither, 1 B's to a second set and A's in
-    place as they are used up, 2 both to a second set. KG: parts of a work-group that share the k of a stage, in ``thin`` its k. PACK_A,
-    PACK_B: the operand is packed into panels by a kernel of its own. TURN: an operand that is not packed and has k fast is transposed on
-    its way to local memory by vectors, not by elements; in ``cpu`` and ``thin`` C is computed transposed, so that vectors lie along its
-    columns, and A and B, rows and columns change places in what was said. KEEP: it lies there with k fast too, and work-items load
-    vectors along k; MMA does so without being told. In ``cpu`` both operands are read along k, from where they lie or from panels one
-    column wide. SPLIT_K: groups that share the k of one tile. TAIL: groups that a multiprocessor is taken to hold at once; the tiles that
-    would leave part of the device idle in the end have their k split as far as it takes, 0 for whole tiles. RASTER: rows of tiles that
-    neighbouring groups cover together, 0 for all. MMA: matrix instructions, with LANES 8 (then TR is 4 and TC 2) so that B takes the
-    place of the instruction's A.
-    """
+    """One configuration; ``parameters.MEANINGS`` says what each parameter does. Defaults leave a parameter without effect."""
 
     FORM: str
     VL: int = 1

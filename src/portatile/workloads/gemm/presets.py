@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from portatile.errors import UnknownNameError
 from portatile.records import Config
 from portatile.workloads.gemm.point import Point
 
@@ -62,19 +63,43 @@ def thin(vl: int, block: tuple[int, int], places: int, parts: int, unroll: int, 
     return Point("thin", VL=vl, TR=tr, TC=tc, TBR=places, KG=parts, UNROLL=unroll, SM=sm, KB=staged or 1, SPLIT_K=split, MAD="a*b+c")
 
 
-MAGMA = generic(1, (1, 1), (16, 16), (3, 3), 6, True)
-"""Table 5 of Du et al., Tesla C2050, without images: 256 work-items load a tile 48 wide and 6 deep."""
+MAGMA = replace(generic(1, (1, 1), (16, 16), (3, 3), 6, True), TXC=True)
+"""Table 5 of Du et al., Tesla C2050: 256 work-items load a tile 48 wide and 6 deep."""
 
-NAKASATO = generic(4, (8, 8), (8, 8), (1, 1), 8, False)
-"""Table 5 of Du et al., Radeon 5870, without images."""
+NAKASATO = replace(generic(4, (8, 8), (8, 8), (1, 1), 8, False), TXC=True)
+"""Table 5 of Du et al., Radeon 5870."""
+
+NAKASATO_DOUBLE = replace(generic(2, (4, 4), (8, 8), (1, 1), 8, False), TXC=True)
+"""The same in double precision: a pixel is two elements."""
 
 MEDIUM = generic(4, (4, 4), (16, 16), (1, 1), 16, True)
 """A tile of 64 x 64 that every GPU runs decently."""
 
-PRESETS: Mapping[str, Config] = {
-    "magma": MAGMA.config(),
-    "nakasato": NAKASATO.config(),
-    "magma-images": replace(MAGMA, TXC=True).config(),
-    "nakasato-images": replace(NAKASATO, TXC=True).config(),
-    "medium": MEDIUM.config(),
+PRESETS: Mapping[str, str] = {
+    "magma": "Du et al., Table 5, Tesla C2050: 3 x 3 elements to a work-item, images and local memory",
+    "magma-plain": "the same without images",
+    "nakasato": "Du et al., Table 5, Radeon 5870: 8 x 8 elements to a work-item by vectors of 4 from images; float64: 4 x 4 by 2",
+    "nakasato-plain": "the same without images",
+    "medium": "tiles of 64 x 64 in local memory",
 }
+"""The names of points, and what they are."""
+
+
+def preset(name: str, dtype: str) -> Config:
+    """The configuration of a named point for an element type; raises UnknownNameError for a name that there is not.
+
+    Examples:
+        >>> preset("nakasato", "float64")["TR"]
+        4
+    """
+    nakasato = NAKASATO_DOUBLE if dtype == "float64" else NAKASATO
+    points = {
+        "magma": MAGMA,
+        "magma-plain": replace(MAGMA, TXC=False),
+        "nakasato": nakasato,
+        "nakasato-plain": replace(nakasato, TXC=False),
+        "medium": MEDIUM,
+    }
+    if name not in points:
+        raise UnknownNameError("preset of gemm", name, points)
+    return points[name].config()

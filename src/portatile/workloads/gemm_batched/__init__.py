@@ -27,15 +27,17 @@ class GemmBatched(Workload):
 
     The operands are stacks: A is batch x m x k (batch x k x m with ``trans_a="T"``), B batch x k x n (batch x n x k), C batch x m
     x n, their matrices any number of elements apart; a stride of 0 along the batch shares one A or one B. Parameters are those
-    of ``gemm`` but TXC and TAIL; see ``workloads/gemm/point.py``.
+    of ``gemm`` but TXC and TAIL; see ``workloads/gemm/parameters.py``.
     """
 
     name = "gemm_batched"
+    products = True
     sizes: Mapping[str, str] = {"batch": "problems", "m": "rows of each C", "n": "columns of each C", "k": "terms of each sum"}
     options: Mapping[str, tuple[Value, ...]] = single.options
     dtypes = single.dtypes
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     scalars: Mapping[str, float] = single.scalars
+    meanings = {name: meaning for name, meaning in single.meanings.items() if name not in space.UNBATCHED}
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of the stacks as they are stored."""

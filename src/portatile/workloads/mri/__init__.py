@@ -15,7 +15,7 @@ from portatile.workloads import arguments, operands
 from portatile.workloads.mri.reference import image
 
 _SAMPLED_VOXELS = 256
-_SPARE = 2**17  # more voxels than a work-group has
+_SPARE = 2**18  # more voxels than a work-group has
 _MAX_VOXELS = 2**31 - _SPARE  # the index of a voxel, and of a group's last one, is an int
 _SAMPLE_VECTORS = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i")
 
@@ -51,7 +51,7 @@ class Mri(Workload):
         """All of the parameters; wide vectors are for CPUs, slices for GPUs."""
         return ParameterSpace(
             {
-                "WGS": (1, 8, 32, 64, 128, 256),
+                "WGS": (1, 8, 16, 32, 64, 128, 256, 512, 1024),
                 "SPLIT": (1, 2, 4, 8),
                 "PV": (1, 2, 4, 6, 8),
                 "VL": (1, 4, 8, 16),
@@ -71,7 +71,8 @@ class Mri(Workload):
                 "TRIG != 'direct' or device_kind == 'gpu'",
                 "RESIDENT == 0 or backend == 'cuda'",
                 "WGS * SPLIT <= min(max_work_group_size, 1024)",
-                "device_kind != 'gpu' or WGS * SPLIT >= 32",
+                "device_kind != 'gpu' or WGS * SPLIT >= 16",
+                "WGS <= 256 or WGS * SPLIT * PV * VL <= 4096",  # more sums than a whole group has registers for
                 "20 * CHUNK + 8 * (SPLIT - 1) * PV * WGS <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts()},
@@ -174,6 +175,10 @@ class Mri(Workload):
         """
         return (14.0 if problem.options["kind"] == "fhd" else 10.0) * self.pairs(problem)
 
+    def functions(self, problem: Problem) -> float:
+        """A sine and a cosine for each pair."""
+        return 2 * self.pairs(problem)
+
     def pairs(self, problem: Problem) -> float:
         """Pairs of sample and voxel, the work of which every implementation does the same."""
         return float(problem.sizes["samples"]) * problem.sizes["voxels"]
@@ -184,10 +189,15 @@ class Mri(Workload):
         return float(problem.itemsize * (vectors * problem.sizes["samples"] + 5 * problem.sizes["voxels"]))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Between voxels; where POLY leaves some to another function than their neighbours, only between whole work-groups."""
+        """Between voxels; where POLY leaves some to another function than their neighbours, only between whole work-groups.
+
+        Between samples where they alone are too many.
+        """
         mixed = 0 < int(config["POLY"]) < int(config["PV"])
         period = int(config["WGS"]) * int(config["PV"]) * int(config["VL"]) if mixed else 1
-        return (Cut("voxels", {"x": "rows", "y": "rows", "z": "rows", "image": "columns"}, period=period),)
+        read = [name for name in _SAMPLE_VECTORS if problem.options["kind"] == "fhd" or name not in ("d_r", "d_i")]
+        samples = Cut("samples", dict.fromkeys(read, "rows"), sums=True)
+        return Cut("voxels", {"x": "rows", "y": "rows", "z": "rows", "image": "columns"}, period=period), samples
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One of each; no samples; odd numbers of both, strided vectors, more samples than a chunk."""

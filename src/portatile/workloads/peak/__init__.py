@@ -1,4 +1,4 @@
-"""Arithmetic without memory, the kernels by which a device's peak is measured: multiply-adds, functions, local memory."""
+"""Arithmetic without memory, the kernels by which a device's peak is measured: multiply-adds, products, functions, local memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import arguments, operands
+from portatile.workloads.gemm.space import matrix_units
 
 SEGMENT = 1024
 """Elements of local memory that belong together: element i reads those whose index differs from its own by a multiple of STRIDE."""
 STRIDE = 16
+
+TILE, DEPTH = 128, 8
+"""Chains of a tile, 16 rows of 8, and the multiply-adds of a product's element: what a matrix instruction takes."""
+_WARP = 32  # work-items that share a tile
 
 _MAX_EXTENT = 2**31 - 2**20
 _SAMPLED = 64
@@ -25,17 +30,20 @@ _SAMPLED = 64
 class Peak(Workload):
     """Peak rates: out[i] = what ``rounds`` steps make of x[i]; no step of a chain can begin before the one before it has ended.
 
-    ``quantity``: ``fma`` v -> a v + b; ``rsqrt`` v -> 1 / sqrt(v); ``cos`` v -> cos(v); ``exp2`` v -> 2^-v; on GPUs
-    float32 functions are the device's own (native) ones. ``local``: the sum over rounds r of x[i ^ 16 r], where only the lowest 10
-    bits of the index change, read from local memory. All maps but the last contract, so that rounding errors do not grow.
+    ``quantity``: ``fma`` v -> a v + b; ``rsqrt`` v -> 1 / sqrt(v); ``cos`` v -> cos(v); ``sin`` v -> sin(v + 1); ``exp2`` v -> 2^-v;
+    on GPUs float32 functions are the device's own (native) ones. ``local``: the sum over rounds r of x[i ^ 16 r], where only the lowest
+    10 bits of the index change, read from local memory. ``product``: 128 chains are a tile, a matrix X of 16 rows of 8, and a step is
+    V -> V + X Y, where Y are the first 8 rows of X; zeros fill the last tile. All maps but these two contract, so that rounding
+    errors do not grow.
 
     Parameters: WGS work-items of a group; VECTOR chains of one vector; ILP vectors of an item, so that the next is under way
-    while one waits; UNROLL rounds written out; MAD: how ``fma`` is spelled.
+    while one waits; UNROLL rounds written out; MAD: how ``fma`` is spelled, or ``mma``: products by matrix units, where ILP are the
+    tiles of a warp.
     """
 
     name = "peak"
     sizes: Mapping[str, str] = {"n": "chains", "rounds": "steps of a chain"}
-    options: Mapping[str, tuple[Value, ...]] = {"quantity": ("fma", "rsqrt", "cos", "exp2", "local")}
+    options: Mapping[str, tuple[Value, ...]] = {"quantity": ("fma", "rsqrt", "cos", "exp2", "local", "sin", "product")}
     operands = (Operand("x"), Operand("out", "out"))
     scalars: Mapping[str, float] = {"a": 0.75, "b": 0.25}
 
@@ -51,7 +59,7 @@ class Peak(Workload):
                 "VECTOR": (1, 2, 4, 8, 16),
                 "ILP": (1, 2, 4, 6, 8, 12, 16),
                 "UNROLL": (1, 2, 4, 8, 16, 32),
-                "MAD": ("fma", "a*b+c"),
+                "MAD": ("fma", "a*b+c", "mma"),
             },
             (
                 "WGS <= max_work_group_size",
@@ -60,16 +68,23 @@ class Peak(Workload):
                 # 512 bits: only where no function is called, which ends some processes; other devices load 128 bits at most
                 "VECTOR * itemsize <= (16 if device_kind != 'cpu' else 64 if quantity == 'fma' and MAD == 'a*b+c' else 32)",
                 "ILP * UNROLL <= (64 if device_kind == 'cpu' else 256) and VECTOR * ILP * UNROLL <= 512",
-                "quantity == 'fma' or MAD == 'fma'",
+                "quantity == 'fma' or MAD != 'a*b+c'",
+                "quantity != 'product' or VECTOR == 1",
+                "MAD != 'mma' or (quantity == 'product' and matrix_units and itemsize == 8)",
+                f"MAD != 'mma' or WGS >= {_WARP}",
                 f"quantity != 'local' or {SEGMENT} % (WGS * VECTOR * ILP) == 0",
                 f"quantity != 'local' or itemsize * {SEGMENT} <= local_memory",
             ),
-            {**problem.facts(), **device.facts()},
+            {**problem.facts(), **device.facts(), "matrix_units": matrix_units(device)},
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """Eight chains to each of many work-items; on a CPU eight or more registers of one."""
+        """Eight chains to each of many work-items; on a CPU eight or more registers of one; four tiles to a warp."""
         local = problem.options["quantity"] == "local"
+        if problem.options["quantity"] == "product":
+            if problem.dtype == "float64" and matrix_units(device):
+                return {"WGS": 256, "VECTOR": 1, "ILP": 4, "UNROLL": 8, "MAD": "mma"}
+            return {"WGS": 1 if device.kind == "cpu" else 64, "VECTOR": 1, "ILP": 4, "UNROLL": 1, "MAD": "fma"}
         if device.kind == "cpu":
             # calls of a library are not unrolled
             mad, unroll = {"fma": ("a*b+c", 8), "local": ("fma", 8)}.get(str(problem.options["quantity"]), ("fma", 1))
@@ -95,8 +110,12 @@ class Peak(Workload):
         defines |= {"VEC": real if vector == 1 else f"{real}{vector}", **({"DOUBLE": True} if double else {})}
         values = {"vector": vector, "ilp": ilp, "unroll": config["UNROLL"], "mad": config["MAD"]}
         values["native"] = not double and device.kind == "gpu"  # on a CPU they may have 12 bits
-        source = load(__file__, "peak.cl", defines, quantity=quantity, real=real, **values)
-        groups = -(-n // (SEGMENT if quantity == "local" else items * vector * ilp))
+        if quantity == "product":
+            text, chains = "product.cl", items * ilp * (TILE // _WARP if config["MAD"] == "mma" else 1)
+        else:
+            text, chains = "peak.cl", SEGMENT if quantity == "local" else items * vector * ilp
+        source = load(__file__, text, defines, quantity=quantity, real=real, **values)
+        groups = -(-n // chains)
         passed = (
             *arguments.literals({name: problem.sizes[name] for name in ("n", "rounds")}),
             *arguments.operand("x", layout["x"], "int", "in"),
@@ -129,17 +148,21 @@ class Peak(Workload):
 
         In units of 2^-24: a multiply-add errs by 2 of |a v| + |b|, and q = |a| <= 0.9: 20 of the largest |v|. A native inverse
         root errs by 8 (PTX's rsqrt.approx: 2^-22.9), q = 1/2 of the relative error; a native exp2 by 4 (ex2.approx: 2 ulp) at
-        values below 1, q < 0.55; a native cosine by 12 (cos.approx: 2^-20.5), q <= sin 1 but for the first step. OpenCL
-        promises nothing of native functions.
+        values below 1, q < 0.55; a native cosine by 12 (cos.approx: 2^-20.5), q <= sin 1 but for the first step, and so a sine, whose
+        argument errs by 2, with q <= 0.42. OpenCL promises nothing of native functions. Products are sums: a chain passes
+        through a rounding of each multiply-add.
         """
-        if problem.options["quantity"] == "local":
-            return operands.gamma(problem.sizes["rounds"] + 1, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
-        factor = {"fma": 22, "rsqrt": 18, "exp2": 18, "cos": 80}[str(problem.options["quantity"])]
+        sums = {"local": 1, "product": DEPTH}
+        if problem.options["quantity"] in sums:
+            additions = sums[str(problem.options["quantity"])] * problem.sizes["rounds"] + 1
+            return operands.gamma(additions, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+        factor = {"fma": 22, "rsqrt": 18, "exp2": 18, "cos": 80, "sin": 40}[str(problem.options["quantity"])]
         return operands.gamma(factor, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
 
     def flops(self, problem: Problem) -> float:
-        """For each round and chain: 2 of a multiply-add, 1 of a function or of the addition of what local memory gave."""
-        return (2.0 if problem.options["quantity"] == "fma" else 1.0) * problem.sizes["n"] * problem.sizes["rounds"]
+        """For each round and chain: 2 of a multiply-add, 16 of a product's, 1 of a function or of adding what local memory gave."""
+        each = {"fma": 2.0, "product": 2.0 * DEPTH}.get(str(problem.options["quantity"]), 1.0)
+        return each * problem.sizes["n"] * problem.sizes["rounds"]
 
     def traffic(self, problem: Problem) -> float:
         """x read once, out written once."""
@@ -165,12 +188,17 @@ def _chains(
             total, scale = total + term, scale + np.abs(term)
         return total, scale
     v = x[chosen]
+    if quantity == "product":
+        tiles = np.concatenate([x, np.zeros(-x.size % TILE)]).reshape(-1, TILE // DEPTH, DEPTH)
+        step = (tiles @ tiles[:, :DEPTH]).ravel()[chosen] * rounds  # x is above 0, and so are all products
+        return v + step, v + step
     a, b = scalars["a"], scalars["b"]
     largest = np.maximum(np.abs(v), abs(b) / (1 - abs(a)) if quantity == "fma" else 0)
     steps: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
         "fma": lambda v: v * a + b,
         "rsqrt": lambda v: 1 / np.sqrt(v),
         "cos": np.cos,
+        "sin": lambda v: np.sin(v + 1),
         "exp2": lambda v: np.exp2(-v),
     }
     for _ in range(rounds):

@@ -16,6 +16,8 @@
 {% endif %}
 {% elif quantity == "cos" %}
 #define STEP(v) {{ fast }}cos(v)
+{% elif quantity == "sin" %}
+#define STEP(v) {{ fast }}sin((v) + (REAL)1)
 {% elif quantity == "exp2" %}
 #define STEP(v) {{ fast }}exp2(-(v))
 {% endif %}

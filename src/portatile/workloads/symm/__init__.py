@@ -23,6 +23,7 @@ class Symm(Workload):
     """
 
     name = "symm"
+    products = True
     sizes: Mapping[str, str] = {"m": "rows of C", "n": "columns of C"}
     options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans_b": ("N", "T")}
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))

@@ -26,6 +26,7 @@ class Syrk(Workload):
     """
 
     name = "syrk"
+    products = True
     sizes: Mapping[str, str] = {"n": "order of C", "k": "terms of each sum"}
     options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": ("N", "T")}
     operands: tuple[Operand, ...] = (Operand("a"), Operand("c", "inout"))

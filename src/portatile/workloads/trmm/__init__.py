@@ -26,6 +26,7 @@ class Trmm(Workload):
     """
 
     name = "trmm"
+    products = True
     sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
     options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T"), "diag": ("N", "U")}
     operands = (Operand("a"), Operand("b", "inout"))

@@ -1,0 +1,161 @@
+"""How much of its copies a routine hides that is cut into slabs: the whole beside the same slabs' stages one after another.
+
+    python bench/slabs.py --device cuda:0 --device opencl:0:0
+
+A product, a potential and a convolution of NumPy arrays under ``memory_limit``. ``whole`` is the call as a user makes it. The stages are
+those of the very same slabs with a wait after each: ``stage`` and ``collect`` are the host's copies to and from pinned memory,
+``upload`` and ``download`` the link's, ``kernel`` the device's work, ``buffers`` what is allocated. Were all of them hidden behind the
+longest, ``sum / whole`` would be the sum over the longest, which the last column says. Both give the same result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import portatile
+from measure import facts, parser, print_table, save, slug, until_stopped
+from portatile import device as devices
+from portatile.device.base import Device
+from portatile.routines import runtime, slabs
+from portatile.routines.engine import Engine
+from portatile.workload import Cut
+
+STAGES = ("buffers", "stage", "upload", "kernel", "download", "collect")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call on NumPy arrays of ``sizes``, given a device's id, and the bytes of the device that it may take."""
+
+    name: str
+    sizes: Mapping[str, int]
+    limit: int
+    call: Callable[[str], np.ndarray]
+
+
+def cases(small: bool) -> Iterator[Case]:
+    """Arithmetic that takes about as long as its copies, one that takes longer, and one that hardly takes time; for CPUs small ones."""
+    rng = np.random.default_rng(0)
+    m, k = (1024, 128) if small else (8192, 2048)
+    a, b = rng.random((m, k), np.float32), rng.random((k, m), np.float32)
+    operands = 4 * (2 * m * k + m * m)
+    yield Case("matmul", {"m": m, "n": m, "k": k}, operands // 2, lambda device: portatile.matmul(a, b, device=device))
+    side, count = (512, 200) if small else (8192, 8000)
+    atoms = (rng.random((count, 4)) * (side / 10)).astype(np.float32)
+    nbytes = 4 * side * side
+    sizes = {"atoms": count, "nx": side, "ny": side}
+    yield Case("coulomb", sizes, nbytes // 2, lambda device: portatile.coulomb_potential(atoms, (side, side), 0.1, device=device))
+    n, lines = 256, 4096 if small else 2**18
+    psi, taps = rng.random((n, lines), np.float32), rng.random(16)
+    sizes = {"n": n, "ndat": lines}
+    yield Case("convolution", sizes, psi.nbytes, lambda device: portatile.convolve1d(psi, taps, lower=-8, device=device))
+
+
+def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, int], None]:
+    """What stands in for the pipeline: the same slabs through one lane, each stage waited for and its ``seconds`` added up."""
+
+    @contextmanager
+    def charged(stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        seconds[stage] += time.perf_counter() - start
+
+    def pipeline(home: Engine, task: slabs.Task, cut: Cut, width: int) -> None:
+        size, shared = task.problem.sizes[cut.size], slabs._Shared()
+        read = [name for name in cut.pieces if name in task.read]
+        with charged("buffers"):
+            lane = slabs._lane(home.device, slabs._part(task, cut, 0, min(width, size)), cut)
+        queue = lane.queue
+        try:
+            with charged("upload"):
+                slabs._place(home.device, queue, task, cut, shared)
+                queue.finish()
+            for low in range(0, size, width):
+                part = slabs._part(task, cut, low, min(low + width, size))
+                prepared = slabs._prepared(home, part)
+                seconds["slabs"] += 1
+                with charged("stage"):
+                    for name in read:
+                        slabs._staged(lane, part, name)[...] = part.matrices[name].array
+                with charged("upload"):
+                    for name in read:
+                        queue.upload(lane.device[name], slabs._staged(lane, part, name), blocking=False)
+                    queue.finish()
+                with charged("kernel"):
+                    prepared.run(queue, {**shared.memory, **lane.device}, part.scalars)
+                    queue.finish()
+                with charged("download"):
+                    done = queue.download(slabs._staged(lane, part, task.output), lane.device[task.output], blocking=False)
+                    queue.finish()
+                with charged("collect"):
+                    lane.pending = part, done
+                    slabs._collect(lane)
+        finally:
+            queue.finish()
+            with charged("buffers"):
+                lane.release()
+                shared.release()
+
+    return pipeline
+
+
+def measured(case: Case, device: Device, rounds: int) -> dict[str, Any]:
+    """A row: seconds of the whole and of each stage by turns, after a first call of each that compiles."""
+    selected = device.info.id
+    whole: list[float] = []
+    stages: list[dict[str, float]] = []
+    runtime.forget()
+    with portatile.memory_limit(case.limit):
+        for turn in range(rounds + 1):
+            start = time.perf_counter()
+            result = case.call(selected)
+            took = time.perf_counter() - start
+            seconds = dict.fromkeys((*STAGES, "slabs"), 0.0)
+            with patch.object(slabs, "_pipeline", one_by_one(seconds)):
+                again = case.call(selected)
+            if not seconds["slabs"] or not np.array_equal(result, again):
+                raise SystemExit(f"{case.name}: it was not cut into slabs, or they differ")
+            if turn:
+                whole.append(took)
+                stages.append(seconds)
+    middle = {stage: median(seconds[stage] for seconds in stages) for stage in STAGES}
+    row = {"routine": case.name, "sizes": dict(case.sizes), "limit": case.limit, "device": selected, "name": device.info.name}
+    row |= {"driver": device.info.driver, "slabs": int(stages[0]["slabs"]), "whole": median(whole), "stages": middle}
+    row |= {"sum": sum(middle.values()), "longest": max(middle, key=lambda stage: middle[stage])}
+    return row | {"samples": {"whole": whole, **{stage: [seconds[stage] for seconds in stages] for stage in STAGES}}}
+
+
+def main() -> None:
+    """Measure, print, save."""
+    commands = parser(__doc__)
+    commands.add_argument("--rounds", type=int, default=3, help="readings of each, by turns")
+    commands.add_argument("--small", action="store_true", help="small arrays on GPUs too")
+    options = commands.parse_args()
+    chosen = [devices.get(name) for name in options.device] if options.device else list(devices.devices())
+    rows, lines = [], []
+    with until_stopped():
+        for device in chosen:
+            for case in cases(options.small or device.info.kind == "cpu"):
+                row = measured(case, device, options.rounds)
+                rows.append(row)
+                times = (row["whole"], *row["stages"].values(), row["sum"])
+                longest = row["stages"][row["longest"]]
+                ratios = f"{row['sum'] / row['whole']:.2f}", f"{row['sum'] / longest:.2f} {row['longest']}"
+                lines.append([row["routine"], device.info.id, str(row["slabs"]), *(f"{1e3 * one:.1f}" for one in times), *ratios])
+                print(*lines[-1], flush=True)
+    print()
+    print_table(["", "device", "slabs", "whole ms", *STAGES, "sum", "sum / whole", "at most"], lines)
+    document = {**facts(options.commit), "rows": rows}
+    print(f"\nwritten to {save(f'slabs-{slug(chosen[0].info.name)}', document, options.out)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What a user's kernel is checked with: the arguments of its definition, as they were before a call wrote them, and awkward ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.kernel import arguments
+from portatile.kernel.arguments import Argument, Arguments, Array, Scalar
+from portatile.records import Problem
+from portatile.verify import POISON_BYTE, compare
+from portatile.workload import Expected, Inputs
+
+Given = Sequence[Any] | Mapping[str, Any]
+Shapes = dict[str, tuple[int, ...]]
+
+
+class Cases:
+    """``defined``: the arguments of the definition, ``awkward``: further ones as for a call, that differ from these in their sizes.
+
+    Raises ArgumentError for what does not fit.
+    """
+
+    def __init__(self, defined: Arguments, awkward: Sequence[Given], kernel: str) -> None:
+        if isinstance(awkward, str | np.ndarray | Mapping) or not all(isinstance(given, Sequence | Mapping) for given in awkward):
+            raise ArgumentError(f"awkward must be a list of arguments for calls of {kernel}, each a list, a tuple or a dict")
+        self.defined = defined
+        self.awkward = tuple(_called(defined, given, kernel) for given in awkward)
+        self.sizes = tuple((given.integers(given.scalars), shapes(given)) for given in self.awkward)
+        """What tells them apart: whole numbers and shapes."""
+        own = defined.integers(defined.scalars), shapes(defined)
+        for place, sizes in enumerate(self.sizes):
+            if sizes in (own, *self.sizes[:place]):
+                raise ArgumentError(f"awkward[{place}] of {kernel} has the sizes of arguments that are checked anyway; change a size")
+        self._by_key: dict[str, Arguments] = {}
+        self._kept: dict[str, Array] = {}
+
+    def settle(self, problem: Callable[[Mapping[str, int], Shapes], Problem]) -> None:
+        """Learn which problems the awkward arguments are."""
+        self.problems = [problem(integers, places) for integers, places in self.sizes]
+        self._by_key = {found.key: given for found, given in zip(self.problems, self.awkward, strict=True)}
+
+    def of(self, problem: Problem) -> Arguments:
+        """The arguments of a problem: the definition's, unless it is an awkward one."""
+        return self._by_key.get(problem.key, self.defined)
+
+    def keep(self, values: Mapping[str, Any]) -> None:
+        """Remember what the definition's arrays hold that a call is about to write: it is what expectations are for."""
+        for array in self.defined.outputs:
+            value, wanted = values[array.name], array.role == "inout" and array.name not in self._kept
+            if wanted and isinstance(value, np.ndarray) and np.may_share_memory(value, array.value):
+                self._kept[array.name] = replace(array, value=array.value.copy())
+
+    def arrays(self, problem: Problem) -> tuple[Array, ...]:
+        """The arrays of a problem with what they hold before a run."""
+        given = self.of(problem)
+        return given.arrays if given is not self.defined else tuple(self._kept.get(array.name, array) for array in given.arrays)
+
+    def inputs(self, problem: Problem) -> Inputs:
+        """The memory of each array; an ``out`` array is poisoned."""
+        memory = {array.name: array.memory for array in self.arrays(problem)}
+        for array in self.of(problem).arrays:
+            if array.role == "out":
+                memory[array.name] = np.full(array.memory.nbytes, POISON_BYTE, np.uint8).view(array.memory.dtype)
+        return Inputs(memory)
+
+    def foregone(self, problem: Problem, expected: Mapping[str, Expected]) -> str:
+        """The outputs that hold what is expected before the kernel runs, if that is so of all: nothing could be seen to fail then."""
+        outputs = [array for array in self.arrays(problem) if array.role != "in"]
+        updated = [array for array in outputs if array.role == "inout" and array.name in expected]
+        vain = len(updated) == len(outputs) and all(compare(a.memory, expected[a.name], 1.0).ok for a in updated)
+        return ", ".join(array.name for array in updated) if vain else ""
+
+
+def shapes(given: Arguments) -> Shapes:
+    """The shape of each array."""
+    return {array.name: array.value.shape for array in given.arrays}
+
+
+def spell_shapes(found: Mapping[str, tuple[int, ...]]) -> str:
+    """The shapes in one line."""
+    return " ".join(f"{name}[{','.join(map(str, shape))}]" for name, shape in found.items())
+
+
+def _argument(declared: Argument, values: Mapping[str, Any]) -> Argument:
+    """A declaration with its value of an awkward call; raises ArgumentError."""
+    if isinstance(declared, Scalar):
+        return replace(declared, value=arguments.scalar(values[declared.name], declared.name, declared.dtype))
+    if not isinstance(declared, Array):
+        return declared
+    value = values[declared.name]
+    if declared.form is None:
+        arguments.array(value, declared.name, declared.declared)
+    elif (form := arguments.image(value, declared.name, declared.declared, declared.form.normalized)) != declared.form:
+        raise ArgumentError(f"awkward: the image {declared.name} is {form}; images must be as in the definition, {declared.form}")
+    if value.dtype != declared.value.dtype:
+        raise ArgumentError(f"awkward: argument {declared.name} has dtype {value.dtype}; the definition has {declared.value.dtype}")
+    return replace(declared, value=value)
+
+
+def _called(defined: Arguments, given: Given, kernel: str) -> Arguments:
+    named = given if isinstance(given, Mapping) else {}
+    values = defined.bind(() if isinstance(given, Mapping) else tuple(given), named, kernel)
+    return Arguments(tuple(_argument(declared, values) for declared in defined.all))

@@ -1,0 +1,87 @@
+"""What a caller says of the axes that are filtered, once for all or for each of them: filters, first place, boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from portatile.device.buffer import refuse_masks
+from portatile.errors import ArgumentError
+
+Boundary = Literal["periodic", "zero", "grow", "shrink", "wrap", "grid-wrap", "constant", "grid-constant"]
+AXES = 3
+
+_KINDS = ("periodic", "zero", "grow", "shrink")
+_SCIPY = {"wrap": "periodic", "grid-wrap": "periodic", "constant": "zero", "grid-constant": "zero"}
+_NAMES = {**{name: name for name in _KINDS}, **_SCIPY}
+_OTHERS = ("reflect", "grid-mirror", "mirror", "nearest")
+
+
+def kind_of(boundary: Any) -> str:
+    """The boundary by portatile's name; raises ArgumentError for one that there is not."""
+    found = _NAMES.get(boundary) if isinstance(boundary, str) else None
+    if found is None:
+        advice = ": pad the array, for example by numpy.pad, and use shrink" if boundary in _OTHERS else ""
+        known = "periodic (SciPy's wrap, grid-wrap), zero (SciPy's constant, grid-constant, with cval 0), grow, shrink"
+        raise ArgumentError(f"boundary={boundary!r} is not one of {known}{advice}")
+    return found
+
+
+def kinds(boundary: Boundary | Sequence[Boundary], axes: int = AXES) -> tuple[str, ...]:
+    """Of each of so many axes its boundary, by portatile's name."""
+    return tuple(map(kind_of, for_each(boundary, "boundaries", axes)))
+
+
+def for_each(given: Any, what: str, axes: int = AXES) -> tuple[Any, ...]:
+    """What is given for all axes, or a sequence of as many; raises ArgumentError for another number of them."""
+    if isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)) or (isinstance(given, np.ndarray) and given.ndim == 0):
+        return (given,) * axes
+    found = tuple(given)
+    if len(found) != axes:
+        raise ArgumentError(f"{len(found)} {what} for {axes} axes; give one for all or one for each")
+    return found
+
+
+def one_filter(taps: ArrayLike) -> NDArray[Any]:
+    """Taps as a filter's one row; raises ArgumentError where they are not a row of real numbers."""
+    row = numbers(taps, "taps")
+    if row.ndim != 1 or row.dtype.kind not in "fiu":
+        raise ArgumentError(f"taps is {described(row)}; it must be a one-dimensional sequence of real numbers")
+    return row[None, :]
+
+
+def filters(taps: ArrayLike | Sequence[ArrayLike]) -> tuple[NDArray[Any], ...]:
+    """One filter for all axes, or one for each, which need not be equally long: rows of taps."""
+    refuse_masks(taps, "taps")
+    try:
+        whole = np.asarray(taps)
+    except ArgumentError:  # a Buffer, which says what to do
+        raise
+    except ValueError:  # rows of different lengths
+        whole = None
+    if whole is not None and whole.ndim < 2:
+        return (one_filter(whole),) * AXES
+    rows = tuple(taps)  # type: ignore[arg-type]
+    if len(rows) != AXES:
+        raise ArgumentError(f"{len(rows)} filters for {AXES} axes; taps is one-dimensional, for all axes, or a sequence of such, for each")
+    return tuple(map(one_filter, rows))
+
+
+def numbers(given: ArrayLike, name: str) -> NDArray[Any]:
+    """An array of what is given, on the host; raises ArgumentError where that takes equally long rows."""
+    refuse_masks(given, name)
+    try:
+        return np.asarray(given)
+    except ArgumentError:  # a Buffer, which says what to do
+        raise
+    except ValueError:
+        raise ArgumentError(f"the rows of {name} are not equally long") from None
+
+
+def described(array: Any) -> str:
+    """What an array is, for a message."""
+    shape = getattr(array, "shape", None)
+    return f"a {type(array).__name__}" + (f" of shape {tuple(shape)} and dtype {array.dtype}" if shape is not None else "")
