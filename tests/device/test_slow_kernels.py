@@ -54,7 +54,8 @@ def test_a_race_that_is_not_held_is_told(device: Device, all_near: None) -> None
     request = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=3), "exhaustive", workload=workload, timing=timing)
     with ResultStore(None) as store:
         unraced = tune(replace(request, timing=msgspec.structs.replace(timing, race=1e-9)), store)
-        assert (unraced.finalists, unraced.unraced) == ((), "there was no time for it")
+        assert unraced.finalists == ()
+        assert unraced.unraced  # in words that depend on how long the runs took
         assert "not raced" in repr(unraced)
         raced = tune(request, store)
         assert (len(raced.finalists), raced.unraced) == (3, "")

@@ -241,6 +241,7 @@ def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: str
 
 def _each_alone(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, chip: Device) -> NDArray[Any]:
     """The passes in the device's memory, where only what one of them reads and writes lies at a time."""
+    engine(chip).make_room()
     current = Buffer.from_numpy(psi, chip)
     for one in passes:
         made = _filter(current, one.filters, one.lower, one.boundary, bank, True, None)

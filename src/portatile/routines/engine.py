@@ -95,6 +95,11 @@ class Engine:
         """Whether it was made for this device since its last release."""
         return self.device is device and self.generation == device.generation
 
+    def make_room(self) -> None:
+        """Give back the workspaces that are kept from call to call: memory is scarce."""
+        with self.lock:
+            self._workspaces.release()
+
     def forget(self) -> None:
         """Drop what is memoised, so that results tuned since are used."""
         with self.lock:

@@ -57,6 +57,7 @@ def run(
             if task.cuts:
                 if begin is not None:
                     begin(chip.default_queue())
+                home.make_room()
                 slabs.run(home, task)
                 return
         found = home, home.prepare(problem), names
