@@ -1,4 +1,4 @@
-"""GEMM: C = alpha op(A) op(B) + beta C, from the ten-parameter generator of D1.8 to pipelined and register-tiled forms."""
+"""GEMM: C = alpha op(A) op(B) + beta C, from the ten-parameter generator of Du et al. (table 4) to pipelined and register-tiled forms."""
 
 from __future__ import annotations
 

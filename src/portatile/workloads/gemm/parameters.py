@@ -1,4 +1,4 @@
-"""What each parameter of a configuration means: the ten of D1.8's generator, and those that later devices ask for."""
+"""What each parameter of a configuration means: the ten of Du et al.'s generator (table 4), and those that later devices ask for."""
 
 from __future__ import annotations
 

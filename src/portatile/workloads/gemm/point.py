@@ -1,4 +1,4 @@
-"""A configuration as a typed record: the parameters of D1.8's generator, and those that later devices ask for."""
+"""A configuration as a typed record: the parameters of Du et al.'s generator (table 4), and those that later devices ask for."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from portatile.workloads.gemm.point import Point
 
 
 def generic(vl: int, block: tuple[int, int], group: tuple[int, int], blocks: tuple[int, int], kb: int, sm: bool) -> Point:
-    """A point of D1.8's ten parameters; pairs are rows, columns."""
+    """A point of the generator's ten parameters; pairs are rows, columns."""
     (tr, tc), (tbr, tbc), (trr, tcr) = block, group, blocks
     return Point("generic", VL=vl, TR=tr, TC=tc, TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, KB=kb, UNROLL=kb, SM=sm, MAD="a*b+c")
 
