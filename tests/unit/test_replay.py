@@ -119,6 +119,8 @@ def test_progress_can_be_printed() -> None:
     assert f" s  best {duration(result.best.median)}  9 tried (" in lines[-1]
     heard = tuner.Progress(result.problem, result.device, None, result.trials[0], 3, 2, 1.5, None, {"wrong": 1}, 2.0, warm=1)
     assert str(heard) == "   1.5 s  nothing valid yet  3 tried (2.0/s), 1 warm start, 2 from the store, failed: 1 wrong"
+    assert str(replace(heard, seconds_left=2.4)).endswith("failed: 1 wrong, 2 s left")
+    assert str(replace(heard, evaluations_left=7)).endswith("failed: 1 wrong, 7 trials left")
 
 
 def test_an_interrupt_keeps_what_was_found() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -167,7 +167,7 @@ class _Watch:
         self._last = progress
         if self._live and self._task is not None:
             ends = None if progress.seconds_left is None else time.monotonic() + progress.seconds_left
-            self._bar.update(self._task, description=_standing(progress), ends=ends)
+            self._bar.update(self._task, description=_standing(replace(progress, seconds_left=None)), ends=ends)
         elif self._printed is None or progress.best is not self._printed.best or progress.seconds - self._printed.seconds >= _PLAIN_SECONDS:
             self._print(progress)
 
@@ -180,7 +180,7 @@ def _standing(progress: tuner.Progress) -> str:
     best = "nothing valid yet"
     if progress.best is not None:
         best = f"best {_words.speed(progress.best, _words.known(progress.problem)) or duration(progress.best.median)}"
-    return f"{best}  {progress.tried}"
+    return ", ".join(filter(None, (f"{best}  {progress.tried}", progress.left)))
 
 
 def _print(result: tuner.Result, workload: Workload | None) -> None:

@@ -81,11 +81,19 @@ class Progress:
     rate: float
     racing: int = 0
     warm: int = 0
+    evaluations_left: int | None = None
 
     def __str__(self) -> str:
-        """When, how fast the best is, and what was tried: ``listen=print`` shows a search."""
+        """When, how fast the best is, what was tried and what is left: ``listen=print`` shows a search."""
         best = "nothing valid yet" if self.best is None else f"best {duration(self.best.median)}"
-        return f"{self.seconds:6.1f} s  {best}  {self.tried}"
+        return ", ".join(filter(None, (f"{self.seconds:6.1f} s  {best}  {self.tried}", self.left)))
+
+    @property
+    def left(self) -> str:
+        """``23 s left``, ``177 trials left``, or nothing where the budget has no end: of the search, less what is kept for the race."""
+        seconds = None if self.seconds_left is None else f"{self.seconds_left:.0f} s left"
+        trials = None if self.evaluations_left is None else f"{self.evaluations_left} trials left"
+        return ", ".join(filter(None, (seconds, trials)))
 
     @property
     def tried(self) -> str:

@@ -349,7 +349,9 @@ class _Run:
         rate = (count - self.known) / seconds if seconds > 0 else 0.0
         info = self.planner.info
         warm, failures = len(self.warm & self.trials.keys()), dict(self.failures)
-        return Progress(self.request.problem, info, self.best, last, count, self.known, seconds, left, failures, rate, warm=warm)
+        most = self.request.budget.evaluations
+        trials = None if most is None else max(most - self._evaluated(), 0)
+        return Progress(self.request.problem, info, self.best, last, count, self.known, seconds, left, failures, rate, 0, warm, trials)
 
     def _seconds_left(self, race: bool = False) -> float:
         """What is left of the budget; for the search less what is kept back for the race."""
