@@ -62,11 +62,11 @@ def compute(parts: list[str]) -> Compute | None:
         return _setp(parts)
     if kind == "pred":
         return {
-            "and": lambda a, b: a & b,
-            "or": lambda a, b: a | b,
-            "xor": lambda a, b: a ^ b,
+            "and": lambda a, b: a & b & 1,  # -1 is a predicate that holds, too
+            "or": lambda a, b: (a | b) & 1,
+            "xor": lambda a, b: (a ^ b) & 1,
             "not": lambda a: 1 - a,
-            "mov": lambda a: a,
+            "mov": lambda a: a & 1,
         }.get(name)
     if name in ("mov", "cvta"):
         return lambda a: a
