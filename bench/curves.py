@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The newest recorded searches of every device and problem as a picture, docs/pictures/convergence.svg: share of the best known against seconds.
 
-    python3 bench/curves.py
+python3 bench/curves.py
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _panel(panel: Panel, left: int, top: int) -> Iterator[str]:
 
     yield _text("title", west, top + 18, panel.title)
     for tenth in range(round(10 * low), 11):
-        yield f'<path class="grid" d="M{west} {down(tenth / 10):.1f}H{east}"/>' + _text("end", west - 6, down(tenth / 10) + 4, f"{tenth / 10:g}")
+        y = down(tenth / 10)
+        yield f'<path class="grid" d="M{west} {y:.1f}H{east}"/>' + _text("end", west - 6, y + 4, f"{tenth / 10:g}")
     yield "".join(f'<path class="goal" d="M{west} {down(goal):.1f}H{east}"/>' for goal in GOALS)
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500) if panel.seconds / step <= 6)
     yield "".join(_text("mid", across(at), south + 16, f"{at} s") for at in range(0, floor(panel.seconds) + 1, step))
