@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The newest recorded searches of every device and problem as a picture, docs/pictures/convergence.svg: share of the best known against seconds.
+"""The newest recorded searches of every device and problem as a picture, docs/pictures/convergence.svg: best so far against seconds.
 
 python3 bench/curves.py
 """
