@@ -60,7 +60,8 @@ def child(task: dict[str, Any]) -> None:
         found = {canonical(config): config for config in configs}
         for trial in shipped(problem.workload):
             if trial.problem.key == problem.key and trial.device.name == info.name and trial.config in space:
-                found[canonical(trial.config)] = dict(trial.config)
+                config = space.complete(trial.config)
+                found[canonical(config)] = dict(config)
         only = ParameterSpace.from_configs(list(found.values()))
         request = tuner.Request(problem, task["device"], Budget(), "exhaustive", space=only, model=False, warm=0)
     with ResultStore.default() as store:

@@ -2,9 +2,12 @@
 
     python bench/presets.py --device cuda:0 --device opencl:0:0
     python bench/presets.py --size 256 --device pocl
+    python bench/presets.py --staging --trans TN --device cuda:0
 
 The blockings of the documents were made for other devices: what is asked is what they give here, and what their images cost or save.
-Every result is checked before it is timed; copies into images are part of the time.
+With ``--staging`` one tile gets at its operands in every way there is: A and B from memory, images, images that show memory, or panels,
+directly or through local memory, both alike and A otherwise than B. Every result is checked before it is timed; copies into images and
+panels are part of the time, and their bytes are told.
 """
 
 from __future__ import annotations
@@ -20,20 +23,43 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.measure import runs
 from portatile.measure.runs import Length, Way
-from portatile.records import Problem
+from portatile.records import Config, Problem
+from portatile.workloads.gemm import presets
 
 DEFAULT = "default"
+MIXED = (
+    ("direct", "local"),
+    ("local", "direct"),
+    ("image", "local"),
+    ("local", "image"),
+    ("view", "local"),
+    ("local", "view"),
+    ("view local", "local"),
+    ("view", "panels local"),
+    ("panels", "direct"),
+)
+"""Ways to A and to B that differ."""
 
 
-def measure(chip: Device, problem: Problem, length: Length) -> list[dict[str, Any]]:
-    """A row for each preset, and for the default: its samples, or what went wrong."""
+def named(problem: Problem, staging: bool) -> dict[str, Config]:
+    """The configurations by name: the presets, or one tile in every way to its operands."""
+    workload = workloads.get(problem.workload)
+    if not staging:
+        return {name: workload.preset(name, problem) for name in workload.presets}
+    tile = presets.blocked(problem.dtype)
+    alike = {way: presets.staged(tile, way, way) for way in presets.WAYS}
+    return {name: point.config() for name, point in {**alike, **{f"{a} | {b}": presets.staged(tile, a, b) for a, b in MIXED}}.items()}
+
+
+def measure(chip: Device, problem: Problem, length: Length, staging: bool) -> list[dict[str, Any]]:
+    """A row for each named configuration, and for the default: its samples, or what went wrong; ``workspace`` in bytes, copies among it."""
     workload, rows = workloads.get(problem.workload), []
-    configs = {DEFAULT: workload.default(problem, chip.info)}
-    configs |= {name: workload.preset(name, problem) for name in workload.presets}
+    configs = {DEFAULT: workload.default(problem, chip.info), **named(problem, staging)}
     with runs.prepared(chip, problem) as ready:
         for name, config in configs.items():
             row = {"device": chip.info.id, "dtype": problem.dtype, "preset": name, "config": dict(config)}
             try:
+                row["workspace"] = workload.plan(problem, config, chip.info).workspace
                 timed = ready.timed(config, Way(length))
             except PortatileError as error:
                 rows.append({**row, "error": str(error)})
@@ -47,6 +73,8 @@ def parse() -> argparse.Namespace:
     commands = parser(__doc__)
     commands.add_argument("--size", type=int, default=2048, help="m, n and k")
     commands.add_argument("--dtype", default="float32,float64", help="separated by commas")
+    commands.add_argument("--staging", action="store_true", help="one tile in every way to its operands, in place of the presets")
+    commands.add_argument("--trans", default="NN", help="transpositions of A and B, as in NN")
     commands.add_argument("--samples", type=int, default=7, help="bursts of 10 ms for each")
     return commands.parse_args()
 
@@ -63,14 +91,16 @@ def main() -> None:
             for dtype in options.dtype.split(","):
                 if dtype == "float64" and not chip.info.fp64:
                     continue
-                found = measure(chip, workloads.get("gemm").problem(sizes, dtype), length)
+                trans = {"trans_a": options.trans[0], "trans_b": options.trans[1]}
+                found = measure(chip, workloads.get("gemm").problem(sizes, dtype, trans), length, options.staging)
                 rows += found
                 best = next((row["gflops"] for row in found if row["preset"] == DEFAULT and "gflops" in row), None)
-                print(f"\ngemm {options.size} {dtype} on {chip.info.name} ({chip.info.id})")
+                print(f"\ngemm {options.size} {dtype} {options.trans} on {chip.info.name} ({chip.info.id})")
                 told = [row for row in found if "gflops" in row]
                 shares = ["" if best is None else f"{row['gflops'] / best:.3f}" for row in told]
-                lines = [[row["preset"], f"{row['gflops']:.1f}", share] for row, share in zip(told, shares, strict=True)]
-                print_table(["", "Gflop/s", "of default"], lines)
+                space = [f"{row['workspace'] / 1e6:.1f}" for row in told]
+                lines = [[row["preset"], f"{row['gflops']:.1f}", *more] for row, *more in zip(told, shares, space, strict=True)]
+                print_table(["", "Gflop/s", "of default", "MB of workspace"], lines)
                 for row in found:
                     if "error" in row:
                         print(f"{row['preset']}: {row['error']}")

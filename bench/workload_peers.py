@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,12 @@ def solve(problem: Problem) -> Run:
 
 def copy(problem: Problem) -> Run:
     """PyTorch's copy of as many bytes as a convolution or a stream's copy reads and writes."""
-    size = int(workloads.get(problem.workload).traffic(problem)) // (2 * problem.itemsize)
-    x = torch.rand(size, dtype=getattr(torch, problem.dtype), device="cuda")
+    return copy_of(int(workloads.get(problem.workload).traffic(problem)) // (2 * problem.itemsize), problem.dtype)
+
+
+def copy_of(elements: int, dtype: str) -> Run:
+    """PyTorch's copy of so many elements."""
+    x = torch.rand(elements, dtype=getattr(torch, dtype), device="cuda")
     y = torch.empty_like(x)
     return lambda: y.copy_(x)
 
@@ -134,13 +139,20 @@ def scipy_samples(problem: Problem, seconds: float = 0.5) -> list[float]:
     for axis, shape in ((0, (problem.sizes["n"], problem.sizes["ndat"])), (1, (problem.sizes["ndat"], problem.sizes["n"]))):
         x = rng.random(shape).astype(problem.dtype)
         out = np.empty_like(x)
-        samples, ends = [], time.perf_counter() + seconds
-        while len(samples) < 3 or time.perf_counter() < ends:
-            start = time.perf_counter()
-            ndimage.convolve1d(x, taps, axis=axis, output=out, mode="wrap")
-            samples.append(time.perf_counter() - start)
-        found.append(samples)
+        run = partial(ndimage.convolve1d, x, taps, axis=axis, output=out, mode="wrap")
+        found.append(host_samples(run, seconds))
     return min(found, key=np.median)
+
+
+def host_samples(run: Run, seconds: float) -> list[float]:
+    """Seconds of each run on the host, three at least."""
+    samples: list[float] = []
+    ends = time.perf_counter() + seconds
+    while len(samples) < 3 or time.perf_counter() < ends:
+        start = time.perf_counter()
+        run()
+        samples.append(time.perf_counter() - start)
+    return samples
 
 
 def naive_samples(device: Device, ready: Prepared, length: Length) -> list[float]:

@@ -2,9 +2,10 @@
 
     python bench/workloads.py --seconds 15 --device cuda:0 --device opencl:0:0
 
-One table: time, rate, the share of the ceiling that binds, and the ratio to a peer measured in the same run. ``as it comes`` is the
-configuration that a call takes, ``default`` the workload's own, ``tuned`` the best that `--seconds` of tuning find from there (0: none),
-where they were enough to try another.
+A table for each device, a line for each problem, the back ends beside each other: time, rate, the share of the ceiling that binds, the
+ratio to a peer measured in the same run, and the rates by default and tuned. ``as it comes`` is the configuration that a call takes,
+``default`` the workload's own, ``tuned`` the best that `--seconds` of tuning find from there (0: none). `workload_figures.py` makes a page
+of docs of the results.
 Every kernel is checked before it is timed. Peers: PyTorch on an NVIDIA GPU; on a CPU SciPy and the text that one writes first, for which
 one core should be pinned (`POCL_MAX_PTHREAD_COUNT=1 taskset -c 0`).
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from statistics import median
 from typing import Any
 
@@ -22,7 +24,7 @@ import numpy as np
 import workload_peers as peers
 from measure import facts, parser, print_table, save, slug, until_stopped, version
 from portatile import device as devices
-from portatile import wavelets, workloads
+from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import DeviceError, PortatileError
@@ -33,12 +35,16 @@ from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning import tuner
 from portatile.workloads.convolution import BIGDFT
+from volumes import VOLUMES, Array, Volume, by_scipy, right
+from workload_figures import COLUMNS, Table, add, cells, readings
 
+_CHECKED = 20  # points along each side of a volume that is compared with the definition
 _CEILINGS = ("copy", "fp32", "fp64", "mma", "special")
 _TAPS = {"taps": 16, "lower": -8}
 _ONE_UNIT = "functions' unit alone"  # no point or voxel takes a polynomial
 _POTENTIAL: Config = {"WGX": 16, "WGY": 8, "SPLIT": 8, "PX": 8, "PY": 2, "UNROLL": 2, "POLY": 0, "DEGREE": 3, "RESIDENT": 0}
 _MRI: Config = {"CHUNK": 1024, "TRIG": "direct", "POLY": 0}
+_FINE: Mapping[str, Config] = {"coulomb": {"WGY": 2}, "mri": {"WGS": 32, "SPLIT": 8}}  # four times as many groups, where there are enough
 
 # BigDFT's other passes: the magic filter's other boundaries, the wavelets' banks, the kinetic operator.
 _PASSES: tuple[dict[str, Value], ...] = (
@@ -55,7 +61,7 @@ _PASSES: tuple[dict[str, Value], ...] = (
 
 @dataclass(frozen=True)
 class Task:
-    """A problem; what its rate counts; other forms, as changes to the default; its peer."""
+    """A problem; what its rate counts; other forms, as changes to the default, some otherwise through OpenCL; its peer."""
 
     workload: str
     sizes: dict[str, int]
@@ -64,6 +70,7 @@ class Task:
     work: float
     options: dict[str, Value] = field(default_factory=dict)
     forms: Mapping[str, Config] = field(default_factory=dict)
+    opencl: Mapping[str, Config] = field(default_factory=dict)
     torch: Callable[[Problem], peers.Run] | None = None
 
     @property
@@ -97,12 +104,14 @@ def tasks(scale: int) -> Iterator[Task]:
     for side in (512, 2048):
         sizes = {"atoms": 40000 // scale, "nx": side // shrink, "ny": side // shrink, "nz": 1}
         pairs = float(np.prod(list(sizes.values())))
-        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, forms={_ONE_UNIT: _POTENTIAL})
+        finer = {_ONE_UNIT: {**_POTENTIAL, **_FINE["coulomb"]}} if side > 512 else {}
+        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, forms={_ONE_UNIT: _POTENTIAL}, opencl=finer)
     for kind in ("q", "fhd"):
         for side in (64, 128):
             sizes = {"samples": 2048, "voxels": side**3 // scale}
             pairs = float(np.prod(list(sizes.values())))
-            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, forms={_ONE_UNIT: _MRI})
+            finer = {_ONE_UNIT: {**_MRI, **_FINE["mri"]}} if side > 64 else {}
+            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, forms={_ONE_UNIT: _MRI}, opencl=finer)
     for dtype in ("float32", "float64"):
         for m, count in ((10240 // scale, 128), (1024 // scale, 1024 // scale), (4096 // scale, 4096 // scale)):
             yield Task("triangular", {"m": m, "n": count}, dtype, "Gflop/s", 1e-9 * m * m * count, torch=peers.solve)
@@ -194,15 +203,19 @@ class Bench:
         default = workload.default(problem, info)
         forms: dict[str, Config] = {
             "as it comes": choice.config,
-            **({} if default == choice.config else {"default": default}),
-            **{name: {**default, **changes} for name, changes in task.forms.items()},
+            **({} if dict(default) == dict(choice.config) else {"default": default}),
+            **{
+                name: {**default, **changes}
+                for name, changes in {**task.forms, **(task.opencl if info.backend == "opencl" else {})}.items()
+            },
         }
         trials = {}
         if self.seconds:
             with ResultStore(None) as store:
                 result = tuner.tune(tuner.Request(problem, info.id, Budget(seconds=self.seconds), start=(choice.config,)), store)
-            if len(result.trials) > 1:  # one alone is the start's
-                forms["tuned"], trials = result.best.config, {"tuned": len(result.trials)}
+            trials = {form: len(result.trials) for form in ("as it comes", "tuned")}
+            if dict(result.best.config) != dict(choice.config):
+                forms["tuned"] = result.best.config
         bound = binding(task, problem, info, self.limits[info.id])
         space = workload.space(problem, info)
         with runs.prepared(device, problem) as ready:
@@ -211,7 +224,7 @@ class Bench:
             for form, config in forms.items():
                 if space.violated(config) is None:
                     timed = ready.timed(config, Way(self.length))
-                    more: dict[str, Any] = {"config": dict(config), "error": timed.error, "trials": trials.get(form, 0)}
+                    more: dict[str, Any] = {"config": dict(config), "error": timed.error, "searched": trials.get(form, 0)}
                     more |= {"reason": choice.reason, "driver": info.driver}
                     more |= {"ceiling": bound[0], "share": bound[1] / timed.median} if bound else {}
                     self.add(task, info.id, form, list(timed.samples), peer, **more)
@@ -228,41 +241,82 @@ class Bench:
         self.add(task, name, "peer", samples, median(samples), driver=driver)
         return median(samples)
 
-    def cube(self, side: int, dtype: str, name: str = "magicfilter3d") -> None:
-        """Filters of a volume as a user calls them; the magic filter beside three passes in BigDFT's 16 x 16 form."""
-        size, function = 8 if dtype == "float64" else 4, getattr(wavelets, name)
-        task = Task(name, {"n1": side, "n2": side, "n3": side}, dtype, "GB/s", 6e-9 * size * side**3)
+    def volume(self, side: int, dtype: str, name: str) -> None:
+        """A filter of volumes as a user calls it; the magic filter also in three passes, and in those of BigDFT's 16 x 16 form."""
+        volume, size = VOLUMES[name], np.dtype(dtype).itemsize
+        sizes = {**({"orbitals": volume.orbitals} if volume.orbitals else {}), "n1": side, "n2": side, "n3": side}
+        points = prod(volume.shape(side))
+        task = Task(name, sizes, dtype, "GB/s", 1e-9 * volume.moves * size * points)
+        rng = np.random.default_rng(0)
+        x, field = rng.random(volume.shape(side)).astype(dtype), rng.random((side,) * 3).astype(dtype)
         peer = None
         if peers.on_gpu():
-            x = peers.torch.rand(side**3, dtype=getattr(peers.torch, dtype), device="cuda")
-            y = peers.torch.empty_like(x)
-            samples = [3 * one for one in peers.torch_samples(lambda: y.copy_(x))]
+            samples = [volume.moves / 2 * one for one in peers.torch_samples(peers.copy_of(points, dtype))]
             peer = median(samples)
-            self.add(task, peers.torch_version(), "3 copies", samples, peer, driver=peers.torch_driver())
-            del x, y
+            self.add(task, peers.torch_version(), f"{volume.moves / 2:g} copies", samples, peer, driver=peers.torch_driver())
+        elif any(device.info.kind == "cpu" for device in self.devices):
+            self._check(volume, lambda x, field: volume.plain(by_scipy, x, field), dtype, "SciPy")
+            samples = peers.host_samples(lambda: volume.plain(by_scipy, x, field), 50 * self.length.burst)
+            peer = median(samples)
+            self.add(task, f"SciPy {version('scipy')}", "peer", samples, peer, driver="")
         for device in self.devices:
-            data = np.random.default_rng(0).random((side,) * 3).astype(dtype)
-            queue = device.default_queue()
-            with Buffer.from_numpy(data, device) as cube, Buffer.empty(data.shape, dtype, device) as out:
+            try:
+                self._volume_on(device, task, volume, (x, field), peer)
+            except PortatileError as error:
+                print(f"{task.label} on {device.info.id}: {error}", flush=True)
+                self.rows.append({"problem": task.label, "device": device.info.id, "driver": device.info.driver, "error": str(error)})
 
-                def burst(count: int, cube: Buffer = cube, out: Buffer = out, queue: Any = queue) -> float:
-                    start = time.perf_counter()
-                    for _ in range(count):
-                        function(cube, out=out)
-                    queue.finish()
-                    return (time.perf_counter() - start) / count
+    def _volume_on(self, device: Device, task: Task, volume: Volume, arrays: tuple[Array, Array], peer: float | None) -> None:
+        x, dtype, queue, identity = arrays[0], task.dtype, device.default_queue(), device.info.id
 
-                burst(2)
-                count = max(int(4 * self.length.burst / burst(2)), 2)
-                samples = [burst(count) for _ in range(self.length.samples)]
-            self.add(task, device.info.id, "as it comes", samples, peer, driver=device.info.driver)
-            if name != "magicfilter3d":
-                continue
-            problem = workloads.get("convolution").problem({"n": side, "ndat": side * side}, dtype, _TAPS)
-            with runs.prepared(device, problem) as ready:
-                for form, config in {"3 passes": runs.known(problem, device).config, "16 x 16, 3 passes": BIGDFT}.items():
-                    samples = [3 * one for one in ready.timed(config, Way(self.length)).samples]
-                    self.add(task, device.info.id, form, samples, peer, config=dict(config), driver=device.info.driver)
+        def called(x: Array, field: Array) -> Array:
+            with Buffer.from_numpy(x, device) as psi, Buffer.from_numpy(field, device) as on_grid:
+                found: Array = (volume.call(psi, on_grid) if volume.potential else volume.call(psi)).numpy()
+                return found
+
+        self._check(volume, called, dtype, identity)
+        with (
+            Buffer.from_numpy(x, device) as psi,
+            Buffer.from_numpy(arrays[1], device) as field,
+            Buffer.empty(x.shape, dtype, device) as out,
+        ):
+            operands = (psi, field) if volume.potential else (psi,)
+            into = {"out": out} if volume.in_place else {}
+
+            def burst(count: int) -> float:
+                start = time.perf_counter()
+                for _ in range(count):
+                    volume.call(*operands, **into)
+                queue.finish()
+                return (time.perf_counter() - start) / count
+
+            burst(2)
+            count = max(int(4 * self.length.burst / burst(2)), 2)
+            samples = [burst(count) for _ in range(self.length.samples)]
+        limits, plain = self.limits[identity], "fp64" if dtype == "float64" else "fp32"
+        bounds = {"copy": 1e9 * task.work, plain: 2.0 * volume.multiplies * x.size}
+        if bounds.keys() <= limits.keys():
+            name = max(bounds, key=lambda which: bounds[which] / limits[which])
+            more: dict[str, Any] = {"ceiling": name, "share": bounds[name] / limits[name] / median(samples)}
+        else:
+            more = {}
+        self.add(task, identity, "as it comes", samples, peer, driver=device.info.driver, **more)
+        if volume.name != "magicfilter3d":
+            return
+        side = x.shape[-1]
+        problem = workloads.get("convolution").problem({"n": side, "ndat": side * side}, dtype, _TAPS)
+        with runs.prepared(device, problem) as ready:
+            for form, config in {"3 passes": runs.known(problem, device).config, "16 x 16, 3 passes": BIGDFT}.items():
+                samples = [3 * one for one in ready.timed(config, Way(self.length)).samples]
+                self.add(task, identity, form, samples, peer, config=dict(config), driver=device.info.driver)
+
+    @staticmethod
+    def _check(volume: Volume, called: Callable[[Array, Array], Array], dtype: str, who: str) -> None:
+        """A small case against the definition, before anything is timed."""
+        rng = np.random.default_rng(1)
+        x, field = rng.random(volume.shape(_CHECKED)).astype(dtype), rng.random((_CHECKED,) * 3).astype(dtype)
+        if not right(volume, called(x, field), x, field):
+            raise DeviceError(f"{volume.name} of {_CHECKED}^3 points is wrong by {who}")
 
 
 def main() -> None:
@@ -270,7 +324,7 @@ def main() -> None:
     commands = parser(__doc__)
     commands.add_argument("--seconds", type=float, default=15.0, help="tuning time of each problem on each device; 0: none")
     commands.add_argument("--scale", type=int, default=1, help="divide the sizes: 16 suits a small CPU")
-    commands.add_argument("--only", help="workloads, separated by commas; magicfilter3d is one of them")
+    commands.add_argument("--only", help=f"workloads, separated by commas; {', '.join(VOLUMES)} are among them")
     commands.add_argument("--quick", action="store_true", help="short readings, for trying")
     options = commands.parse_args()
     chosen = [devices.get(name) for name in options.device] if options.device else list(devices.devices())
@@ -281,15 +335,19 @@ def main() -> None:
         for task in tasks(options.scale):
             if only is None or task.workload in only:
                 bench.run(task)
-        if only is None or "magicfilter3d" in only:
-            bench.cube(256 if options.scale == 1 else 64, "float64")
-            if options.scale == 1:
-                bench.cube(256, "float32")
-                for name in ("analysis3d", "synthesis3d"):
-                    bench.cube(256, "float64", name)
+        for name, volume in VOLUMES.items():
+            side = max(256 // max(int(options.scale**0.5), 1) // (2 if volume.orbitals else 1), 16)
+            for dtype in ("float64", "float32") if name == "magicfilter3d" and options.scale == 1 else ("float64",):
+                if only is None or name in only:
+                    bench.volume(side, dtype, name)
     limits = [f"{device.info.id}: " + ", ".join(f"{n} {r:.4g}" for n, r in bench.limits[device.info.id].items()) for device in chosen]
-    print()
-    print_table(["", "device", "form", "us", "rate", "share of", "to peer"], bench.lines)
+    tables: dict[str, Table] = {device.info.name: {} for device in chosen}
+    for problem, device, form, reading in readings(bench.rows, bench.limits):
+        info = devices.get(device).info
+        add(tables[info.name], problem, info.backend, form, reading)
+    for name, table in tables.items():
+        print(f"\n{name}: {' / '.join(device.info.id for device in chosen if device.info.name == name)}")
+        print_table(COLUMNS, cells(table))
     print("\nCeilings (B/s, flop/s, functions/s)", *limits, sep="\n")
     told = ("id", "name", "driver", "compiler")
     described = [{name: getattr(device.info, name) for name in told} for device in chosen]

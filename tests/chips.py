@@ -26,6 +26,7 @@ GPU = DeviceInfo(
     fp16=False,
     images=True,
     image_2d_max=(8192, 8192),
+    image_buffer_max=2**27,
     unified_memory=False,
     chip="0",
 )

@@ -5,9 +5,9 @@ The public names, each loaded from its room when it is first used, so that impor
 
 from importlib import import_module as _import_module
 from sys import modules as _modules
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-if _TYPE_CHECKING:
+TYPE_CHECKING = False  # a name that type checkers know; typing's takes longer to import than all the rest here
+if TYPE_CHECKING:
     from portatile import wavelets
     from portatile.api import devices, explain, get_device, tune
     from portatile.device.buffer import Buffer

@@ -73,6 +73,15 @@ class Cache:
         if self._room < 0:
             self._shrink(keep=path)
 
+    def keeps(self) -> bool:
+        """Whether what is put can be got again; leaves no entry behind."""
+        key = f"00{os.urandom(15).hex()}"  # of its own: another process may ask at the same time
+        self.put(key, b"")
+        found = self.get(key) is not None
+        with contextlib.suppress(OSError):
+            self._path(key).unlink()
+        return found
+
     def info(self) -> CacheInfo:
         """Count what is there."""
         sizes = [size for _, size, _ in self._entries()]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 import numpy as np
 
-from portatile.device.base import Argument, Device, Event, Kernel, Memory, Module, Queue
+from portatile.device.base import Device, Event, Kernel, Memory, Module, Queue
 from portatile.errors import ArgumentError
-from portatile.form import Sampler
+from portatile.form import ImageForm, Sampler
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary
-from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, guard_verdict, worst
+from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, guard_verdict, worst, zeros_verdict
 
 _IMAGES = 8  # that a queue keeps beside its blocks, because an image serves its own shape only
 
@@ -42,7 +43,7 @@ def _share(temporary: Temporary, place: int, shared: dict[str, Temporary]) -> st
     if temporary.kind == "image":
         name = f"call/{temporary.width}x{temporary.height}x{temporary.channels}:{temporary.dtype}/{place}"
     else:
-        name = f"call/{place}"
+        name = f"call/{temporary.nbytes} bytes/{place}" if temporary.exact else f"call/{'zeros/' * temporary.zeroed}{place}"
     known = shared.get(name)
     if known is None or known.nbytes < temporary.nbytes:
         shared[name] = replace(temporary, name=name)
@@ -53,7 +54,7 @@ def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
     """A callee's launch with its operands, temporaries and scalars under the caller's names."""
 
     def bind(arg: Arg) -> Arg:
-        if arg.kind in ("buffer", "image"):
+        if arg.kind in ("buffer", "image", "view"):
             return replace(arg, name=names[arg.name])
         if arg.kind == "scalar" and arg.value is None:
             value = call.scalars[arg.name]
@@ -66,8 +67,9 @@ def _bind_call(launch: Launch, call: Call, names: Mapping[str, str]) -> Launch:
 class Workspaces:
     """Memory for the temporaries of many executables on one device: on an in-order queue one's workspace is the next one's.
 
-    A queue has a block for each place in a plan, as large as the largest temporary that stood there, and the few images that were
-    asked for last. Executables keep what they were given until it makes way for other memory.
+    A queue has a block for each place in a plan, as large as the largest temporary that stood there, another where it holds zeros between
+    runs, and the few images, and buffers of an exact size, that were asked for last. Executables keep what they were given until it makes
+    way for other memory.
     """
 
     def __init__(self, device: Device) -> None:
@@ -82,11 +84,11 @@ class Workspaces:
             key = _place(place, temporary)
             if key in blocks and temporary.kind == "buffer" and blocks[key][0].nbytes < temporary.nbytes:
                 self._take(blocks, key, queue)
-            block = blocks.pop(key) if key in blocks else (self._make(temporary), WeakSet[Executable]())
+            block = blocks.pop(key) if key in blocks else (self._make(temporary, queue), WeakSet[Executable]())
             block[1].add(user)
             blocks[key] = block  # the newest last
             given[temporary.name] = block[0]
-        own = sum(temporary.kind == "image" for temporary in user.plan.temporaries)
+        own = sum(temporary.kind == "image" or temporary.exact for temporary in user.plan.temporaries)
         images = [key for key in blocks if key[1] is not None]
         for key in images[: max(len(images) - max(_IMAGES, own), 0)]:
             self._take(blocks, key, queue)
@@ -98,6 +100,12 @@ class Workspaces:
             for key in list(blocks):
                 self._take(blocks, key, queue)
 
+    def distrust(self, queue: Queue) -> None:
+        """Take a queue's zeros from everyone: a run that was broken off may have left something else there."""
+        blocks = self._queues.get(queue, {})
+        for key in [key for key in blocks if key[0] < 0]:
+            self._take(blocks, key, queue)
+
     def _take(self, blocks: _Blocks, key: _Place, queue: Queue) -> None:
         """Take a block from everyone who uses it; what is queued is done before the device gives it to others."""
         memory, users = blocks.pop(key)
@@ -105,10 +113,13 @@ class Workspaces:
             user.give_up(queue)
         memory.release()
 
-    def _make(self, temporary: Temporary) -> Memory:
+    def _make(self, temporary: Temporary, queue: Queue) -> Memory:
         if temporary.kind == "image":
             return self._device.image(temporary.width, temporary.height, temporary.channels, temporary.dtype)
-        return self._device.allocate(max(_round_up(temporary.nbytes), 4))
+        memory = self._device.allocate(max(_round_up(temporary.nbytes), 4))
+        if temporary.zeroed:
+            queue.fill(memory, bytes(4), 0, memory.nbytes)
+        return memory
 
 
 class Executable:
@@ -138,7 +149,7 @@ class Executable:
         self._shared = modules is not None
         self._workspaces: WeakKeyDictionary[Queue, dict[str, Memory]] = WeakKeyDictionary()
         self._common = workspaces
-        self._steps: list[tuple[Kernel, Size3, Size3, tuple[_Slot, ...]]] = []
+        self._steps: list[_Step] = []
         self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of a scalar, and what became of it
         self.resources: dict[str, Resources] = {}
         for step in plan.steps:
@@ -156,27 +167,31 @@ class Executable:
             workspace = self._workspaces.get(queue)
             memories = {**operands, **(workspace if workspace is not None else self._settle(queue))}
         launch, numbers = queue.launch, self._numbers
-        for kernel, global_size, local_size, slots in self._steps:
-            args: list[Argument] = []
-            for name, kind, constant in slots:
-                if kind is None:
-                    args.append(constant)  # type: ignore[arg-type]
-                elif kind is Memory:
-                    args.append(memories[name])
-                else:
-                    value = scalars[name]
-                    last = numbers.get(name)
-                    if last is None or last[0] is not value or type(last[1]) is not kind:
-                        last = value, kind(value)
-                        if type(value) is float:  # the same object is the same number, and a queue need not set it again
-                            numbers[name] = last
-                    args.append(last[1])
-            event = launch(kernel, global_size, local_size, args)
-            if events is not None and event is not None:
-                events.append(event)
+        try:
+            for kernel, global_size, local_size, settled, unsettled in self._steps:
+                args = settled.copy()
+                for place, name, kind, form in unsettled:
+                    if kind is Memory:
+                        args[place] = memories[name]
+                    elif kind is ImageForm:
+                        args[place] = self.device.image_over(memories[name], form)  # type: ignore[arg-type]
+                    else:
+                        value = scalars[name]
+                        last = numbers.get(name)
+                        if last is None or last[0] is not value or type(last[1]) is not kind:
+                            last = value, kind(value)
+                            if type(value) is float:  # the same object is the same number, and a queue need not set it again
+                                numbers[name] = last
+                        args[place] = last[1]
+                event = launch(kernel, global_size, local_size, args)
+                if events is not None and event is not None:
+                    events.append(event)
+        except BaseException:
+            self._distrust(queue)
+            raise
 
     def check_temporaries(self, queue: Queue) -> Verdict:
-        """Whether the canaries behind the temporaries are alive; waits for the queue."""
+        """Whether the canaries behind the temporaries are alive, and zeros where they must be; waits for the queue."""
         verdicts = []
         for temporary in self.plan.temporaries:
             memory = self._workspaces.get(queue, {}).get(temporary.name)
@@ -184,6 +199,10 @@ class Executable:
                 tail = np.empty(GUARD_BYTES, np.uint8)
                 queue.download(tail, memory, offset=_round_up(temporary.nbytes))
                 verdicts.append(guard_verdict(f"temporary {temporary.name}", tail))
+                if temporary.zeroed:
+                    left = np.empty(_round_up(temporary.nbytes), np.uint8)
+                    queue.download(left, memory)
+                    verdicts.append(zeros_verdict(f"temporary {temporary.name}", left))
         return worst(verdicts)
 
     def release(self) -> None:
@@ -209,7 +228,17 @@ class Executable:
     def __exit__(self, *exc: object) -> None:
         self.release()
 
-    def _load(self, step: Launch, build: Callable[[Source], Binary]) -> tuple[Kernel, Size3, Size3, tuple[_Slot, ...]]:
+    def _distrust(self, queue: Queue) -> None:
+        """Zeros that a broken run may have left otherwise are made anew by the next one."""
+        if any(temporary.zeroed for temporary in self.plan.temporaries):
+            own = self._workspaces.pop(queue, {})
+            if self._common is not None:
+                self._common.distrust(queue)
+            else:
+                for memory in own.values():
+                    memory.release()
+
+    def _load(self, step: Launch, build: Callable[[Source], Binary]) -> _Step:
         module = self._modules.get(step.source)
         if module is None:
             binary = build(step.source)
@@ -218,7 +247,10 @@ class Executable:
             self.resources.update(binary.resources)
             module = self._modules[step.source] = self.device.load(binary)
         self._kept.append(module)
-        return module.kernel(step.kernel), step.global_size, step.local_size, tuple(_slot(arg) for arg in step.args)
+        slots = [_slot(arg) for arg in step.args]
+        settled: list[Any] = [constant for _, _, constant in slots]
+        unsettled = tuple((place, name, kind, form) for place, (name, kind, form) in enumerate(slots) if kind is not None)
+        return module.kernel(step.kernel), step.global_size, step.local_size, settled, unsettled
 
     def _settle(self, queue: Queue) -> dict[str, Memory]:
         workspace = self._allocate(queue) if self._common is None else self._common.give(self, queue)
@@ -233,15 +265,18 @@ class Executable:
                 continue
             size = _round_up(temporary.nbytes)
             memory = self.device.allocate(size + GUARD_BYTES if self.guard else max(size, 4))
+            if self.guard or temporary.zeroed:
+                queue.fill(memory, bytes(4) if temporary.zeroed else bytes([POISON_BYTE]) * 4, 0, size)
             if self.guard:
-                queue.fill(memory, bytes([POISON_BYTE]) * 4, 0, size)
                 queue.fill(memory, GUARD_WORD.to_bytes(4, "little"), size, GUARD_BYTES)
             workspace[temporary.name] = memory
         return workspace
 
 
 _Slot = tuple[str, type | None, object]
-_Place = tuple[int, tuple[int, int, int, str] | None]  # in a plan; of an image its form too
+_Step = tuple[Kernel, Size3, Size3, list[Any], tuple[tuple[int, str, type, object], ...]]
+"""Kernel, sizes, the arguments with gaps for those that each run brings, and these by place."""
+_Place = tuple[int, tuple[int, int, int, str] | None]  # in a plan, below 0 of zeros; an image's form, an exact size
 _Blocks = dict[_Place, tuple[Memory, "WeakSet[Executable]"]]
 
 
@@ -256,15 +291,23 @@ def workspace(plans: Iterable[Plan]) -> int:
 
 
 def _place(place: int, temporary: Temporary) -> _Place:
-    """What a temporary shares memory with: buffers in the same place of their plans, images if they have the same form too."""
+    """What a temporary shares memory with: buffers in the same place of their plans, others if they have the same form or size too."""
+    if temporary.zeroed:
+        return -1 - place, None
+    if temporary.exact:
+        return place, (temporary.nbytes, 0, 0, "exact")
     form = temporary.width, temporary.height, temporary.channels, temporary.dtype
     return place, form if temporary.kind == "image" else None
 
 
 def _slot(arg: Arg) -> _Slot:
-    """(name, what to look it up as, constant): Memory for operands, a NumPy type for the caller's scalars, None for constants."""
+    """(name, what to look it up as, constant): Memory for operands, ImageForm for those that an image of that form shows, a NumPy type
+    for the caller's scalars, None for constants.
+    """
     if arg.kind in ("buffer", "image"):
         return arg.name, Memory, None
+    if arg.kind == "view":
+        return arg.name, ImageForm, ImageForm("image1d_buffer_t", (int(arg.value or 0), arg.channels), arg.dtype)
     if arg.kind == "local":
         return arg.name, None, int(arg.value or 0)
     if arg.dtype == "sampler_t":

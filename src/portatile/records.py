@@ -19,7 +19,7 @@ Config = Mapping[str, Value]
 
 Backend = Literal["opencl", "cuda"]
 Role = Literal["in", "out", "inout", "temporary"]
-ArgKind = Literal["buffer", "image", "scalar", "local"]
+ArgKind = Literal["buffer", "image", "scalar", "local", "view"]
 Size3 = tuple[int, int, int]
 
 ITEMSIZE = {"float16": 2, "float32": 4, "float64": 8, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8}
@@ -104,7 +104,9 @@ class DeviceInfo:
     """What is known of a device without running anything on it.
 
     Sizes are in bytes. ``chip`` is equal for one chip reached through two back ends. ``architecture`` names the code
-    that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key.
+    that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key. ``constant_memory`` is the
+    largest ``__constant`` argument; what OpenCL asks of every device where it was not recorded. ``image_row_max``: bytes of an image's
+    row, 0 where only ``image_2d_max`` bounds it; ``image_buffer_max``: pixels of an image over a buffer, 0 for none.
     """
 
     id: str
@@ -129,6 +131,9 @@ class DeviceInfo:
     unified_memory: bool
     chip: str
     clock_mhz: int = 0
+    constant_memory: int = 65536
+    image_row_max: int = 0
+    image_buffer_max: int = 0
 
     @property
     def wide_vectors(self) -> bool:
@@ -143,6 +148,7 @@ class DeviceInfo:
             "vendor": self.vendor,
             "compute_units": self.compute_units,
             "local_memory": self.local_memory,
+            "constant_memory": self.constant_memory,
             "max_work_group_size": self.max_work_group_size,
             "fp64": self.fp64,
             "fp16": self.fp16,
@@ -220,7 +226,8 @@ class Arg:
 
     ``buffer`` and ``image``: ``name`` is an operand or a temporary of the plan. ``scalar``: ``value`` is the literal, or
     ``None`` and then the caller's scalar called ``name`` is passed; ``dtype`` is its type, ``sampler_t`` for the ``bits`` of a
-    Sampler. ``local``: ``value`` is the number of bytes.
+    Sampler. ``local``: ``value`` is the number of bytes. ``view``: the buffer ``name``, read where it lies as an ``image1d_buffer_t`` of
+    ``value`` pixels from its first byte on, each ``channels`` of ``dtype``.
     """
 
     name: str
@@ -228,6 +235,7 @@ class Arg:
     role: Role = "in"
     dtype: str = ""
     value: int | float | None = None
+    channels: int = 0
 
 
 class Launch(msgspec.Struct, frozen=True, tag=True):  # a Struct, because a step is read back by its tag
@@ -254,7 +262,11 @@ class Call(msgspec.Struct, frozen=True, tag=True):
 
 @dataclass(frozen=True)
 class Temporary:
-    """Workspace that lives while a plan runs, in bytes; for an image, ``width``, ``height`` in pixels of ``channels`` x ``dtype``."""
+    """Workspace that lives while a plan runs, in bytes; for an image, ``width``, ``height`` in pixels of ``channels`` x ``dtype``.
+
+    ``exact``: the memory is no larger, as that of a ``__constant`` argument must not be. ``zeroed``: it holds zeros when a launch that
+    takes it begins, and whoever writes to it leaves zeros behind; so it is zeroed once, and shared with nothing that is not.
+    """
 
     name: str
     nbytes: int
@@ -263,6 +275,8 @@ class Temporary:
     height: int = 0
     channels: int = 0
     dtype: str = ""
+    exact: bool = False
+    zeroed: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from portatile import predict, workloads
@@ -62,9 +62,12 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
     exact: list[tuple[int, Trial]] = []
     alike: list[Trial] = []  # the same but for where the operands lie
     near: dict[tuple[int, bool, str], list[tuple[float, Trial]]] = {}  # device by device, the most like ours first
+    space = workload.space(problem, device)
     for trial in results:
         if trial.status != "ok" or trial.problem.workload != problem.workload:
             continue
+        if (config := space.complete(trial.config)) is not trial.config:
+            trial = replace(trial, config=config)
         strange = _strangeness(trial.device, device)
         if strange is None:
             continue
@@ -78,7 +81,6 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
             their = trial.device
             key = (0, False, "") if strange == 0 else (strange, their.driver != device.driver, f"{their.name}, {their.platform}")
             near.setdefault(key, []).append((apart, trial))
-    space = workload.space(problem, device)
     for _, trial in sorted(exact, key=lambda row: (row[1].cold, row[0], row[1].rank)):
         if trial.config in space:
             yield Choice(trial.config, "tuned", f"tuned for this problem on {device.name}", trial), True

@@ -77,7 +77,8 @@ class Trial:
 
     ``standing``: the outcome of a race, whose samples these are then. ``cold``: timed with operands that no cache held.
     ``conditions``: what the device reported right after the timing, where it reports anything: ``clock_mhz``,
-    ``memory_clock_mhz``, ``temperature_c``, ``power_w``, and ``power_seconds``, the load that the power was taken under.
+    ``memory_clock_mhz``, ``temperature_c``, ``power_w``, and ``power_seconds``, the load that the power was taken under; and
+    ``other_searches``, if there were any that timed on the device then.
     """
 
     problem: Problem

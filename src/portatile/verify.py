@@ -47,6 +47,16 @@ def guard_verdict(name: str, tail: NDArray[np.uint8]) -> Verdict:
     )
 
 
+def zeros_verdict(name: str, left: NDArray[np.uint8]) -> Verdict:
+    """Whether ``name``, which must be left as zeros, was; ``left`` is what lies there now."""
+    wrong = np.flatnonzero(left)
+    if wrong.size == 0:
+        return Verdict(True)
+    return Verdict(
+        False, float("inf"), f"left {name} without the zeros that the next run counts on: {wrong.size} bytes, the first {wrong[0]}"
+    )
+
+
 def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
     """Whether an input is bit for bit what it was."""
     wrong = np.flatnonzero(before.view(np.uint8) != after.view(np.uint8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +20,13 @@ _LEAST_CORES = 4  # of a process that shares the machine with others: enough for
 
 
 def _take_share() -> None:
-    """Under pytest-xdist keep to a few cores of the machine, for a tuner starts as many workers as it may use cores."""
+    """Under pytest-xdist keep to a few cores of the machine, for a tuner starts as many workers as it may use cores.
+
+    And to a data directory of its own: searches at the same time find each other there, and say so.
+    """
     worker, count = os.environ.get("PYTEST_XDIST_WORKER", "")[2:], int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if worker.isdigit():
+        os.environ["PORTATILE_DATA_DIR"] = tempfile.mkdtemp(prefix=f"portatile-tests-{worker}-")
     if worker.isdigit() and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         width = max(_LEAST_CORES, len(cores) // count)

@@ -18,6 +18,7 @@ from portatile.device import cuda_compiler
 from portatile.measure import peaks
 from portatile.measure.split import PHASES
 from portatile.workloads.gemm import rungs
+from portatile.workloads.gemm.space import is_nvidia
 
 STREAM = ["bench", "bandwidth", "--size", "1048576"]
 
@@ -149,6 +150,7 @@ def test_presets_run(capsys: pytest.CaptureFixture[str]) -> None:
         (["--rung", "3", "--algorithm", "local"], "leave out one"),
         (["--rung", "3", "--preset", "magma"], "leave out one"),
         (["--preset", "magna"], "'magma', 'magma-plain'"),
+        (["--algorithm", "host", "--size", "8", "--ldg"], "--ldg is for kernels"),
     ],
 )
 def test_matmul_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,11 +176,21 @@ def test_cold_compiles_and_leaves_the_environment(capsys: pytest.CaptureFixture[
     assert "build" in capsys.readouterr().out
 
 
-def test_rung_8_is_refused_where_there_is_no_cuda(capsys: pytest.CaptureFixture[str]) -> None:
-    if device.get().info.backend == "cuda":
-        pytest.skip("the default device is CUDA")
-    assert main(["bench", "matmul", "--rung", "8", "--size", "32"]) == 2
-    assert "CUDA" in capsys.readouterr().err
+@pytest.mark.parametrize("args", [["--rung", "8"], ["--rung", "3", "--ldg"], ["--shuffle"]])
+def test_nvidias_switches_are_refused_elsewhere(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    if is_nvidia(device.get().info):
+        pytest.skip("the default device is NVIDIA's")
+    assert main(["bench", "matmul", *args, "--size", "32"]) == 2
+    assert "NVIDIA" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rung", [1, 3, 4, 5, 6, 7, 8, 10])
+def test_switches_run(rung: int, capsys: pytest.CaptureFixture[str]) -> None:
+    if not is_nvidia(device.get().info):
+        pytest.skip("the default device is not NVIDIA's")
+    switches = ["--ldg", *(["--shuffle"] if rung > 1 else [])]
+    assert main(["bench", "matmul", "--rung", str(rung), *switches, "--size", "170", "--repeat", "0"]) == 0
+    assert f"rung {rung} with LDG" in capsys.readouterr().out
 
 
 def test_the_cpu_flag_takes_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,12 +203,14 @@ def test_the_cpu_flag_takes_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize("number", [8, 10])
 def test_rungs_assemble_for_a_gpu(number: int) -> None:
-    """Without spills; and rung 8's loads take the read-only path."""
+    """Without spills; and rung 8's loads, all of them, take the read-only path."""
     info, gemm = _chips.chip("sm_90"), workloads.get("gemm")
     problem = gemm.problem({"m": 1024, "n": 1024, "k": 1024})
     launch = gemm.plan(problem, rungs.rung(number, "float32"), info).steps[0]
     if number == rungs.READ_ONLY_RUNG:
-        assert b"ld.global.nc" in program.build(launch.source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data
-        return
+        text = program.build(launch.source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data
+        loads = [line for line in text.splitlines() if b"ld.global" in line and b".f32" in line]
+        assert sum(b".nc." in line for line in loads) >= 2, "A and B"
+        assert gemm.space(problem, info).violated(rungs.rung(number, "float32")) is None
     cubin = program.build(launch.source, cuda_compiler.CudaTarget("sm_90"), None)
     assert cubin.resources[launch.kernel].spill_loads == 0

@@ -83,13 +83,16 @@ def test_cold_warm_measures_every_phase_in_every_state(tmp_path: Path) -> None:
 
 
 def test_workloads_measures_every_form_and_peer(tmp_path: Path) -> None:
-    args = ("--scale", "4096", "--quick", "--seconds", "0", "--only", "stream,convolution,coulomb,mri,magicfilter3d")
+    volumes = ("magicfilter3d", "analysis3d", "synthesis3d", "kinetic", "apply_potential", "density")
+    args = ("--scale", "4096", "--quick", "--seconds", "0", "--only", f"stream,convolution,coulomb,mri,{','.join(volumes)}")
     document, shown = run("workloads.py", tmp_path, *args)
     rows = document["rows"]
     assert not [row for row in rows if "error" in row and isinstance(row["error"], str)]
     forms = {(row["problem"].split()[0], row["form"]) for row in rows}
-    for name in ("stream", "convolution", "coulomb", "mri", "magicfilter3d"):
+    on_gpu = device.get("opencl").info.kind == "gpu"
+    for name in ("stream", "convolution", "coulomb", "mri", *volumes):
         assert (name, "as it comes") in forms
+        assert name not in volumes or on_gpu or (name, "peer") in forms
     assert {("convolution", "16 x 16"), ("convolution", "peer"), ("magicfilter3d", "16 x 16, 3 passes")} <= forms
     kinds = {(row["problem"].split()[1], row["form"]) for row in rows if row["problem"].startswith("mri")}
     assert {("q", "peer"), ("fhd", "peer")} <= kinds or device.get("opencl").info.kind == "gpu"
@@ -119,7 +122,8 @@ def test_slabs_compares_the_whole_with_its_stages(tmp_path: Path) -> None:
         assert all(row["stages"][stage] > 0 for stage in ("upload", "kernel", "download", "collect"))
         assert row["sum"] == pytest.approx(sum(row["stages"].values()))
         assert len(row["samples"]["whole"]) == len(row["samples"]["kernel"]) == 1
-    assert "sum / whole" in shown
+        assert row["apart"] >= row["sum"]
+    assert "apart / whole" in shown
 
 
 def test_warm_start_compares_searches(tmp_path: Path) -> None:
@@ -190,3 +194,16 @@ def test_presets_are_timed_beside_the_default(tmp_path: Path) -> None:
                 assert len(row["samples"]) == 2
                 assert min(*row["samples"], row["gflops"]) > 0
                 assert name in shown
+
+
+def test_ways_to_an_operand_are_timed_beside_each_other(tmp_path: Path) -> None:
+    document, shown = run("presets.py", tmp_path, "--size", "24", "--samples", "1", "--staging", "--trans", "TN", "--dtype", "float32")
+    info = device.get("opencl").info
+    rows = {row["preset"]: row for row in document["rows"]}
+    assert {"default", "direct", "view local", "panels", "view | local"} < set(rows)
+    for name, row in rows.items():
+        if info.image_buffer_max or not row["config"]["TXC"]:
+            assert row["of_bound"] <= 1
+            assert name in shown
+            if name != "default":
+                assert (row["workspace"] > 0) == ("image" in name or "panels" in name)

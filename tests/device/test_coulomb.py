@@ -38,6 +38,10 @@ CONFIGS: dict[str, Config] = {
     "sliced": {**SMALL, "SPLIT": 2, "UNROLL": 1},
     "wide": {**SMALL, "WGX": 1, "WGY": 1, "VL": 16, "POLY": 4, "PY": 2, "CHUNK": 0},
     "vectors of the library": {**SMALL, "WGX": 1, "WGY": 2, "VL": 4},
+    "constant memory": {**SMALL, "WGX": 16, "WGY": 2, "CHUNK": -64},
+    "constant memory, sliced": {**SMALL, "WGX": 32, "WGY": 1, "SPLIT": 2, "PX": 4, "PY": 2, "CHUNK": -1024, "UNROLL": 4},
+    "constant memory, polynomials": {**SMALL, "WGX": 32, "WGY": 1, "CHUNK": -64, "POLY": 1, "RSQRT": "approx"},
+    "constant memory, vectors": {**SMALL, "WGX": 1, "WGY": 1, "VL": 8, "CHUNK": -64, "POLY": 2},
     "16 x 1": {**SMALL, "WGX": 16, "WGY": 1, "PX": 8},
     "16 x 32": {**SMALL, "WGX": 16, "WGY": 32, "PX": 8},
 }
@@ -178,12 +182,13 @@ class ForGpus(Coulomb):
         return super().plan(problem, config, replace(device, kind="gpu"))
 
 
+@pytest.mark.parametrize("chunk", [64, -64])
 @pytest.mark.parametrize("degree", [2, 3])
 @pytest.mark.parametrize(("origin", "spacing", "first"), [(0.0, 0.25, 0), (-3.0, 0.1, 40), (1.0e6, 0.01, 3), (2.0, 0.0, 0)])
-def test_atoms_on_points_of_polynomials(device: Device, degree: int, origin: float, spacing: float, first: int) -> None:
+def test_atoms_on_points_of_polynomials(device: Device, degree: int, origin: float, spacing: float, first: int, chunk: int) -> None:
     """Some atoms of one chunk lie on points, and others on the lines between them: infinities there and nowhere else."""
     rng = np.random.default_rng(new_seed(f"{origin} {spacing}"))
-    config: Config = {**SMALL, "RSQRT": "approx", "POLY": 1, "DEGREE": degree, "WGX": 4, "WGY": 2, "PY": 2}
+    config: Config = {**SMALL, "RSQRT": "approx", "POLY": 1, "DEGREE": degree, "WGX": 4, "WGY": 2, "PY": 2, "CHUNK": chunk}
     atoms, nx, ny = 600 if degree == 2 else 200, 19, 9
     problem = WORKLOAD.problem({"atoms": atoms, "nx": nx, "ny": ny, "nz": 1})
     assert WORKLOAD.space(problem, replace(device.info, kind="gpu")).violated({**config, "WGX": 8, "WGY": 4}) is None

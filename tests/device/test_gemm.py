@@ -16,7 +16,8 @@ from portatile.workload import Inputs
 from portatile.workloads import operands
 from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets, storage
-from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.point import MMA_SHAPES, Point
+from portatile.workloads.gemm.space import is_nvidia, matrix_shapes, matrix_units
 
 WORKLOAD = workloads.get("gemm")
 TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]
@@ -54,6 +55,12 @@ POINTS: dict[str, Point] = {
     "pipeline, turned, uneven": replace(_PIPELINE, TRR=3, KB=16, TURN=True),
     "pipeline, k in four": replace(_PIPELINE, KB=32, STAGES=3, KG=4, TRR=1, PAD=4),
     "pipeline, shared k": replace(_PIPELINE, KB=16, STAGES=3, KG=2, SPLIT_K=2, RASTER=8, DOUBLE=0),
+    "pipeline, unrolled in part": replace(_PIPELINE, KB=16, UNROLL=4, MAD="mad"),
+    "pipeline, turned, unrolled in part": replace(_PIPELINE, KB=32, UNROLL=8, STAGES=3, TURN=True, DOUBLE=0),
+    "pipeline, kept, unrolled in part": replace(_PIPELINE, KB=16, UNROLL=8, KEEP=True, DOUBLE=1, MAD="fma"),
+    "tens": presets.generic(2, (10, 10), (16, 16), (1, 1), 10, True),
+    "read-only": replace(presets.MEDIUM, LDG=True),  # plain reads where there is no such path
+    "read-only, direct": replace(presets.NAKASATO, TXC=False, LDG=True),
 }
 _STAGED = ("staged", "staged, banded, A packed", "columns", "columns, staged")
 
@@ -217,7 +224,7 @@ def test_blas_grid(device: Device) -> None:
 
 def test_matrix_units_are_right(device: Device) -> None:
     """float64 through NVIDIA's matrix instructions on whole and broken tiles."""
-    if device.info.architecture.rstrip("af") not in ("sm_90", "sm_100"):
+    if not matrix_units(device.info):
         pytest.skip(f"{device.info.id} has no float64 matrix instruction of 16 x 8 x 8")
     rng = np.random.default_rng(new_seed("mma"))
     points = [
@@ -236,3 +243,30 @@ def test_matrix_units_are_right(device: Device) -> None:
             case = problem(sizes, "float64", options)
             verdict = check(device, WORKLOAD, case, replace(point, PACK_A=sizes[0] == 67).config(), rng)
             assert verdict.ok, f"{options} {sizes}: {verdict.message}"
+
+
+@pytest.mark.parametrize("shape", MMA_SHAPES)
+def test_every_shape_of_matrix_instructions_is_right(device: Device, shape: str) -> None:
+    """With operands in their places and exchanged, on whole and broken tiles."""
+    if shape not in matrix_shapes(device.info):
+        pytest.skip(f"{device.info.id} has no fast float64 matrix instruction of {shape}")
+    rng = np.random.default_rng(new_seed(shape))
+    for lanes, options in itertools.product((8, 4), TRANSPOSITIONS):
+        double = int(rng.integers(3))
+        point = replace(presets.matrix((2, 2), (2, 1), 32, 3, double, lanes), MMA_SHAPE=shape, UNROLL=int(rng.choice((16, 32))))
+        if shape == "16x8x16" and double:
+            point = replace(point, UNROLL=32)
+        case = problem((128, 64, 96) if rng.integers(2) else (67, 131, 37), "float64", options)
+        verdict = check(device, WORKLOAD, case, point.config(), rng)
+        assert verdict.ok, f"{point} {options} {case.sizes}: {verdict.message}"
+
+
+@pytest.mark.parametrize("point", [presets.MEDIUM, presets.generic(4, (8, 8), (16, 16), (1, 1), 16, True), POINTS["tens"]])
+def test_shuffles_are_right(device: Device, point: Point) -> None:
+    if not is_nvidia(device.info):
+        pytest.skip(f"{device.info.id} has none of NVIDIA's instructions")
+    rng = np.random.default_rng(new_seed("shuffle"))
+    for dtype, options in itertools.product(("float32", "float64"), TRANSPOSITIONS):
+        case = problem((163, 170, 37), dtype, options)
+        verdict = check(device, WORKLOAD, case, replace(point, SHUFFLE=True, LDG=bool(rng.integers(2))).config(), rng)
+        assert verdict.ok, f"{dtype} {options}: {verdict.message}"

@@ -135,3 +135,74 @@ def test_impossible_images_raise(device: Device) -> None:
         device.image(8, 8, 3, "float32")
     with pytest.raises(LaunchError):
         device.image(device.info.image_2d_max[0] + 1, 8, 4, "float32")
+
+
+VIEW_TEXT = """
+__kernel void pick(__read_only image1d_buffer_t p, __global float4 *o) { const int i = get_global_id(0); o[i] = read_imagef(p, i); }
+"""
+
+
+def test_images_show_memory_where_it_lies(device: Device, queue: Queue) -> None:
+    """No copy: what is written to the memory later is seen. The same image each time, gone with the memory."""
+    if not device.info.image_buffer_max:
+        pytest.skip(f"{device.info.id} has no images over buffers")
+    module = device.load(program.build(Source("view.cl", VIEW_TEXT), device.target, None))
+    kernel = module.kernel("pick")
+    data = np.random.default_rng(SEED).standard_normal(50).astype(np.float32)
+    memory, out = device.allocate(data.nbytes), device.allocate(16 * 50)
+    for channels in (1, 4):
+        form = ImageForm("image1d_buffer_t", (48 // channels, channels))
+        view = device.image_over(memory, form)
+        assert device.image_over(memory, form) is view
+        for round_ in range(2):
+            queue.upload(memory, data + round_)
+            queue.launch(kernel, (48 // channels, 1, 1), (1, 1, 1), [view, out])
+            got = np.empty((48 // channels, 4), np.float32)
+            queue.download(got, out)
+            assert (got[:, :channels] == (data[:48] + round_).reshape(-1, channels)).all()
+    memory.release()
+    assert view.handle is None
+    with pytest.raises(LaunchError, match="released"):
+        queue.launch(kernel, (1, 1, 1), (1, 1, 1), [view, out])
+    with pytest.raises(ArgumentError, match="released"):
+        device.image_over(memory, form)
+    out.release()
+    module.release()
+
+
+def test_what_no_image_shows_is_refused(device: Device) -> None:
+    if not device.info.image_buffer_max:
+        pytest.skip(f"{device.info.id} has no images over buffers")
+    with device.allocate(64) as memory, device.image(4, 4, 4, "float32") as image:
+        with pytest.raises(ArgumentError, match="the memory has 64"):
+            device.image_over(memory, ImageForm("image1d_buffer_t", (5, 4)))
+        with pytest.raises(LaunchError, match="not as an image2d_t"):
+            device.image_over(memory, ImageForm("image2d_t", (1, 1, 4)))
+        with pytest.raises(ArgumentError, match="cannot show an image"):
+            device.image_over(image, ImageForm("image1d_buffer_t", (1, 4)))
+
+
+def test_textures_of_a_row_begin_at_aligned_addresses(device: Device, queue: Queue) -> None:
+    """CUDA's begin at a multiple of 512 bytes; memory that another library gives may begin at any element."""
+    if device.info.backend != "cuda":
+        pytest.skip("OpenCL has no memory of other libraries")
+    module = device.load(program.build(Source("view.cl", VIEW_TEXT), device.target, None))
+    kernel = module.kernel("pick")
+    data = np.random.default_rng(SEED).standard_normal(1024).astype(np.float32)
+    with device.allocate(data.nbytes) as memory, device.allocate(16 * 300) as out:
+        queue.upload(memory, data)
+        for first, channels in ((4, 4), (132, 4), (3, 1), (129, 1), (130, 2)):
+            part = device.adopt(memory.handle + 4 * first, 4 * (1024 - first), memory)
+            view = device.image_over(part, ImageForm("image1d_buffer_t", (200, channels)))
+            queue.launch(kernel, (200, 1, 1), (1, 1, 1), [view, out])
+            got = np.empty((200, 4), np.float32)
+            queue.download(got, out)
+            assert (got[:, :channels] == data[first : first + 200 * channels].reshape(200, channels)).all(), (first, channels)
+        odd = device.adopt(memory.handle + 4, 256, memory)
+        with pytest.raises(LaunchError, match="multiple of 16 bytes"):
+            device.image_over(odd, ImageForm("image1d_buffer_t", (4, 4)))
+        for width in range(1, 400):  # textures are kept for the next image there, a bounded number of them
+            device.image_over(part, ImageForm("image1d_buffer_t", (width, 1)))
+            part.blind()
+        assert len(device._rows) <= 257  # type: ignore[attr-defined]
+    module.release()

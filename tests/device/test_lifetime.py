@@ -13,6 +13,7 @@ import portatile
 from portatile.device.base import Device
 from portatile.device.cuda import CudaDevice
 from portatile.device.cuda_driver import call, driver
+from portatile.form import ImageForm
 from portatile.records import Binary
 from portatile.routines import runtime
 
@@ -41,6 +42,30 @@ def test_everything_is_given_back(device: Device, binary: Binary) -> None:
         use()
     gc.collect()
     assert _held(device) <= before
+
+
+def test_an_image_over_a_buffer_lets_go_of_it(device: Device) -> None:
+    """References to the buffer (OpenCL; of its context PoCL keeps one for each such image), bytes in the pool and users (CUDA)."""
+    if not device.info.image_buffer_max:
+        pytest.skip(f"{device.info.id} has no images over buffers")
+    form = ImageForm("image1d_buffer_t", (256, 4))
+    with device.allocate(4096) as memory:
+        if isinstance(device, CudaDevice):
+            before = _held(device)
+            for _ in range(20):
+                with device.allocate(4096) as other:
+                    device.image_over(other, form)
+            with device.image_of(form):
+                assert sum(row.users for row in device._rows._rows.values()) == 1
+            assert _held(device) <= before
+            assert all(row.users == 0 for row in device._rows._rows.values())
+        else:
+            for _ in range(3):
+                view = device.image_over(memory, form)
+                assert memory.handle.reference_count > 1
+                memory.blind()
+                assert memory.handle.reference_count == 1
+                assert view.handle is None
 
 
 def _held(device: Device) -> int:

@@ -10,6 +10,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.records import Config, Layout
+from portatile.workloads.gemm.space import is_nvidia
 from portatile.workloads.matmul import BASE, RUNGS, sequential
 
 WORKLOAD = workloads.get("matmul")
@@ -21,11 +22,17 @@ CONFIGS: dict[str, Config] = {
     **{f"rung {rung}": config for rung, config in RUNGS.items()},
     "wide and deep": {**BASE, "BLOCK": 16, "DEPTH": 32, "VECTOR": 2, "WPT": 4, "PADDING": 1, "UNROLL": 8},
     "wide and transposed": {**BASE, "BLOCK": 8, "DEPTH": 4, "VECTOR": 4, "WPT": 2, "TRANSPOSE": True},
+    "read-only, one element": {**BASE, "ALGORITHM": "global", "BLOCK": 8, "LDG": True},
+    **{f"read-only, rung {rung}": {**RUNGS[rung], "LDG": True} for rung in (3, 4, 5)},
+    **{f"shuffled, rung {rung}": {**RUNGS[rung], "SHUFFLE": True} for rung in (2, 3, 4, 5)},
+    "shuffled, read-only, narrow": {**BASE, "BLOCK": 16, "DEPTH": 4, "VECTOR": 2, "WPT": 2, "LDG": True, "SHUFFLE": True},
 }
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_kernel_is_right(device: Device, name: str) -> None:
+    if (CONFIGS[name]["LDG"] or CONFIGS[name]["SHUFFLE"]) and not is_nvidia(device.info):
+        pytest.skip(f"{device.info.id} has none of NVIDIA's instructions")
     rng = np.random.default_rng(new_seed(name))
     dtype = "float64" if device.info.fp64 and name in ("accumulating in C", "rung 5", "wide and deep") else "float32"
     checked = 0

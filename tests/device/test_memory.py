@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 import pytest
 
+import portatile
 from portatile.device.base import Device, Module, Queue
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError, DeviceError
@@ -126,6 +129,36 @@ def test_shared_array_is_the_devices_memory(device: Device, module: Module, queu
     assert (got == array).all()
     assert device.share(np.empty(0)) is None
     assert device.share(np.zeros((4, 4)).T[1:]) is None
+
+
+def test_an_array_that_comes_again_is_borrowed(device: Device, module: Module, queue: Queue) -> None:
+    array = np.arange(1000, dtype=np.int32)
+    memory = device.borrow(array) or device.borrow(array)
+    if memory is None:
+        assert not (device.info.kind == "cpu" and device.info.platform == "Portable Computing Language")
+        pytest.skip(f"{device.info.id} keeps nothing of host arrays")
+    assert device.borrow(array[:]) is memory
+    array += 5  # between two runs the host writes too
+    for _ in range(2):
+        queue.launch(module.kernel("increment"), (1000, 1, 1), (10, 1, 1), [memory])
+        queue.finish()
+    assert (array == np.arange(7, 1007)).all()
+
+
+def test_borrowed_memory_may_be_gone(device: Device) -> None:
+    """Arrays in memory that is unmapped before their buffers are given back, and mapped anew in the same place."""
+    rng = np.random.default_rng(SEED)
+    for size in (16, 32, 16, 32):
+        maps = [mmap.mmap(-1, 4 * size * size) for _ in range(3)]
+        a, b, out = (np.frombuffer(block, np.float32).reshape(size, size) for block in maps)
+        for _ in range(3):
+            a[:], b[:] = rng.random((2, size, size))
+            portatile.matmul(a, b, out=out, device=device.info.id)
+            assert np.allclose(out, a @ b, rtol=1e-5)
+        del a, b, out
+        for block in maps:
+            block.close()
+    device.release()
 
 
 def test_too_much_memory_raises(device: Device) -> None:

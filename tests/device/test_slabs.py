@@ -229,6 +229,19 @@ def test_sums_are_cut_where_nothing_else_helps(device: Device, case: Case, monke
     assert np.abs(cut - whole).max() <= 1e-4 * magnitude
 
 
+def test_rows_that_are_computed_differently(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of a work-item's rows take polynomials, the others the library's function: slabs begin where groups do."""
+    config: Config = {"WGX": 16, "WGY": 2, "SPLIT": 1, "PX": 4, "PY": 4, "VL": 1, "CHUNK": 64, "UNROLL": 1, "POLY": 5, "DEGREE": 3}
+    config |= {"RSQRT": "rsqrt", "RESIDENT": 0}
+    monkeypatch.setattr(type(workloads.get("coulomb")), "default", lambda *given: config)
+
+    def atoms(rng: np.random.Generator, selector: str) -> np.ndarray:
+        return portatile.coulomb_potential(rng.random((50, 4), np.float32), (201, 71), 0.0437, (0.31, -0.2, 1.5), device=selector)
+
+    compared(device, atoms, 40_000, monkeypatch)
+    compared(device, potential_of_large_planes, 90_000, monkeypatch)
+
+
 def test_sums_stay_whole_where_another_cut_is_enough(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Atoms that leave a slab of a few rows: the bits of the whole."""
     added: list[object] = []

@@ -47,7 +47,8 @@ print("end", result.stopped, len(result.trials), "pyopencl" in sys.modules, flus
 
 def launch(device: Device, store: Path, count: int) -> subprocess.Popen[str]:
     script = TUNER.format(folder=str(Path(__file__).parent), count=count, device=device.info.id, store=str(store))
-    return subprocess.Popen([sys.executable, "-W", "error", "-c", script], stdout=subprocess.PIPE, text=True)
+    strict = ["-W", "error", "-W", "default:another search"]
+    return subprocess.Popen([sys.executable, *strict, "-c", script], stdout=subprocess.PIPE, text=True)
 
 
 def read_trials(process: subprocess.Popen[str], count: int) -> list[psutil.Process]:

@@ -131,3 +131,26 @@ def test_queues_do_not_share(home: Engine, monkeypatch: pytest.MonkeyPatch) -> N
     del one, other, queue
     gc.collect()
     assert meter.now == 0
+
+
+def test_constant_memory_is_no_larger_than_its_chunk(home: Engine) -> None:
+    """A `__constant` argument may have 64 KiB and no more, however large the block is that stood in its place."""
+    large = GEMM.problem({"m": 88, "n": 92, "k": 192})
+    multiply(
+        home,
+        home.prepare(large, Choice(config(large, home.device.info, SPLIT_K=2, TXC=False), "tuned", "for a test")),
+        np.random.default_rng(0),
+    )
+    coulomb, info = workloads.get("coulomb"), home.device.info
+    problem = coulomb.problem({"atoms": 70, "nx": 40, "ny": 3, "nz": 1})
+    form: dict[str, Value] = {"WGX": 32, "WGY": 1, "SPLIT": 1, "PX": 2, "PY": 1, "VL": 1, "UNROLL": 1, "RSQRT": "rsqrt", "POLY": 0}
+    form |= {"DEGREE": 3, "RESIDENT": 0, "CHUNK": -64}
+    assert coulomb.space(problem, info).violated(form) is None
+    prepared = home.prepare(problem, Choice(form, "tuned", "for a test"))
+    queue = home.device.default_queue()
+    memory = {name: Buffer.from_numpy(np.ones(shape, np.float32), home.device).memory for name, shape in coulomb.shapes(problem).items()}
+    prepared.run(queue, memory, dict(coulomb.scalars))
+    queue.finish()
+    (given,) = [memory.nbytes for name, memory in prepared.executable._workspaces[queue].items() if name == "charges"]
+    assert given == 16 * 64
+    home.forget()

@@ -38,6 +38,7 @@ INFO = DeviceInfo(
     image_2d_max=(131072, 65000),
     unified_memory=False,
     chip="ptx",
+    image_buffer_max=2**27,
 )
 
 
@@ -57,10 +58,13 @@ class PtxMemory(Memory):
 
 
 class PtxImage(PtxMemory, Image):
-    """Packed pixels."""
+    """Packed pixels, in memory of its own or in that at ``address``."""
 
-    def __init__(self, device: PtxDevice, form: ImageForm) -> None:
-        super().__init__(device, form.nbytes)
+    def __init__(self, device: PtxDevice, form: ImageForm, address: int | None = None) -> None:
+        if address is None:
+            super().__init__(device, form.nbytes)
+        else:
+            self.device, self.nbytes, self.address = device, form.nbytes, address
         self.form = form
         self.fields = device.memory.texture(self.address, form)
 
@@ -187,6 +191,10 @@ class PtxDevice(Device):
 
     def image_of(self, form: ImageForm) -> Image:
         return PtxImage(self, form)
+
+    def _view(self, memory: Memory, form: ImageForm) -> Image:
+        assert isinstance(memory, PtxMemory)
+        return PtxImage(self, form, memory.address)
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         return None

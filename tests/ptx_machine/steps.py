@@ -157,9 +157,12 @@ def atomic_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict
     if parts[0] == "red":
         operands = ["_", *operands]
     address, readers = _address(operands[1]), [_reader(o) for o in operands[2:]]
-    combine = {"exch": lambda a, b: b, "cas": lambda a, b, c: c if a == b & ((1 << (8 * size)) - 1) else a}.get(operation) or compute(
-        [operation, kind]
-    )
+    special: dict[str, Callable[..., int]] = {
+        "exch": lambda a, b: b,
+        "cas": lambda a, b, c: c if a == b & ((1 << (8 * size)) - 1) else a,
+        "inc": lambda a, b: 0 if a >= b else a + 1,
+    }
+    combine = special.get(operation) or compute([operation, kind])
     assert combine is not None
 
     def run(thread: Thread, symbols: dict[str, int]) -> None:
@@ -177,17 +180,17 @@ def texture_step(operands: list[str]) -> Callable[[Thread, dict[str, int]], None
     names = split(operands[0][1:-1])
     handle_text, place = split(operands[1][1:-1])
     handle = _reader(handle_text)
-    x_read, y_read = (_reader(o) for o in split(place[1:-1]))
+    x_read, *rest = (_reader(o) for o in split(place[1:-1]))
 
     def run(thread: Thread, symbols: dict[str, int]) -> None:
-        address, form = thread.machine.memory.textures[handle(thread, symbols)]
-        x, y = signed(x_read(thread, symbols), 32), signed(y_read(thread, symbols), 32)
+        address, form, row = thread.machine.memory.textures[handle(thread, symbols)]
+        x, y = signed(x_read(thread, symbols), 32), signed(rest[0](thread, symbols), 32) if rest else 0
         inside = 0 <= x < form.width and 0 <= y < form.height
         size = form.pixel // form.channels
         for c, name in enumerate(names):
             value = 0xCBCBCBCB if c >= form.channels else 0
             if inside and c < form.channels:
-                raw = thread.machine.memory.read(address + (y * form.width + x) * form.pixel + c * size, size)
+                raw = thread.machine.memory.read(address + y * row + x * form.pixel + c * size, size)
                 value = int.from_bytes(raw, "little", signed=form.dtype[0] == "i") & 0xFFFFFFFF
                 if form.normalized:
                     most = 2 ** (8 * size - (form.dtype[0] == "i")) - 1

@@ -27,7 +27,8 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.bytes = bytearray(GLOBAL_BASE & 0xFFF)
-        self.textures: list[tuple[int, ImageForm]] = []
+        self.textures: list[tuple[int, ImageForm, int]] = []
+        """Address, form, and bytes from row to row."""
 
     def allocate(self, data: bytes) -> int:
         """Put ``data`` into memory; its address, aligned to 256 bytes."""
@@ -47,10 +48,11 @@ class GlobalMemory:
     def texture(self, address: int, form: ImageForm) -> bytes:
         """The structure that stands for an image whose pixels lie packed at ``address``."""
         row = form.width * form.pixel
-        if form.type != "image2d_t":
+        if form.type not in ("image2d_t", "image1d_buffer_t"):
             return struct.pack("<QQiiiiiI", 0, address, form.width, form.height, row, form.code, form.depth, row * form.height)
-        self.textures.append((address, form))
-        return struct.pack("<QQiiii", len(self.textures) - 1, address, form.width, form.height, row, form.code)
+        self.textures.append((address, form, row))
+        plane = struct.pack("<QQiiii", len(self.textures) - 1, address, form.width, form.height, row, form.code)
+        return plane if form.type == "image2d_t" else plane + struct.pack("<iI", form.depth, 0)
 
 
 class Host(Protocol):

@@ -116,6 +116,14 @@ def test_unwritable_folder_warns_once(tmp_path: Path) -> None:
     assert cache.get(KEY) is None
 
 
+def test_asking_whether_it_keeps_leaves_nothing_behind(cache: Cache) -> None:
+    assert cache.keeps()
+    assert cache.info().entries == 0
+    (cache.root.parent / "file").write_text("not a folder")
+    with pytest.warns(RuntimeWarning, match="PORTATILE_CACHE_DIR"):
+        assert not Cache(cache.root.parent / "file", 1000).keeps()
+
+
 HAMMER = """
 import sys
 from pathlib import Path

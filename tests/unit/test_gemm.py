@@ -62,7 +62,7 @@ def test_presets_are_legal_everywhere(info: DeviceInfo, dtype: str) -> None:
 
 def test_every_parameter_has_a_meaning() -> None:
     assert list(WORKLOAD.meanings) == list(BIG.config())
-    assert set(workloads.get("gemm_batched").meanings) == set(WORKLOAD.meanings) - {"TXC", "TAIL"}
+    assert set(workloads.get("gemm_batched").meanings) == set(WORKLOAD.meanings) - {"TXC", "TXC_OF", "VIEW_A", "VIEW_B", "TAIL"}
 
 
 @pytest.mark.parametrize("info", [CPU, GPU, OPENCL_GPU], ids=["cpu", "cuda", "opencl gpu"])
@@ -141,7 +141,8 @@ def test_defaults_follow_the_device() -> None:
     assert WORKLOAD.default(case, replace(CPU, architecture="x86_64-rocketlake"))["VL"] == 2 * int(WORKLOAD.default(case, CPU)["VL"])
     assert WORKLOAD.default(case, GPU)["FORM"] == "gpu"
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["MMA"] is True
-    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), device("gpu", "sm_80"))["MMA"] is False
+    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), device("gpu", "sm_80"))["MMA_SHAPE"] == "8x8x4"
+    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), replace(GPU, architecture="sm_86"))["MMA"] is False
     assert WORKLOAD.default(case, replace(GPU, vendor="someone else"))["FORM"] == "generic"
     assert WORKLOAD.default(problem(64, 64, 65536), GPU)["SPLIT_K"] == 64
 
@@ -262,8 +263,20 @@ def test_contradictions_are_refused() -> None:
         "only the gpu form has a TAIL": replace(presets.MEDIUM, TAIL=1),
         "whole sixteens": replace(presets.matrix((2, 2), (2, 2), 8, 3), DOUBLE=0),
         "only the generic form reads images": replace(BIG, TXC=True),
-        "packs nothing": replace(presets.MEDIUM, PACK_A=True),
+        "packed or read through an image": replace(presets.NAKASATO, PACK_A=True),
+        "SM_OF needs SM": replace(presets.NAKASATO, SM_OF="A"),
+        "TXC_OF needs TXC": replace(presets.MEDIUM, TXC_OF="B"),
+        "SM_OF and TXC_OF are one of": replace(presets.MEDIUM, SM_OF="BA"),
+        "VIEW_B needs an image of B": replace(presets.NAKASATO, TXC_OF="A", VIEW_B=True),
+        "VIEW_A needs an image of 4096 pixels, .* has none over buffers": replace(presets.NAKASATO, TXC_OF="A", VIEW_A=True),
         "MMA": replace(BIG, MMA=True),
+        "MMA_SHAPE must be one of 8x8x4": replace(presets.matrix((2, 2), (2, 2), 16, 3), MMA_SHAPE="8x8x8"),
+        "16x8x16: of 16": replace(presets.matrix((2, 2), (2, 2), 16, 3, 0), MMA_SHAPE="16x8x16", KG=2),
+        "UNROLL must divide KB": replace(BIG, UNROLL=6),
+        "two of them or more": replace(BIG, UNROLL=1),
+        "only the generic form has LDG": replace(BIG, LDG=True),
+        "SM must hold for A": replace(presets.MEDIUM, SM=False, SHUFFLE=True),
+        "whole warps": replace(presets.generic(1, (4, 4), (4, 4), (1, 1), 8, True), SHUFFLE=True),
         "set PACK_B": replace(presets.register(8, 6, 16), PACK_B=False),
         "KB = 0": replace(presets.register(8, 6, 2, 4, 16, 3), SPLIT_K=2),
         "must divide the tile": replace(presets.NAKASATO, VL=2),
@@ -380,3 +393,74 @@ def test_matrix_forms_are_right_without_a_gpu(trans_a: str, trans_b: str, sizes:
     point = presets.matrix(warps, blocks, 16, 3, int(rng.integers(3)), lanes)
     verdict = check(PtxDevice(), WORKLOAD, problem(*sizes, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), rng)
     assert verdict.ok, verdict.message
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_images_over_buffers_are_right_without_a_gpu(dtype: str) -> None:
+    """In an interpreter of PTX, and compiled for two architectures without spills; their reads are textures of one row."""
+    rng = np.random.default_rng(new_seed(dtype))
+    vector = 4 if dtype == "float32" else 2
+    small = presets.generic(vector, (vector, vector), (4, 8), (1, 1), 8, True)
+    for ways in (("view", "view local"), ("view local", "image"), ("panels", "view")):
+        trans = dict(zip(("trans_a", "trans_b"), map(str, rng.choice(["N", "T"], 2)), strict=True))
+        sizes = (9, 13, 11) if rng.integers(2) else (8, 16, 12)
+        case = problem(*sizes, dtype, trans)
+        verdict = check(PtxDevice(), WORKLOAD, case, presets.staged(small, *ways).config(), rng)
+        assert verdict.ok, f"{ways} {trans} {sizes}: {verdict.message}"
+    for architecture, trans_a in (("sm_80", "N"), ("sm_90", "T")):
+        point = presets.staged(presets.blocked(dtype), "view", "view")
+        case = problem(1024, 1024, 1024, dtype, {"trans_a": trans_a})
+        source = launches(WORKLOAD.plan(case, point.config(), replace(GPU, architecture=architecture)))[-1].source
+        resources = program.build(source, cuda_compiler.CudaTarget(architecture), None).resources["gemm"]
+        assert (resources.spill_stores, resources.spill_loads) == (0, 0)
+        text = program.build(source, cuda_compiler.CudaTarget(architecture, "ptx"), None).data.decode()
+        assert "tex.1d.v4." in text
+        assert "ld.global" not in text.replace("ld.global.nc", "") or "tex.2d" not in text
+
+
+def test_operands_are_staged_apart() -> None:
+    """What launches a plan has, what its product is passed, and what it copies, for ways to A beside ways to B."""
+    case = problem(64, 48, 40)
+    tile = presets.generic(4, (4, 4), (8, 8), (1, 1), 8, True)
+    for ways, kernels, kinds, copied in (
+        (("direct", "direct"), ["gemm"], ("buffer", "buffer"), 0),
+        (("view", "view local"), ["gemm"], ("view", "view"), 0),
+        (("view local", "direct"), ["gemm"], ("view", "buffer"), 0),
+        (("image", "local"), ["gemm_stage", "gemm"], ("image", "buffer"), 4 * 64 * 40),
+        (("local", "image local"), ["gemm_stage", "gemm"], ("buffer", "image"), 4 * 48 * 40),
+        (("panels local", "view"), ["gemm_pack", "gemm"], ("buffer", "view"), 4 * 64 * 40),
+    ):
+        point = presets.staged(tile, *ways)
+        plan = WORKLOAD.plan(case, point.config(), GPU)
+        steps = launches(plan)
+        assert [step.kernel for step in steps] == kernels
+        passed = [arg for arg in steps[-1].args if arg.kind != "scalar"]
+        assert tuple(arg.kind for arg in passed[:2]) == kinds
+        assert plan.workspace == copied
+        assert WORKLOAD.space(case, GPU).violated(point.config()) is None, ways
+    assert replace(tile, SM_OF="A").local_bytes(4) + replace(tile, SM_OF="B").local_bytes(4) == tile.local_bytes(4)
+
+
+def test_images_over_buffers_have_the_pixels_that_lie_so() -> None:
+    """16 bytes where rows are whole vectors, else an element, which is two pixels where images of two channels are not certain."""
+    point = presets.staged(presets.generic(2, (2, 2), (8, 8), (1, 1), 8, False), "view", "view")
+    for m, info, pixels in ((64, GPU, (64 * 40 // 2, 4)), (63, GPU, (63 * 40, 2)), (63, CPU, (2 * 63 * 40, 1))):
+        case = problem(m, 48, 40, "float64", {"trans_a": "T"})
+        arg = next(arg for arg in launches(WORKLOAD.plan(case, point.config(), info))[-1].args if arg.kind == "view")
+        assert (arg.name, arg.dtype, arg.value, arg.channels) == ("a", "uint32", *pixels)
+    case = problem(8192, 8192, 8192)
+    config = presets.staged(presets.blocked("float32"), "view", "view").config()
+    assert WORKLOAD.space(case, GPU).violated(config) is None
+    for known in (replace(GPU, image_buffer_max=2**26 - 1), replace(GPU, images=False)):
+        assert WORKLOAD.space(case, known).violated(config) is not None
+
+
+def test_a_row_of_an_image_may_be_shorter_than_its_pixels_allow() -> None:
+    """CUDA bounds the bytes from row to row too: 131072 pixels of 16 bytes are a pitch that no texture has."""
+    info = replace(GPU, image_2d_max=(131072, 65000), image_row_max=2097120 // 512 * 512)
+    config, limit = presets.preset("nakasato", "float32"), 2097120 // 512 * 32
+    for k, legal in ((limit, True), (limit + 1, False)):
+        assert (WORKLOAD.space(problem(64, 64, k), info).violated(config) is None) == legal
+    with pytest.raises(ArgumentError, match=f"at most {limit} x 65000"):
+        WORKLOAD.plan(problem(64, 64, limit + 1), config, info)

@@ -68,8 +68,14 @@ def test_other_shapes_and_devices_keep_their_forms() -> None:
 def test_small_ones_take_one_launch_and_deep_ones_share_the_sum() -> None:
     for sizes in ((1, 256, 256), (256, 1, 256), (8, 300, 500), (4096, 1, 4096), (1, 4096, 4096)):
         assert len(launches(problem(*sizes))) == 1
-    for sizes in ((64, 1, 65536), (1, 64, 65536), (8, 8, 65536)):
-        assert [step.kernel for step in launches(problem(*sizes))] == ["gemm", "gemm_reduce"]
+    other = replace(GPU, vendor="someone else")  # whose groups are not trusted to find the last one
+    for sizes in ((64, 1, 262144), (1, 64, 65536), (8, 8, 65536)):
+        config = WORKLOAD.default(problem(*sizes), GPU)
+        assert int(config["SPLIT_K"]) > 1
+        assert config["JOIN"] is True
+        assert len(launches(problem(*sizes))) == 1
+        assert [step.kernel for step in launches(problem(*sizes), info=other)] == ["gemm", "gemm_reduce"]
+    assert WORKLOAD.default(problem(64, 1, 65536), GPU)["SPLIT_K"] == 1, "one group reads a row as fast as several add up"
 
 
 def test_planes_of_rows_that_follow_one_another_are_added_as_one_row() -> None:

@@ -45,6 +45,7 @@ def device(kind: str, architecture: str = "sm_90") -> DeviceInfo:
         fp16=gpu,
         images=True,
         image_2d_max=(32768, 32768) if gpu else (8192, 8192),
+        image_buffer_max=2**27,
         unified_memory=not gpu,
         chip=kind,
     )
@@ -189,11 +190,12 @@ def test_every_parameter_changes_the_plan(name: str) -> None:
     values: dict[str, set[Value]] = {}
     alone: set[str] = set()
     fallback: dict[str, tuple[Problem, Config, DeviceInfo]] = {}
+    draws = 80 if name == "gemm_batched" else 29  # few of its configurations stage operands apart
     sizes = (512, 64, 1152) if name == "gemm" else (512, 64)  # 18 x 18 tiles of 64 x 64 leave half a wave on 132 multiprocessors
     for info, size, dtype in itertools.product(DEVICES.values(), sizes, workload.dtypes):
         problem = square(workload, size, dtype)
         space = workload.space(problem, info)
-        for config in (workload.default(problem, info), *space.scatter(rng, 29)):
+        for config in (workload.default(problem, info), *space.scatter(rng, draws)):
             for parameter, value in config.items():
                 values.setdefault(parameter, set()).add(value)
                 fallback.setdefault(parameter, (problem, config, info))

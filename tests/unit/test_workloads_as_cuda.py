@@ -63,6 +63,27 @@ def test_configurations_are_right(name: str, dtype: str, chosen: str) -> None:
         assert verdict.ok, f"{problem.sizes} {dict(problem.options)} {dict(config)}: {verdict.message}"
 
 
+@pytest.mark.parametrize("kind", ["q", "fhd", "points", "watched"])
+def test_constant_memory_in_several_launches(kind: str) -> None:
+    """More atoms, and an odd number of samples, than a chunk holds: each launch adds to what is there."""
+    rng = np.random.default_rng(new_seed(kind))
+    config: dict[str, Value]
+    if kind in ("q", "fhd"):
+        workload = workloads.get("mri")
+        problem = workload.problem({"samples": 67, "voxels": 41}, options={"kind": kind})
+        config = {"WGS": 32, "SPLIT": 2, "PV": 2, "VL": 1, "CHUNK": -64, "UNROLL": 2, "TRIG": "native", "POLY": 1, "RESIDENT": 0}
+    else:
+        workload = workloads.get("coulomb")
+        problem = workload.problem({"atoms": 65, "nx": 19, "ny": 3, "nz": 2})
+        config = {"WGX": 16, "WGY": 2, "SPLIT": 2, "PX": 2, "PY": 1, "VL": 1, "CHUNK": -64, "UNROLL": 2, "RSQRT": "approx", "DEGREE": 3}
+        config |= {"POLY": int(kind == "watched"), "RESIDENT": 0}
+    device = PtxDevice(limit=4_000_000)
+    assert workload.space(problem, device.info).violated(config) is None
+    assert len(workload.plan(problem, config, device.info).steps) == 4
+    verdict = check(device, workload, problem, config, rng)
+    assert verdict.ok, verdict.message
+
+
 @pytest.mark.parametrize(
     ("name", "sizes", "dtype", "options"),
     [

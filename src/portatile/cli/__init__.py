@@ -15,7 +15,7 @@ import pkgutil
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import metadata
@@ -104,24 +104,28 @@ def version() -> str:
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(version=version(), prog_name="portatile")
-def portatile() -> None:
+@click.pass_obj
+def portatile(begin: Callable[[], object] | None) -> None:
     """One kernel text, every device, at that device's speed.
 
     \b
     Begin with `portatile doctor`, then with
     `portatile tune gemm -m 1024 -n 1024 -k 1024`.
     """
+    if begin is not None:
+        begin()
 
 
-def main(args: Sequence[str] | None = None) -> int:
+def main(args: Sequence[str] | None = None, begin: Callable[[], object] | None = None) -> int:
     """Run the command line with ``args`` (default: the process's) and return its exit code.
 
-    ``PORTATILE_DEBUG=1`` adds the traceback to an error's message.
+    ``begin`` is called when the command's modules are imported, before it runs. ``PORTATILE_DEBUG=1`` adds the traceback to an error's
+    message.
     """
     _open_streams()
     try:
         with _plain_warnings():
-            answer = portatile.main(args=None if args is None else list(args), prog_name="portatile", standalone_mode=False)
+            answer = portatile.main(args=None if args is None else list(args), prog_name="portatile", standalone_mode=False, obj=begin)
     except click.ClickException as error:
         error.show()
         return error.exit_code

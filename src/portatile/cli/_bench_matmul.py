@@ -42,6 +42,8 @@ from portatile.records import duration, to_json
 @click.option("-n", type=click.IntRange(min=1), help="Columns of C, if not --size.")
 @click.option("-k", type=click.IntRange(min=1), help="Columns of A, if not --size.")
 @click.option("--block", type=click.IntRange(min=1), help="Edge of the work-group (global) or of the tile (local); default 16.")
+@click.option("--ldg", is_flag=True, help="Read A and B through the read-only path (NVIDIA).")
+@click.option("--shuffle", is_flag=True, help="Work-items of a warp hand A's elements round: fewer reads of local memory (NVIDIA).")
 @click.option("--device", help="Device, as `portatile devices` names it, or its number if --platform is given; default: the best one.")
 @click.option("--platform", type=click.IntRange(min=0), help="Number of the OpenCL platform, as in the ids of `portatile devices`.")
 @click.option("--cpu", is_flag=True, help="A CPU, whatever else there is.")
@@ -60,6 +62,8 @@ def matmul(
     n: int | None,
     k: int | None,
     block: int | None,
+    ldg: bool,
+    shuffle: bool,
     device: str | None,
     platform: int | None,
     cpu: bool,
@@ -83,8 +87,11 @@ def matmul(
     if sum(named.values()) > 1:
         flags = " and ".join(flag for flag, given in named.items() if given)
         raise UsageError(f"{flags} stand in place of one another: leave out one of them")
+    switches = tuple(name for name, on in (("LDG", ldg), ("SHUFFLE", shuffle)) if on)
+    if switches and algorithm == "host":
+        raise UsageError(f"--{switches[0].lower()} is for kernels: leave it out, or choose another --algorithm")
     _console.say("multiplying, and checking with NumPy")
-    product = Product(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype, preset)
+    product = Product(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype, preset, switches)
     if algorithm == "host" and rung is None and preset is None:
         _host(product, seed, output, as_json)
         return

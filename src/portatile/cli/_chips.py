@@ -59,7 +59,9 @@ def chip(architecture: str) -> DeviceInfo:
         fp64=True,
         fp16=True,
         images=True,
-        image_2d_max=(131072, 65536),
+        image_2d_max=(131072, 65000),
+        image_row_max=2096640,
+        image_buffer_max=2**27,
         unified_memory=False,
         chip=f"paper:{architecture}",
     )

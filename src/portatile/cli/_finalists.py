@@ -64,6 +64,8 @@ def lines(result: tuner.Result) -> Iterator[str]:
         yield f"{len(result.finalists)} finalists raced: [ ] holds the median with {100 * sure:.0f} % confidence{equal}{unclear}"
     if result.unraced:
         yield f"not raced: {result.unraced}; who is first of the nearly equal may be luck"
+    if result.others:
+        yield "another search timed on this device meanwhile: times may be too long and the winner chosen by luck; search again, alone"
     if result.saved:
         yield "saved: " + ", ".join(f"{count} {stage}" for stage, count in result.saved.items())
 

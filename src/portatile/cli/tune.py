@@ -125,6 +125,7 @@ def document(result: tuner.Result, workload: Workload | None) -> str:
         "certificate": result.best.certificate,
         "finalists": _finalists.document(result),
         "not_raced": result.unraced or None,
+        "other_searches": result.others,
         "trials": [asdict(trial) | {"problem": None, "device": None} for trial in result.trials],
     }
     return to_json(found).decode()

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.errors import ArgumentError, UsageError
+from portatile.errors import ArgumentError, LaunchError, UsageError
 from portatile.form import ImageForm, Sampler
 from portatile.records import Backend, Binary, DeviceInfo, Entry, Resources, Size3, Source
 
@@ -77,6 +77,8 @@ class Memory(ABC):
 
     nbytes: int
     device: Device
+    views: dict[ImageForm, Image] | None = None
+    """Images that show this memory where it lies, made by ``Device.image_over``; they are given back with it."""
 
     @property
     @abstractmethod
@@ -86,6 +88,12 @@ class Memory(ABC):
     @abstractmethod
     def release(self) -> None:
         """Give the memory back; a second call does nothing."""
+
+    def blind(self) -> None:
+        """Give back the images that show this memory."""
+        views, self.views = self.views, None
+        for view in (views or {}).values():
+            view.release()
 
     def __enter__(self) -> Memory:
         return self
@@ -257,12 +265,52 @@ class Device(ABC):
     def image_of(self, form: ImageForm) -> Image:
         """Device memory that kernels sample; raises LaunchError where the device has no images of that form."""
 
+    def image_over(self, memory: Memory, form: ImageForm) -> Image:
+        """The first bytes of ``memory`` as an ``image1d_buffer_t`` that kernels read, without a copy; given back with the memory.
+
+        Asked for again it is the same image. Raises LaunchError where the device has no such image, ArgumentError for more bytes than
+        there are.
+        """
+        view = None if memory.views is None else memory.views.get(form)
+        if view is None:
+            self._check_view(memory, form)
+            view = self._view(memory, form)
+            if memory.views is None:
+                memory.views = {}
+            memory.views[form] = view
+        return view
+
+    @abstractmethod
+    def _view(self, memory: Memory, form: ImageForm) -> Image:
+        """A new image over memory that is large enough."""
+
+    def _check_view(self, memory: Memory, form: ImageForm) -> None:
+        if memory.handle is None:
+            raise ArgumentError("this memory has been released")
+        if memory.device is not self or isinstance(memory, Image):
+            raise ArgumentError(f"an image over a buffer of {self.info.id} cannot show an image, or memory of {memory.device.info.id}")
+        if form.type != "image1d_buffer_t":
+            raise LaunchError(f"memory is shown as an image1d_buffer_t, not as an {form.type}")
+        if form.nbytes > memory.nbytes:
+            raise ArgumentError(f"an {form} takes {form.nbytes} bytes, the memory has {memory.nbytes}")
+        if form.width > self.info.image_buffer_max:
+            most = self.info.image_buffer_max
+            raise LaunchError(f"an {form} does not fit {self.info.id}: " + (f"at most {most}" if most else "it has no images over buffers"))
+
     @abstractmethod
     def share(self, array: NDArray[Any]) -> Memory | None:
         """The host array's own memory as device memory, or None where the device cannot reach it without a copy.
 
         What kernels wrote is certain to be seen by the host after ``Queue.download`` into the same array.
         """
+
+    def borrow(self, array: NDArray[Any]) -> Memory | None:
+        """As ``share`` for an array that comes again and again: the device keeps what it made of it, the caller does not release it.
+
+        None where the device keeps nothing; ``share`` it then. What kernels wrote is there when the queue is finished. Not safe between
+        threads.
+        """
+        return None
 
     @abstractmethod
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from ctypes import addressof, c_char
 from typing import Any
 
 from numpy.typing import NDArray
 
 from portatile.device.base import Image, Memory
 from portatile.errors import ArgumentError
+
+
+def address(array: NDArray[Any]) -> int:
+    """Where the first element of a host array lies."""
+    try:
+        return addressof(c_char.from_buffer(array.data))  # 0.3 us, the array's own attributes take 1 us
+    except (TypeError, ValueError):  # read-only, with gaps, or empty
+        return int(array.__array_interface__["data"][0])
 
 
 def contiguous(array: NDArray[Any]) -> None:

@@ -14,12 +14,14 @@ from portatile.device import cuda_compiler
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
 from portatile.device.cuda_compiler import CudaTarget
 from portatile.device.cuda_driver import Current, call, driver, failure, import_error, running
+from portatile.device.cuda_info import describe
 from portatile.device.cuda_kernel import CudaKernel
-from portatile.device.cuda_memory import CudaImage, CudaMemory, CudaPinned, texture
+from portatile.device.cuda_memory import CudaImage, CudaMemory, CudaPinned
 from portatile.device.cuda_queue import CudaQueue
+from portatile.device.cuda_texture import PITCH, Rows, longest_row, texture
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
 from portatile.form import ImageForm
-from portatile.records import Backend, Binary, DeviceInfo, Resources
+from portatile.records import Backend, Binary, Resources
 
 BACKEND: Backend = "cuda"
 
@@ -84,50 +86,6 @@ def _level() -> Literal["absent", "broken"]:
     return "broken" if any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")) else "absent"
 
 
-def _driver_release() -> str:
-    """The driver's own release, 580.126.09 say, where the kernel module tells."""
-    try:
-        words = Path("/proc/driver/nvidia/version").read_text().split()
-    except OSError:
-        return ""
-    return next((word for word in words if word.count(".") >= 1 and word.replace(".", "").isdigit()), "")
-
-
-def _describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:
-    def attribute(name: str) -> int:
-        return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
-
-    name = call(driver.cuDeviceGetName, 256, handle).split(b"\0")[0].decode()
-    memory = int(call(driver.cuDeviceTotalMem, handle))
-    architecture = f"sm_{attribute('COMPUTE_CAPABILITY_MAJOR')}{attribute('COMPUTE_CAPABILITY_MINOR')}"
-    place = (attribute("PCI_DOMAIN_ID"), attribute("PCI_BUS_ID"), attribute("PCI_DEVICE_ID"))
-    release = _driver_release()
-    return DeviceInfo(
-        id=f"cuda:{index}",
-        backend=BACKEND,
-        name=name,
-        vendor="NVIDIA Corporation",
-        platform="NVIDIA CUDA",
-        kind="gpu",
-        architecture=architecture,
-        driver=release or f"CUDA {driver_text}",
-        compiler=CudaTarget(architecture).compiler,
-        compute_units=attribute("MULTIPROCESSOR_COUNT"),
-        local_memory=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-        global_memory=memory,
-        max_allocation=memory,
-        max_work_group_size=attribute("MAX_THREADS_PER_BLOCK"),
-        max_work_item_sizes=(attribute("MAX_BLOCK_DIM_X"), attribute("MAX_BLOCK_DIM_Y"), attribute("MAX_BLOCK_DIM_Z")),
-        fp64=True,
-        fp16=True,
-        images=True,
-        image_2d_max=(attribute("MAXIMUM_TEXTURE2D_LINEAR_WIDTH"), attribute("MAXIMUM_TEXTURE2D_LINEAR_HEIGHT")),
-        unified_memory=bool(attribute("INTEGRATED")),
-        chip=f"pci:{place[0]:04x}:{place[1]:02x}:{place[2]:02x}",
-        clock_mhz=attribute("CLOCK_RATE") // 1000,
-    )
-
-
 class CudaModule(Module):
     """A loaded cubin."""
 
@@ -166,7 +124,7 @@ class CudaDevice(Device):
 
     def __init__(self, index: int, driver_text: str) -> None:
         self._handle = call(driver.cuDeviceGet, index)
-        self.info = _describe(index, self._handle, driver_text)
+        self.info = describe(index, self._handle, driver_text)
         self.target = CudaTarget(self.info.architecture)
         self._lock = threading.RLock()
         self._context: tuple[Any, int] | None = None
@@ -175,6 +133,7 @@ class CudaDevice(Device):
         self._fence_event: Any = None
         self._ready_event: Any = None
         self.allocations = 0  # of the pool
+        self._rows = Rows(self)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self._queues: WeakSet[CudaQueue] = WeakSet()
         self._guests: WeakSet[CudaQueue] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
@@ -263,16 +222,35 @@ class CudaDevice(Device):
             raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit[1]} x {limit[0]}")
         if row > _LARGEST_ROW or row * form.height > _LARGEST_PLANE:
             raise LaunchError(f"an {form} does not fit {self.info.id}: a row has at most {_LARGEST_ROW} bytes, a plane {_LARGEST_PLANE}")
-        align = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT
+        step = max(self.attribute("TEXTURE_PITCH_ALIGNMENT"), PITCH) if plain else 1
+        pitch = -(-row // step) * step
+        if plain and pitch > self.info.image_row_max:
+            raise LaunchError(f"an {form} does not fit {self.info.id}: a row has at most {self.info.image_row_max} bytes")
+        if form.type == "image1d_buffer_t":
+            memory = self.allocate(row)
+            assert isinstance(memory, CudaMemory)
+            image, image.owner, memory.pointer = self._view(memory, form), None, None  # the image owns it from here on
+            return image
         with self.current():
-            step = max(int(call(driver.cuDeviceGetAttribute, align, self._handle)), 512) if plain else 1
-            pitch = -(-row // step) * step
             memory = self.allocate(pitch * form.height * form.depth)
             assert isinstance(memory, CudaMemory)
             assert memory.pointer is not None
             handle = call(driver.cuTexObjectCreate, *texture(memory.pointer, form, pitch), None) if plain else None
         pointer, memory.pointer = memory.pointer, None  # the image owns it from here on
         return CudaImage(self, pointer, form, pitch, handle)
+
+    def _view(self, memory: Memory, form: ImageForm) -> CudaImage:
+        assert isinstance(memory, CudaMemory)
+        assert memory.pointer is not None
+        limit = longest_row(form, self._handle)
+        if form.width > limit:
+            raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit} pixels")
+        with self.current(), self._lock:
+            return CudaImage(self, memory.pointer, form, form.nbytes, row=self._rows.take(memory.pointer, form), owner="the memory's")
+
+    def attribute(self, name: str) -> int:
+        """One of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
+        return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), self._handle))
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         return None
@@ -348,6 +326,7 @@ class CudaDevice(Device):
                 for event in (*self._events[False], *self._events[True]):
                     driver.cuEventDestroy(event)
                 self._events = {False: [], True: []}
+                self._rows.release()
                 if self._pool is not None:
                     driver.cuStreamSynchronize(self._stream)
                     driver.cuEventDestroy(self._fence_event)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from portatile.device.base import Event, Image, Memory
 from portatile.device.cuda_driver import call, driver, failure, running
 from portatile.errors import ArgumentError
@@ -13,6 +11,7 @@ from portatile.form import ImageForm
 
 if TYPE_CHECKING:
     from portatile.device.cuda import CudaDevice
+    from portatile.device.cuda_texture import Row
 
 
 class CudaMemory(Memory):
@@ -31,6 +30,8 @@ class CudaMemory(Memory):
         return self.pointer
 
     def release(self) -> None:
+        if self.views is not None:
+            self.blind()
         pointer, self.pointer = self.pointer, None
         if pointer is not None and self.owner is None:
             self.device.free(pointer, self.generation)
@@ -47,14 +48,25 @@ class CudaImage(CudaMemory, Image):
     A kernel takes it by value as ``{ulong texture; ulong data; int width; int height; int pitch; int channels;}``, with
     ``int depth; int slice;`` behind for every other type: the texture is point-sampled with whole coordinates and reads 0
     outside; ``data``, ``pitch`` and ``slice`` (bytes) serve writes, and reads where there is no texture. ``channels`` is
-    ``ImageForm.code``.
+    ``ImageForm.code``. The texture of an ``image1d_buffer_t`` is its ``row``'s, and ``slice`` the pixels of that before the first;
+    the memory may be ``owner``'s.
     """
 
-    def __init__(self, device: CudaDevice, pointer: int, form: ImageForm, pitch: int, texture: Any = None) -> None:
-        super().__init__(device, pointer, form.nbytes)
+    def __init__(
+        self,
+        device: CudaDevice,
+        pointer: int,
+        form: ImageForm,
+        pitch: int,
+        texture: Any = None,
+        row: Row | None = None,
+        owner: object = None,
+    ) -> None:
+        super().__init__(device, pointer, form.nbytes, owner)
         self.form = form
         self.pitch = pitch
-        self.texture = texture
+        self.texture = texture if row is None else row.handle
+        self.row = row
 
     @property
     def layout(self) -> str:
@@ -65,31 +77,17 @@ class CudaImage(CudaMemory, Image):
         """The members of the kernel's struct."""
         form = self.form
         plane = (int(self.texture or 0), self.pointer, form.width, form.height, self.pitch, form.code)
-        return plane if form.type == "image2d_t" else (*plane, form.depth, self.pitch * form.height)
+        if form.type == "image2d_t":
+            return plane
+        return (*plane, form.depth, self.pitch * form.height if self.row is None else self.row.ahead)
 
     def release(self) -> None:
-        if self.pointer is not None and self.texture is not None and self.generation == self.device.generation:
+        if self.pointer is not None and self.row is not None:
+            self.row.users -= 1
+        elif self.pointer is not None and self.texture is not None and self.generation == self.device.generation:
             with self.device.current():
                 driver.cuTexObjectDestroy(self.texture)
         super().release()
-
-
-def texture(pointer: int, form: ImageForm, pitch: int) -> tuple[Any, Any]:
-    """The descriptions of pitch-linear memory and of point sampling with whole coordinates, zero outside."""
-    resource = driver.CUDA_RESOURCE_DESC()
-    resource.resType = driver.CUresourcetype.CU_RESOURCE_TYPE_PITCH2D
-    place = resource.res.pitch2D
-    place.devPtr = pointer
-    dtype = np.dtype(form.dtype)
-    kind = {"f": "", "i": "SIGNED_INT", "u": "UNSIGNED_INT"}[dtype.kind] + str(8 * dtype.itemsize)
-    place.format = getattr(driver.CUarray_format, "CU_AD_FORMAT_" + {"32": "FLOAT", "16": "HALF"}.get(kind, kind))
-    place.width, place.height, place.numChannels = form.width, form.height, form.channels
-    place.pitchInBytes = pitch
-    sampling = driver.CUDA_TEXTURE_DESC()
-    sampling.addressMode = [driver.CUaddress_mode.CU_TR_ADDRESS_MODE_BORDER] * 3
-    sampling.filterMode = driver.CUfilter_mode.CU_TR_FILTER_MODE_POINT
-    sampling.flags = 0 if dtype.kind == "f" or form.normalized else 1  # CU_TRSF_READ_AS_INTEGER
-    return resource, sampling
 
 
 class CudaPinned:

@@ -193,7 +193,7 @@ def _address(memory: CudaMemory) -> int:
 
 def _pitched(memory: CudaMemory) -> bool:
     """Whether its rows lie apart, as a texture asks for."""
-    return isinstance(memory, CudaImage) and memory.texture is not None
+    return isinstance(memory, CudaImage) and memory.form.type == "image2d_t"
 
 
 def _copy_2d(source: CudaMemory | NDArray[Any], source_offset: int, target: CudaMemory | NDArray[Any], target_offset: int) -> Any:

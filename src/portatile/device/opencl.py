@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from portatile import settings
 from portatile.device import icd, ptxas
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
+from portatile.device.copies import address
+from portatile.device.opencl_borrow import Borrowed
 from portatile.device.opencl_image import description, pixel, sampling
 from portatile.device.opencl_info import describe
 from portatile.device.opencl_program import binary_of, construct, log_of
@@ -211,6 +213,7 @@ class ClDevice(Device):
         self.drafts: WeakValueDictionary[bytes, Any] = WeakValueDictionary()  # programs whose binaries are still to be made
         self._samplers: dict[Sampler, Any] = {}
         self._share_alignment: int | None = None
+        self._borrowed = Borrowed(self.share)
 
     @property
     def context(self) -> Any:
@@ -280,6 +283,14 @@ class ClDevice(Device):
             raise LaunchError(f"{self.info.id} has no {form}: {error}") from None
         return ClImage(self, handle, form, backing)
 
+    def _view(self, memory: Memory, form: ImageForm) -> Image:
+        assert isinstance(memory, ClMemory)
+        try:
+            handle = cl.Image(self.context, cl.mem_flags.READ_ONLY, pixel(form), desc=description(form, memory.buffer))
+        except cl.Error as error:
+            raise LaunchError(f"{self.info.id} has no {form} over a buffer: {error}") from None
+        return ClImage(self, handle, form, memory.buffer, own=False)
+
     def sampler(self, wanted: Sampler) -> Any:
         """The ``pyopencl.Sampler``, made once in a context."""
         found = self._samplers.get(wanted)
@@ -295,13 +306,16 @@ class ClDevice(Device):
             return None
         if self._share_alignment is None:
             self._share_alignment = self._probe_sharing()
-        if not self._share_alignment or array.__array_interface__["data"][0] % self._share_alignment:
+        if not self._share_alignment or address(array) % self._share_alignment:
             return None
         access = cl.mem_flags.READ_WRITE if array.flags.writeable else cl.mem_flags.READ_ONLY
         try:
             return ClMemory(self, cl.Buffer(self.context, access | cl.mem_flags.USE_HOST_PTR, hostbuf=array), array.nbytes, array)
         except cl.Error:
             return None
+
+    def borrow(self, array: NDArray[Any]) -> Memory | None:
+        return self._borrowed.of(array) if self.info.kind == "cpu" else None
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         owner = _Pinned(self, max(nbytes, 1))
@@ -323,6 +337,7 @@ class ClDevice(Device):
                 return
             if self._default is not None:
                 self._default.release()
+            self._borrowed.release()
             self._default = self._context = self._share_alignment = None
             self._programs.clear()
             self._samplers.clear()
@@ -330,7 +345,7 @@ class ClDevice(Device):
 
     def abandon(self) -> None:
         super().abandon()
-        self._abandoned = self._context, self._default  # kept, because to drop them would ask the driver
+        self._abandoned = self._context, self._default, self._borrowed  # kept, because to drop them would ask the driver
         self._context = self._default = None
 
     def _checksum(self, payload: bytes) -> bytes:

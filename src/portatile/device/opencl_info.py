@@ -43,7 +43,17 @@ def describe(identity: str, device: Any) -> DeviceInfo:
         unified_memory=bool(device.host_unified_memory),
         chip=_chip(device, extensions, kind, identity),
         clock_mhz=device.max_clock_frequency,
+        constant_memory=device.max_constant_buffer_size,
+        image_buffer_max=_buffer_pixels(device) if images else 0,
     )
+
+
+def _buffer_pixels(device: Any) -> int:
+    """Pixels of an image over a buffer; 0 where the driver is older than they are."""
+    try:
+        return int(device.image_max_buffer_size)
+    except (AttributeError, cl.Error):
+        return 0
 
 
 _X86 = {8: "x86-64-v3", 16: "x86-64-v4"}  # the level of the instruction set by its vectors of float32

@@ -62,16 +62,19 @@ class ClMemory(Memory):
 
     def release(self) -> None:
         if self.buffer is not None:
+            self.blind()
             self.buffer.release()
             self.buffer = self.array = None
 
 
 class ClImage(ClMemory, Image):
-    """A ``pyopencl.Image``. ``backing`` is the buffer that an ``image1d_buffer_t`` shows, through which it is copied."""
+    """A ``pyopencl.Image``. ``backing`` is the buffer that an ``image1d_buffer_t`` shows, through which it is copied; released with
+    it if it is its ``own``.
+    """
 
-    def __init__(self, device: ClDevice, buffer: Any, form: ImageForm, backing: Any = None) -> None:
+    def __init__(self, device: ClDevice, buffer: Any, form: ImageForm, backing: Any = None, own: bool = True) -> None:
         super().__init__(device, buffer, form.nbytes)
-        self.form, self.backing = form, backing
+        self.form, self.backing, self._own = form, backing, own
 
     @property
     def region(self) -> tuple[int, ...]:
@@ -81,9 +84,9 @@ class ClImage(ClMemory, Image):
 
     def release(self) -> None:
         super().release()
-        if self.backing is not None:
-            self.backing.release()
-            self.backing = None
+        backing, self.backing = self.backing, None
+        if backing is not None and self._own:
+            backing.release()
 
 
 class ClEvent(Event):
@@ -165,8 +168,10 @@ class ClKernel(Kernel):
         device, set_arg, set_bytes, last = self.device, self.handle.set_arg, self.set_bytes, self._last
         dynamic = index = 0
         try:
-            for arg in args:
+            for index, arg in enumerate(args):
                 kind = type(arg)
+                if last[index] is arg and kind is not int and kind is not np.void:  # most of them in most launches
+                    continue
                 if (kind is ClMemory or kind is ClImage) and arg.device is device and arg.buffer is not None:  # type: ignore[union-attr]
                     if last[index] != arg.serial:  # type: ignore[union-attr]
                         if kind is ClImage:
@@ -188,7 +193,6 @@ class ClKernel(Kernel):
                         last[index] = arg
                 else:
                     raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, device)}")
-                index += 1
         except cl.Error as error:
             raise LaunchError(f"argument {self._parameter(index)} does not take {_name(args[index])}: {error}") from None
         if dynamic:

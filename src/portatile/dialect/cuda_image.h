@@ -1,8 +1,9 @@
 /* Images of OpenCL C in CUDA C++: memory and, of two dimensions, a point-sampled texture for reading; the sampler in software.
 
-   The host passes the structure by value. The texture takes whole coordinates and gives 0 outside. Every other image is read from
-   memory, where a texture would need arrays that kernels cannot write to. ``channels`` has in its bytes, from the lowest: the number of
-   channels, the bytes of one, and their kind (1 floating point, 2 signed, 3 unsigned; 4 unsigned and 5 signed, seen as fractions). */
+   The host passes the structure by value. The texture takes whole coordinates and gives 0 outside. An image over a buffer is one row,
+   which its texture shows from ``slice`` pixels on: textures begin at aligned addresses, buffers anywhere. Every other image is read
+   from memory, where a texture would need arrays that kernels cannot write to. ``channels`` has in its bytes, from the lowest: the number
+   of channels, the bytes of one, and their kind (1 floating point, 2 signed, 3 unsigned; 4 unsigned and 5 signed, seen as fractions). */
 namespace ocl {
 typedef uint sampler_t;
 // ``extents`` dimensions have coordinates that a sampler works on; one more selects a layer of an array.
@@ -81,10 +82,14 @@ template <class T> INLINE void portatile_store(char *p, int c, int channels, T v
 #define TEXTURE(kind, letter) \
   asm("tex.2d.v4." kind ".s32 {%0, %1, %2, %3}, [%4, {%5, %6}];" \
       : letter(v.x), letter(v.y), letter(v.z), letter(v.w) : "l"(image.texture), "r"(at.x), "r"(at.y))
+#define ROW_TEXTURE(kind, letter) \
+  asm("tex.1d.v4." kind ".s32 {%0, %1, %2, %3}, [%4, {%5}];" \
+      : letter(v.x), letter(v.y), letter(v.z), letter(v.w) : "l"(image.texture), "r"(at.x + int(image.slice)))
 #define FETCH(T, kind, letter) template <portatile_image M> INLINE vec<T, 4> portatile_fetch(const M &image, vec<int, 4> at, T) { \
   vec<T, 4> v; \
   int channels = image.channels & 255; \
   if constexpr (equal<M, image2d_t>) TEXTURE(kind, letter); \
+  else if constexpr (equal<M, image1d_buffer_t>) ROW_TEXTURE(kind, letter); \
   else { \
     const char *p = portatile_pixel(image, at); \
     v = vec<T, 4>(T(0)); \

@@ -17,6 +17,7 @@ from portatile.measure import runs
 from portatile.records import Config, Problem
 from portatile.workloads import matmul as ladder
 from portatile.workloads.gemm import presets, rungs
+from portatile.workloads.gemm.space import is_nvidia
 
 ALGORITHMS = {
     "host": "three loops of Python on the host, no device",
@@ -37,7 +38,8 @@ class Product:
     """A product of matrices, C (m x n) = A (m x k) B, by an algorithm or, where they are given, by a rung of the ladder or by one of
     ``PRESETS``.
 
-    ``block`` is the edge of the work-group or tile of the algorithms that have one, None for their own.
+    ``block`` is the edge of the work-group or tile of the algorithms that have one, None for their own. ``switches``: parameters that
+    are switched on, such as LDG and SHUFFLE.
     """
 
     algorithm: str
@@ -46,24 +48,35 @@ class Product:
     block: int | None
     dtype: str
     preset: str | None = None
+    switches: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
         """What it is, for people."""
         m, n, k = (self.sizes[name] for name in "mnk")
         what = f"preset {self.preset}" if self.preset else f"rung {self.rung}" if self.rung else self.algorithm
-        return f"{what}, {m} x {n} x {k}, {self.dtype}"
+        return f"{what}{''.join(f' with {name}' for name in self.switches)}, {m} x {n} x {k}, {self.dtype}"
 
     def choose(self, chip: Device) -> tuple[Problem, Config]:
         """Problem and configuration; raises ArgumentError for what cannot run there."""
+        problem, config = self._chosen(chip)
+        config = {**config, **dict.fromkeys(self.switches, True)}
+        if any(config.get(name) for name in ("LDG", "SHUFFLE")) and not is_nvidia(chip.info):
+            what = f"{self.title} takes instructions of NVIDIA's GPUs"
+            raise ArgumentError(f"{what}, and {chip.info.id} is none; choose another --device, or leave them out")
+        why = workloads.get(problem.workload).space(problem, chip.info).violated(config) if self.switches else None
+        if why:
+            raise ArgumentError(f"{self.title} cannot run on {chip.info.id}: {why}")
+        return problem, config
+
+    def _chosen(self, chip: Device) -> tuple[Problem, Config]:
+        """The same before switches."""
         name = "gemm" if self.preset or self.algorithm == "gemm" or (self.rung or 0) > _LAST_OF_MATMUL else "matmul"
         workload = workloads.get(name)
         problem = workload.problem(self.sizes, self.dtype)
         if self.preset is not None:
             return problem, workload.preset(self.preset, problem)
         if self.rung is not None and name == "gemm":
-            if self.rung == rungs.READ_ONLY_RUNG and chip.info.backend != "cuda":
-                raise ArgumentError(f"rung {self.rung} is rung 7 through CUDA, and {chip.info.id} is not CUDA; choose --device cuda")
             return problem, rungs.rung(self.rung, self.dtype)
         if self.rung is None and self.algorithm in ("gemm", "tuned"):
             return problem, runs.known(problem, chip).config

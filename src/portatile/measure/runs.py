@@ -12,6 +12,7 @@ import numpy as np
 
 from portatile import cache, execute, program, select, store, verify, workloads
 from portatile.device.base import Device, Memory, Queue
+from portatile.device.clock import back_to_back
 from portatile.errors import DeviceError
 from portatile.execute import Executable
 from portatile.records import Binary, Config, Problem, Source
@@ -95,26 +96,12 @@ def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length
 
     Each sample is the mean of a burst of runs back to back. Raises DeviceError where the clock stands still.
     """
-
-    def burst(runs: int) -> float:
-        start = clock.marker()
-        clock.flush()
-        queue.wait_for(start)
-        for _ in range(runs):
-            run()
-        last = queue.marker()
-        queue.flush()
-        clock.wait_for(last)
-        end = clock.marker()
-        end.wait()
-        return end.seconds_since(start) / runs
-
-    first = burst(1)
+    first = back_to_back(queue, clock, run, 1)
     runs = min(max(math.ceil(length.burst / max(first, 1e-7)), 1), _MOST_RUNS)
     ends = time.perf_counter() + length.seconds
     samples: list[float] = []
     while len(samples) < length.samples or time.perf_counter() < ends:
-        samples.append(burst(runs))
+        samples.append(back_to_back(queue, clock, run, runs))
     if min(samples) <= 0:
         raise DeviceError(f"the clock of {queue.device.info.id} says that {runs} runs took no time: its readings cannot be used")
     return tuple(samples)

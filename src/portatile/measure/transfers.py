@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from portatile.ceilings import DIRECTIONS, Measured
 from portatile.device.base import Device, Memory, Queue
+from portatile.device.clock import back_to_back
 from portatile.errors import ArgumentError, DeviceError
 from portatile.measure.limits import memory_limit, refuse_impossible
 
@@ -140,18 +142,9 @@ def _back_to_back(
     """Copies on the plain queue; the profiling one, on which each costs more, has the clock."""
 
     def burst(copies: int) -> float:
-        start = clock.marker()
-        clock.flush()
-        queue.wait_for(start)
-        for _ in range(copies):
-            _start(queue, copy, host, memory, other)
-        last = queue.marker()
-        queue.flush()
-        clock.wait_for(last)
-        end = clock.marker()
-        end.wait()
+        seconds = back_to_back(queue, clock, partial(_start, queue, copy, host, memory, other), copies)
         queue.finish()
-        return end.seconds_since(start) / copies
+        return seconds
 
     first = burst(1)
     copies = min(max(int(_BURST / max(first, 1e-7)), 1), _COPIES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.device.copies import address
 from portatile.errors import ArgumentError
 from portatile.records import Layout
 
@@ -88,7 +88,7 @@ def matrix(array: Any, name: str) -> Matrix:
     """
     if type(array) is np.ndarray and array.ndim == 2 and array.dtype in _TYPES and array.flags.carray and array.size:
         rows, columns = array.shape
-        pointer = array.__array_interface__["data"][0]
+        pointer = address(array)
         return Matrix(array, False, rows, columns, columns, 0, min(pointer & -pointer, MAX_ALIGNMENT))
     if isinstance(array, np.ndarray):
         return _host_matrix(array, name)
@@ -131,7 +131,7 @@ def _host_matrix(array: NDArray[Any], name: str) -> Matrix:
 
 
 def _alignment(array: NDArray[Any]) -> int:
-    pointer: int = array.__array_interface__["data"][0]
+    pointer = address(array)
     return min(pointer & -pointer, MAX_ALIGNMENT)
 
 
@@ -302,13 +302,13 @@ def _extent(stored: Matrix) -> tuple[object, int, int]:
     return None if base else id(memory), first, first + stored.extent * size
 
 
-@dataclass(frozen=True)
-class Placed:
-    """A matrix on a device: in its ``own`` memory where the device reaches that, else in a copy."""
+class Placed(NamedTuple):
+    """A matrix on a device: in its ``own`` memory where the device reaches that, else in a copy; ``made`` for this call or not."""
 
     stored: Matrix
     memory: Memory
     own: bool
+    made: bool
 
     def collect(self, queue: Queue) -> None:
         """Bring an output back to the caller's NumPy array; waits for the queue. Elements between its rows keep their values."""
@@ -327,19 +327,22 @@ class Placed:
 
     def release(self) -> None:
         """Give back what ``place`` made; a Buffer's memory stays its owner's."""
-        if not self.stored.on_device:
+        if self.made:
             self.memory.release()
 
 
 def place(device: Device, queue: Queue, stored: Matrix, read: bool = True) -> Placed:
     """Put a matrix where the kernels reach it; a copy is uploaded only when the kernels ``read`` it."""
     if stored.on_device:
-        return Placed(stored, stored.array.memory, True)
+        return Placed(stored, stored.array.memory, True, False)
     span = stored.span()
+    kept = device.borrow(span)
+    if kept is not None:
+        return Placed(stored, kept, True, False)
     memory = device.share(span)
     if memory is not None:
-        return Placed(stored, memory, True)
+        return Placed(stored, memory, True, True)
     memory = device.allocate(max(span.nbytes, span.itemsize))
     if read:
         queue.upload(memory, span, blocking=False)
-    return Placed(stored, memory, False)
+    return Placed(stored, memory, False, True)

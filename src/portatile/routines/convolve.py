@@ -18,7 +18,7 @@ from portatile.device.base import Device, Memory
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, axes, guests, limit, pointwise, runtime, volume
+from portatile.routines import arrays, axes, guests, limit, runtime, volume
 from portatile.routines.arrays import Array
 from portatile.routines.axes import AXES, Boundary, described
 from portatile.routines.engine import engine
@@ -140,36 +140,6 @@ def passes3d(
     with guests.hosted(array):
         _all(given, passes, bank, device, Buffer.wrap(made))
     return cast(Array, made)
-
-
-def sum_over_axes(
-    psi: Array, filters: Sequence[NDArray[Any]], lower: int, boundary: Boundary | Sequence[Boundary], device: str | None
-) -> Array:
-    """The sum of ``convolve1d`` along each axis with its one of ``filters``, in the order of ``psi``, a NumPy array or a Buffer.
-
-    A device with memory of its own is given a NumPy array once.
-    """
-    current: Any = psi
-    kinds: Any = axes.kinds(boundary, len(filters))
-    arrays.check_dtype(current.dtype, "psi")
-    refuse_masks(current, "psi")
-    moved = isinstance(psi, np.ndarray) and psi.size > 0 and not devices.get(device).info.unified_memory
-    if moved and not limit.too_large(devices.get(device), (current.nbytes,) * 5):
-        current = Buffer.from_numpy(np.ascontiguousarray(psi), devices.get(device))
-    total: Any = None
-    for axis, (taps, kind) in enumerate(zip(filters, kinds, strict=True)):  # each is the first in turn, and the others follow in order
-        part: Any = convolve1d(current, taps, lower=lower, boundary=kind, transposed=True, device=device)
-        total = part if total is None else pointwise.add(part, _turned(total, device))
-        if axis + 1 < len(filters):
-            current = _turned(current, device)
-    return cast(Array, total.numpy() if isinstance(psi, np.ndarray) and isinstance(total, Buffer) else total)
-
-
-def _turned(array: Any, device: str | None) -> Any:
-    """The array with its first axis as its last one."""
-    if isinstance(array, np.ndarray):
-        return np.moveaxis(array, 0, -1)
-    return convolve1d(array, [1.0], lower=0, transposed=True, device=device)
 
 
 class _Pass(NamedTuple):

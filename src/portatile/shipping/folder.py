@@ -46,8 +46,6 @@ class Item:
         if reason is not None:
             raise UsageError(f"its configuration is not legal: {reason}")
         plan = execute.flatten(workload.plan(self.problem, self.config, self.info), resolver(self.info, known_results()))
-        if self.info.backend == "cuda" and any(temporary.kind == "image" for temporary in plan.temporaries):
-            raise UsageError("kernels that read images are shipped for OpenCL only")
         return described(self, plan, _operands(workload, self.problem), workload.scalars, programs)
 
 
@@ -220,4 +218,5 @@ def _launches(plan: Plan, programs: Programs, info: DeviceInfo) -> list[dict[str
 
 
 def _argument(arg: Arg) -> dict[str, Any]:
-    return {"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "value": arg.value}
+    channels = {"channels": arg.channels} if arg.kind == "view" else {}
+    return {"kind": arg.kind, "name": arg.name, "dtype": arg.dtype, "value": arg.value, **channels}

@@ -9,9 +9,13 @@ kernels.json beside this file says which kernels run in which order for each pro
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import json
+import os
+import struct
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,16 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 FORMAT = "portatile-folder-1"
 _ALIGNMENT = 128  # bytes; where each of several local arguments of a CUDA kernel begins
+_VENDORS = Path("/etc/OpenCL/vendors")  # where a system's OpenCL libraries are registered
+_NVIDIA = "libnvidia-opencl.so.1"  # which containers mount and do not register
+_NVIDIA_FOLDERS = ("", "/usr/local/nvidia/lib64/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib64/", "/usr/lib/wsl/lib/")
+_NVIDIA_NODES = ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")
+_UNREGISTERED = (
+    ". An OpenCL library that is installed but not registered is found if, before Python starts, OCL_ICD_VENDORS is set to a folder "
+    f"with a file NAME.icd that holds the library's path, beside copies of those in {_VENDORS}"
+)
+_PITCH = 512  # bytes; textures and their rows begin at a multiple of it
+_LINEAR, _PITCH2D, _BORDER = 2, 3, 3  # names of the CUDA driver's header, by number
 _DYNAMIC_SHARED, _CC_MAJOR, _CC_MINOR, _OPT_IN_BYTES = 8, 75, 76, 48 * 1024  # names of the CUDA driver's header, by number
 
 
@@ -51,7 +65,9 @@ def load(workload: str, *, dtype: str | None = None, device: str | None = None, 
             if device.lower() in chip.name.lower() if device else (chip.name, chip.platform) == (tuned["name"], tuned["platform"]):
                 return Loaded(problem, chip)
     wanted = device or ", ".join(sorted({p["device"]["name"] for p in fitting}))
-    raise LookupError(f"no such device here: {wanted}; there is {', '.join(dict.fromkeys(seen)) or 'none'}. device= chooses one by name")
+    there = ", ".join(dict.fromkeys(seen)) or "none"
+    advice = _UNREGISTERED if any(p["device"]["backend"] == "opencl" for p in fitting) else ""
+    raise LookupError(f"no such device here: {wanted}; there is {there}. device= chooses one by name{advice}")
 
 
 def _spelled(found: list[dict[str, Any]]) -> list[str]:
@@ -72,6 +88,10 @@ class Loaded:
         kernels: dict[str, Any] = {}
         self.memory = {name: chip.buffer(o["elements"] * np.dtype(o["dtype"]).itemsize) for name, o in self.operands.items()}
         self.memory |= {t["name"]: chip.image(t) if t["kind"] == "image" else chip.buffer(t["nbytes"]) for t in problem["temporaries"]}
+        self._shown: dict[tuple[Any, ...], Any] = {}
+        for temporary in problem["temporaries"]:
+            if temporary.get("zeroed"):  # once: every run leaves zeros
+                chip.upload(self.memory[temporary["name"]], np.zeros(max(temporary["nbytes"], 4), np.uint8))
         for launch in problem["launches"]:
             if launch["program"] not in kernels:
                 kernels[launch["program"]] = chip.build(problem["programs"][launch["program"]])
@@ -119,6 +139,11 @@ class Loaded:
     def _argument(self, arg: dict[str, Any], scalars: dict[str, Any]) -> Any:
         if arg["kind"] in ("buffer", "image"):
             return self.memory[arg["name"]]
+        if arg["kind"] == "view":  # the same memory, read as an image of one row
+            key = arg["name"], arg["dtype"], arg["channels"], arg["value"]
+            if key not in self._shown:
+                self._shown[key] = self.chip.view(self.memory[arg["name"]], arg)
+            return self._shown[key]
         if arg["kind"] == "local":
             return self.chip.local(arg["value"])
         return np.dtype(arg["dtype"]).type(scalars[arg["name"]] if arg["value"] is None else arg["value"])
@@ -159,10 +184,20 @@ class _OpenCL:
         return self.cl.Buffer(self.context, self.cl.mem_flags.READ_WRITE, max(nbytes, 4))
 
     def image(self, image: dict[str, Any]) -> Any:
+        shape = image["width"], image["height"]
+        return self.cl.create_image(self.context, self.cl.mem_flags.READ_WRITE, self._pixel(image), shape=shape)
+
+    def view(self, memory: Any, image: dict[str, Any]) -> Any:
+        about = self.cl.ImageDescriptor()
+        about.image_type, about.buffer, about.shape = self.cl.mem_object_type.IMAGE1D_BUFFER, memory, (image["value"], 1, 1)
+        about.array_size = about.num_mip_levels = about.num_samples = 0
+        about.pitches = (0, 0)
+        return self.cl.Image(self.context, self.cl.mem_flags.READ_ONLY, self._pixel(image), desc=about)
+
+    def _pixel(self, image: dict[str, Any]) -> Any:
         order = {1: "R", 2: "RG", 4: "RGBA"}[image["channels"]]
         kind = {"float32": "FLOAT", "float16": "HALF_FLOAT", "uint32": "UNSIGNED_INT32", "int32": "SIGNED_INT32"}[image["dtype"]]
-        pixel = self.cl.ImageFormat(getattr(self.cl.channel_order, order), getattr(self.cl.channel_type, kind))
-        return self.cl.create_image(self.context, self.cl.mem_flags.READ_WRITE, pixel, shape=(image["width"], image["height"]))
+        return self.cl.ImageFormat(getattr(self.cl.channel_order, order), getattr(self.cl.channel_type, kind))
 
     def upload(self, memory: Any, array: Any) -> None:
         self.cl.enqueue_copy(self.queue, memory, array)
@@ -222,6 +257,30 @@ class _Cuda:
         self._call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(max(nbytes, 4)))
         return pointer
 
+    def image(self, image: dict[str, Any]) -> Any:
+        """Rows a whole number of ``_PITCH`` apart and a texture over them, in the structure that kernels take by value."""
+        width, height = image["width"], image["height"]
+        pitch = -(-width * _bytes(image) // _PITCH) * _PITCH
+        pointer = self.buffer(pitch * height).value
+        texture = self._texture(_PITCH2D, struct.pack("<QIIQQQ", pointer, *_format(image), width, height, pitch), image)
+        return ctypes.create_string_buffer(struct.pack("<QQiiii", texture, pointer, width, height, pitch, _code(image)))
+
+    def view(self, memory: Any, image: dict[str, Any]) -> Any:
+        """A texture over memory, from an aligned address on, and how many pixels lie before the first."""
+        pointer, pixel, width = memory.value, _bytes(image), image["value"]
+        ahead = pointer % _PITCH // pixel
+        row = struct.pack("<QIIQ", pointer - ahead * pixel, *_format(image), (ahead + width) * pixel)
+        texture = self._texture(_LINEAR, row, image)
+        fields = texture, pointer, width, 1, width * pixel, _code(image), 1, ahead
+        return ctypes.create_string_buffer(struct.pack("<QQiiiiiI", *fields))
+
+    def _texture(self, kind: int, place: bytes, image: dict[str, Any]) -> int:
+        resource = struct.pack("<I4x128sI4x", kind, place, 0)
+        sampling = struct.pack("<3III84x", *3 * (_BORDER,), 0, 0 if image["dtype"][0] == "f" else 1)  # nearest; integers as they are
+        made = ctypes.c_uint64()
+        self._call("cuTexObjectCreate", ctypes.byref(made), resource, sampling, None)
+        return made.value
+
     def local(self, nbytes: int) -> int:
         return nbytes
 
@@ -249,15 +308,70 @@ class _Cuda:
         self._call("cuLaunchKernel", function, *grid, *group, dynamic, None, block, None)
 
 
+def _bytes(image: dict[str, Any]) -> int:
+    """Of a pixel."""
+    return int(image["channels"] * np.dtype(image["dtype"]).itemsize)
+
+
+def _format(image: dict[str, Any]) -> tuple[int, int]:
+    """The CUDA driver's number for the type of a channel, and how many there are."""
+    return {"float32": 0x20, "float16": 0x10, "uint32": 3, "int32": 10}[image["dtype"]], image["channels"]
+
+
+def _code(image: dict[str, Any]) -> int:
+    """The same as kernels are told: channels, bytes of one, and their kind."""
+    dtype = np.dtype(image["dtype"])
+    return int(image["channels"] | dtype.itemsize << 8 | {"f": 1, "i": 2, "u": 3}[dtype.kind] << 16)
+
+
 def _opencl_chips() -> list[_OpenCL]:
     try:
         import pyopencl as cl
     except ImportError as error:
         raise ImportError("these kernels run through OpenCL: pip install pyopencl") from error
     try:
-        return [_OpenCL(device) for platform in cl.get_platforms() for device in platform.get_devices()]
+        return [_OpenCL(device) for platform in _platforms(cl) for device in platform.get_devices()]
     except cl.Error:
         return []
+
+
+def _platforms(cl: Any) -> list[Any]:
+    """OpenCL's platforms, NVIDIA's also where nobody registered it. OpenCL's own loader looks once, at the first call of a process."""
+    known = _registered()
+    extra = _unregistered(known)
+    if extra is None:
+        return list(cl.get_platforms())
+    with tempfile.TemporaryDirectory() as folder:
+        for name, library in {**known, f"{_NVIDIA}.icd": extra}.items():  # the loader reads this folder in place of the system's
+            Path(folder, name).write_text(library + "\n", encoding="utf-8")
+        os.environ["OCL_ICD_VENDORS"] = folder
+        try:
+            return list(cl.get_platforms())
+        finally:
+            del os.environ["OCL_ICD_VENDORS"]
+
+
+def _registered() -> dict[str, str]:
+    """The system's .icd files that name a library: by file, a path that exists or a name for the dynamic linker."""
+    found = {}
+    for file in sorted(_VENDORS.glob("*.icd")):
+        with contextlib.suppress(OSError):
+            library = file.read_text(encoding="utf-8", errors="replace").strip()
+            if "/" not in library or Path(library).exists():
+                found[file.name] = library
+    return found
+
+
+def _unregistered(known: dict[str, str]) -> str | None:
+    """NVIDIA's library where its kernel driver runs and none of ``known`` is it; None where there is nothing to add."""
+    driven = any(Path(node).exists() for node in _NVIDIA_NODES)
+    if os.environ.get("OCL_ICD_VENDORS") or not driven or any(library.endswith(_NVIDIA) for library in known.values()):
+        return None
+    for folder in _NVIDIA_FOLDERS:
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(folder + _NVIDIA)
+            return folder + _NVIDIA
+    return None
 
 
 def _cuda_chips(driver: Any = None) -> list[_Cuda]:

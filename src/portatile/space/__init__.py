@@ -17,6 +17,7 @@ from portatile.space.constraint import Constraint, Predicate
 
 _DRAWS = 300  # random combinations that must show a legal one, or legal ones count as rare
 _STATES, _FEW_STATES = 1_000_000, 10_000  # of partial configurations, when legal ones are counted; where it must be done soon
+_USUAL = 0.8  # of the tries take the value that a later parameter has in earlier configurations
 _DESCENTS = 4000  # tries for ...
 _KEPT = 16  # ... so many that reach the end
 
@@ -25,7 +26,8 @@ class ParameterSpace:
     """The legal configurations of a computation.
 
     ``parameters`` maps a name to its values (int, float, bool or str). A constraint is a callable whose argument names
-    are parameters or ``facts``, or an expression over them; it is checked as soon as its last name is bound.
+    are parameters or ``facts``, or an expression over them; it is checked as soon as its last name is bound. ``absent`` are
+    the values of parameters that a configuration recorded before they were there does not name.
     """
 
     def __init__(
@@ -33,9 +35,11 @@ class ParameterSpace:
         parameters: Mapping[str, Sequence[Value]],
         constraints: Iterable[Predicate | str] = (),
         facts: Mapping[str, Value] | None = None,
+        absent: Mapping[str, Value] | None = None,
     ) -> None:
         self.parameters: dict[str, tuple[Value, ...]] = {name: tuple(values) for name, values in parameters.items()}
         self.facts = dict(facts or {})
+        self.absent = {name: value for name, value in (absent or {}).items() if name in self.parameters}
         for name, values in self.parameters.items():
             if not values:
                 raise SpaceError(f"parameter {name!r} has no values")
@@ -73,8 +77,16 @@ class ParameterSpace:
         counting = self._counting(_STATES)
         return sum(1 for _ in self) if counting is None else counting.total
 
+    def complete(self, config: Config) -> Config:
+        """``config`` with the parameters that it cannot name because it was recorded before they were there; in the order of the space."""
+        if all(name in config for name in self.absent):
+            return config
+        full = {**self.absent, **config}
+        return {name: full.pop(name) for name in self.parameters if name in full} | full
+
     def violated(self, config: Config) -> str | None:
         """Why ``config`` is not legal, or None."""
+        config = self.complete(config)
         if set(config) != set(self.parameters):
             missing, extra = set(self.parameters) - set(config), set(config) - set(self.parameters)
             if extra:
@@ -89,7 +101,7 @@ class ParameterSpace:
         return next((f"violates {c.text}" for c in self.constraints if not c.check(values)), None)
 
     def __contains__(self, config: object) -> bool:
-        return isinstance(config, Mapping) and set(config) == set(self.parameters) and self.violated(config) is None
+        return isinstance(config, Mapping) and set(self.complete(config)) == set(self.parameters) and self.violated(config) is None
 
     def __iter__(self) -> Iterator[dict[str, Value]]:
         if self._configs is not None:
@@ -237,8 +249,17 @@ class ParameterSpace:
                     open_ways.append((value, left))
             if not open_ways:
                 return None
-            values[name], pending = open_ways[int(rng.integers(len(open_ways)))]
-            choices += math.log(len(open_ways))
+            usual = self.absent.get(name)  # what came later is seldom worth as many tries as what was there before
+            place = next((place for place, (value, _) in enumerate(open_ways) if value == usual), None)
+            if place is None or len(open_ways) == 1:
+                place, odds = int(rng.integers(len(open_ways))), 1 / len(open_ways)
+            elif rng.random() < _USUAL:
+                odds = _USUAL
+            else:
+                del open_ways[place]
+                place, odds = int(rng.integers(len(open_ways))), (1 - _USUAL) / len(open_ways)
+            values[name], pending = open_ways[place]
+            choices -= math.log(odds)
         return {name: values[name] for name in self.parameters}, choices
 
     def _check_names(self) -> None:

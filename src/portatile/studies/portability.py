@@ -187,8 +187,10 @@ def _row(problem: Problem, found: Winner, device: Device, result: Measured | Non
     if found.config is None:
         return replace(blank, status=f"no winner: {found.found}")
     ran = workload.lowered(found.config, info)
-    changed = {name: value for name, value in ran.items() if value != found.config[name]}
-    objection = workload.space(problem, info).violated(ran) or ""
+    space = workload.space(problem, info)
+    ran, given = space.complete(ran), space.complete(found.config)
+    changed = {name: value for name, value in ran.items() if value != given[name]}
+    objection = space.violated(ran) or ""
     row = replace(blank, objection=objection, changed=spelled(changed), config=canonical(ran))
     trial = result.trials.get(row.config) if result is not None else None
     if trial is None:

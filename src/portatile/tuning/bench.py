@@ -6,9 +6,11 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from portatile import model
 from portatile.device.base import Device, Event, Memory, Module, Queue
+from portatile.device.clock import back_to_back
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.execute import Executable
 from portatile.records import Binary, Plan, Resources, Source
@@ -197,17 +199,7 @@ class Bench:
         if together:
             table.reset(queue)
             queue.finish()
-            start = clock.marker()
-            clock.flush()
-            queue.wait_for(start)
-            for _ in range(runs):
-                executable.run(queue, bindings, scalars)
-            last = queue.marker()
-            queue.flush()
-            clock.wait_for(last)
-            end = clock.marker()
-            end.wait()
-            return end.seconds_since(start) / runs
+            return back_to_back(queue, clock, partial(executable.run, queue, bindings, scalars), runs)
         marks: list[tuple[Event, Event]] = []
         for _ in range(runs):
             table.reset(clock)

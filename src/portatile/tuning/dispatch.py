@@ -56,7 +56,7 @@ def nearest(workload: Workload, problem: Problem, device: DeviceInfo, others: Se
     rows = [(workload.distance(trial.problem, problem), trial.rank, trial) for trial in here]
     for distance, _, trial in sorted(rows, key=lambda row: row[:2]):
         if distance <= _REACH and trial.config in space:
-            return trial.config
+            return space.complete(trial.config)
     return workload.default(problem, device)
 
 
@@ -87,6 +87,8 @@ def regrets(
             continue
         problem = next(iter(table.values())).problem
         config = rule(workload, problem, device, [trial for trial in known if not _same(trial.problem, problem)])
+        space = workload.space(problem, device)
+        table = {canonical(space.complete(trial.config)): trial for trial in table.values()}
         took = table.get(canonical(config))
         best = min(min(trial.samples) for trial in table.values())
         found.append(Regret(problem, config, None if took is None else min(took.samples), best))

@@ -55,9 +55,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: Arena) -> tuple[
 def binaries() -> Iterator[cache.Cache]:
     """The user's binary cache; where it cannot be written, one that lasts as long as the run: workers pass binaries through it."""
     chosen = cache.default()
-    probe = "00" * 16
-    chosen.put(probe, b"")
-    if chosen.get(probe) is not None:
+    if chosen.keeps():
         yield chosen
         return
     with tempfile.TemporaryDirectory(prefix="portatile-binaries-") as folder:

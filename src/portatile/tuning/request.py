@@ -111,7 +111,8 @@ class Result:
 
     ``warm``: what similar problems and devices suggested to try first, as canonical text, less the default and the request's own.
     ``finalists``: the trials of the race that decided, in the order of their places; empty where there was none. ``unraced``: why there
-    was none though several were nearly as fast; empty where nobody had to race.
+    was none though several were nearly as fast; empty where nobody had to race. ``others``: how many other searches timed on the
+    device meanwhile, at most.
     """
 
     problem: Problem
@@ -124,6 +125,7 @@ class Result:
     finalists: tuple[Trial, ...] = ()
     warm: frozenset[str] = frozenset()
     unraced: str = ""
+    others: int = 0
 
     def __repr__(self) -> str:
         """One line for an interactive session; the fields hold the rest."""

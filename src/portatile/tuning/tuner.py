@@ -20,6 +20,7 @@ from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial
 from portatile.tuning import finals, objective, planner, proofs, reserve
 from portatile.tuning.arena import Arena
+from portatile.tuning.company import OTHERS, Company
 from portatile.tuning.finalists import Finals
 from portatile.tuning.objective import Goal
 from portatile.tuning.planner import Planner
@@ -62,7 +63,9 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
         plans = Planner(workload, problems, cases, supervisor.info())
         supervisor.compile_ahead(_usual(plans, request.problem))
         supervisor.prepare(cases)
-        run = _Run(request, strategy, store, listen, supervisor, plans, started)
+        company = stack.enter_context(Company(plans.info))
+        company.others()
+        run = _Run(request, strategy, store, listen, supervisor, plans, company, started)
         run.check_space()
         return run.result(run.race(run.search()))
 
@@ -77,6 +80,7 @@ class _Run:
     listen: Listener | None
     supervisor: Supervisor
     planner: Planner
+    company: Company
     started: float
     trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order of their ends
     known: int = 0  # trials that the store answered
@@ -196,12 +200,15 @@ class _Run:
 
     def _remembered(self, config: Config, source: str) -> Trial | None:
         info = self.planner.info
-        found = self.store.trials(Query(problem=self.request.problem, device=info, driver=info.driver, source=source, config=config))
-        return next((trial for trial in reversed(found) if self._answers(trial)), None)
+        known = self.store.trials(Query(problem=self.request.problem, device=info, driver=info.driver, source=source))
+        found = (replace(trial, config=self.space.complete(trial.config)) for trial in reversed(known) if self._answers(trial))
+        return next((trial for trial in found if canonical(trial.config) == canonical(config)), None)
 
     def _answers(self, trial: Trial) -> bool:
-        """Whether a trial says what this run would find out: measured, in the same way, and with power where that is asked for."""
-        return trial.status not in ("skipped", *self.request.again) and trial.cold == self.request.timing.cold and self.goal.answers(trial)
+        """Whether a trial says what this run would find out: measured, in the same way and company, with power where that is asked for."""
+        if trial.status in ("skipped", *self.request.again) or (OTHERS in trial.conditions and not self.company.others()):
+            return False
+        return trial.cold == self.request.timing.cold and self.goal.answers(trial)
 
     def _collect(self, timeout: float, eager: bool = False) -> None:
         for outcome in self.supervisor.collect(timeout, eager):
@@ -242,7 +249,7 @@ class _Run:
             message=outcome.message,
             resources=outcome.resources,
             time=planner.now(),
-            conditions=outcome.conditions,
+            conditions=self.company.noted(outcome.conditions),
             cold=self.request.timing.cold,
         )
         if trial.status != "ok" or pending is None:
@@ -341,7 +348,9 @@ class _Run:
             best = self.finalists[0]
         seconds = time.monotonic() - self.started
         problem, info = self.request.problem, self.planner.info
-        return Result(problem, info, trials, best, default, stopped, seconds, self.finalists, self.warm, self.unraced)
+        self.company.others()
+        others = self.company.most
+        return Result(problem, info, trials, best, default, stopped, seconds, self.finalists, self.warm, self.unraced, others)
 
     def _progress(self, last: Trial) -> Progress:
         seconds, count = time.monotonic() - self.started, len(self.trials)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, convolve, guests, pointwise
+from portatile.routines import arrays, guests, pointwise, summed
 from portatile.routines.arrays import Array
 from portatile.routines.axes import AXES, Boundary, described, kinds
 from portatile.wavelets import batch
@@ -149,7 +149,7 @@ def kinetic(
     filters = [np.array(KINETIC.taps) * (-0.5 / step**2) for step in spacings]
 
     def one(orbital: Any) -> Any:
-        return convolve.sum_over_axes(orbital, filters, KINETIC.lower, cast(Sequence[Boundary], along), device)
+        return summed.sum_over_axes(orbital, filters, KINETIC.lower, cast(Sequence[Boundary], along), device)
 
     if psi.ndim <= AXES:
         return cast(Array, one(psi))

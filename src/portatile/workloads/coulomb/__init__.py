@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError
-from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Size3, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Size3, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
@@ -21,6 +21,8 @@ _MAX_POINTS = 2**24  # along an axis: every index is a float32
 _FUNCTIONS = {"rsqrt": "rsqrt", "native": "native_rsqrt", "approx": "RSQRT_APPROX"}
 _ENOUGH_ATOMS = 512  # the rounding of whose sum may be twice the quadratic's error
 _MANY_ATOMS = 4096  # ... and fifteen times as large: there it is the default
+_GATHER = 256  # work-items that pack the atoms of a launch
+_MOST_LAUNCHES = 64
 _SAMPLES = 24  # rows, and columns, at whose crossings large problems are checked
 
 
@@ -34,11 +36,13 @@ class Coulomb(Workload):
 
     Parameters: a work-group is WGX x WGY x SPLIT, SPLIT slices that share the atoms; a work-item computes PX vectors of VL
     points (CPUs: as wide as a register) in each of PY rows. CHUNK atoms at a time are staged in local memory, 0: read
-    directly. UNROLL: atoms at a time. RSQRT: ``rsqrt``, or on GPUs ``native`` (native_rsqrt) or ``approx`` (the device's
-    instruction, denormals taken as zero); POLY of the PX PY vectors use a polynomial instead, which leaves the special-function unit free
-    for the others; it is right for distances from 1e-19 to 1e19. DEGREE: of the polynomial: 3 errs by 7e-7 of a term, 2 by
-    1.7e-5, and is for sums of so many atoms that their rounding may be twice as large. RESIDENT: work-groups for which CUDA's
-    compiler must leave registers; with 1 it may use more of them and spread the functions out, 0: it decides.
+    directly, -n: n at a time are a ``__constant`` argument of a launch of their own, which adds to the sums (through CUDA they are read
+    as any array that nobody writes, by way of the nearest cache). UNROLL: atoms at a time. RSQRT: ``rsqrt``, or on GPUs ``native``
+    (native_rsqrt) or ``approx`` (the device's instruction, denormals taken as zero); POLY of the PX PY vectors use a polynomial instead,
+    which leaves the special-function unit free for the others; it is right for distances from 1e-19 to 1e19. DEGREE: of the polynomial:
+    3 errs by 7e-7 of a term, 2 by 1.7e-5, and is for sums of so many atoms that their rounding may be twice as large. RESIDENT:
+    work-groups for which CUDA's compiler must leave registers; with 1 it may use more of them and spread the functions out, 0: it
+    decides.
     """
 
     name = "coulomb"
@@ -67,7 +71,7 @@ class Coulomb(Workload):
                 "PX": (1, 2, 4, 8, 16),
                 "PY": (1, 2, 4),
                 "VL": (1, 4, 8, 16),
-                "CHUNK": (0, 64, 128, 256, 512, 1024, 2048),
+                "CHUNK": (0, 64, 128, 256, 512, 1024, 2048, -64, -1024, -3840),
                 "UNROLL": (1, 2, 4, 8),
                 "RSQRT": tuple(_FUNCTIONS),
                 "POLY": (0, 1, 2, 3, 4, 5, 6, 8, 16),
@@ -88,6 +92,9 @@ class Coulomb(Workload):
                 "PX * PY * UNROLL <= (128 if device_kind == 'gpu' else 64)",
                 "WGX * WGY * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGX * WGY * SPLIT >= 16",
+                "CHUNK >= 0 or device_kind != 'gpu' or WGX * WGY >= 32",  # a warp's items read the same atom
+                f"CHUNK >= 0 or atoms <= -{_MOST_LAUNCHES} * CHUNK",
+                "-16 * CHUNK + 4096 <= constant_memory",  # with the room that is watched behind it
                 "max(16 * CHUNK, 4 * (SPLIT // 2) * PX * PY * WGX * WGY) + 16 <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts()},
@@ -100,7 +107,8 @@ class Coulomb(Workload):
         """
         s = problem.sizes
         if device.kind == "cpu":
-            return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=8, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=8, DEGREE=3, RESIDENT=0)
+            wide = 16 if device.wide_vectors else 8
+            return _config(WGX=1, WGY=1, SPLIT=1, PX=4, PY=2, VL=wide, CHUNK=256, UNROLL=2, RSQRT="rsqrt", POLY=8, DEGREE=3, RESIDENT=0)
         if s["atoms"] >= _MANY_ATOMS:
             common = _config(SPLIT=8, VL=1, CHUNK=1024, RSQRT="approx", DEGREE=2)
             spread = _config(WGX=32, WGY=1, PX=4, PY=4, UNROLL=4, POLY=5, RESIDENT=1)  # by a compiler that is given the registers
@@ -116,7 +124,7 @@ class Coulomb(Workload):
         return _config(WGX=16, WGY=4, SPLIT=split, PX=8, PY=1, VL=1, CHUNK=256, UNROLL=4, RSQRT="approx", POLY=1, DEGREE=3, RESIDENT=0)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch; none for an empty grid."""
+        """One launch, or one and the packing for each chunk in constant memory; none for an empty grid."""
         s, layout, shapes = problem.sizes, problem.layout, self.shapes(problem)
         if 0 in shapes["potential"]:
             return Plan(())
@@ -127,9 +135,12 @@ class Coulomb(Workload):
                 raise ArgumentError(f"{name} must be row-major; its neighbours in a row lie {layout[name].strides[1]} apart")
         index = arguments.index_type(problem, shapes)
         numbers = ("WGX", "WGY", "SPLIT", "PX", "PY", "VL", "CHUNK")
-        defines: dict[str, Value] = {name: config[name] for name in numbers}
-        defines |= {"INDEX": index, "FMA": device.kind == "gpu"}
-        values: dict[str, Any] = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY", "DEGREE", "RESIDENT")}
+        constant = max(-int(config["CHUNK"]), 0)
+        settled = {**config, "CHUNK": 0} if constant else config
+        defines: dict[str, Value] = {name: settled[name] for name in numbers}
+        defines |= {"INDEX": index, "FMA": device.kind == "gpu", **({"GATHER": _GATHER} if constant else {})}
+        values: dict[str, Any] = {name.lower(): settled[name] for name in (*numbers, "UNROLL", "POLY", "DEGREE", "RESIDENT")}
+        values["constant"] = constant > 0
         values["halves"] = [int(config["SPLIT"]) >> step for step in range(1, int(config["SPLIT"]).bit_length())]
         source = load(__file__, "coulomb.cl", defines, function=_FUNCTIONS[str(config["RSQRT"])], gpu=device.kind == "gpu", **values)
         wgx, wgy, split, px, py, vl = (int(config[name]) for name in numbers[:-1])
@@ -138,13 +149,32 @@ class Coulomb(Workload):
             raise ArgumentError(f"a grid of {s['nx']} x {s['ny']} x {s['nz']} points is more work-groups than a launch may have; cut it")
         local: Size3 = (wgx, wgy, split)
         everything: Size3 = (groups * wgx, wgy, split)
-        passed = (
-            *arguments.literals({name: s[name] for name in self.sizes}),
-            *arguments.operand("atoms", layout["atoms"], index, "in"),
+        atoms = arguments.operand("atoms", layout["atoms"], index, "in")
+        last = (
             *arguments.operand("potential", layout["potential"], index, "out"),
             *(Arg(name, "scalar", dtype="float32") for name in self.scalars),
         )
-        return Plan((Launch(source, "coulomb", everything, local, passed),))
+        if not constant:
+            passed = (*arguments.literals({name: s[name] for name in self.sizes}), *atoms, *last)
+            return Plan((Launch(source, "coulomb", everything, local, passed),))
+        grid = {name: s[name] for name in ("nx", "ny", "nz")}
+        watch = device.kind == "gpu" and int(config["POLY"]) > 0
+        near = (Arg("near", role="temporary"),) if watch else ()
+        packed = (Arg("charges", role="temporary"), *near)
+        steps = []
+        for start in range(0, max(s["atoms"], 1), constant):
+            count = min(constant, s["atoms"] - start)
+            gathered = (
+                *arguments.literals({"start": start, "count": count, **(grid if watch else {})}),
+                *atoms,
+                *packed,
+                *(last[-len(self.scalars) :] if watch else ()),
+            )
+            steps.append(Launch(source, "gather", (_GATHER, 1, 1), (_GATHER, 1, 1), gathered))
+            summed = (*arguments.literals({"n": count, **grid, "more": int(start > 0)}), *packed, *last)
+            steps.append(Launch(source, "coulomb", everything, local, summed))
+        temporaries = [Temporary("charges", 16 * constant, exact=True), *([Temporary("near", 4)] if watch else [])]
+        return Plan(tuple(steps), tuple(temporaries))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Atoms with charges in [-1, 1) around a grid of random spacing and origin."""
@@ -185,9 +215,9 @@ class Coulomb(Workload):
 
         The coordinates are exact (see ``reference``), so a difference has one rounding and the squared distance, a sum of
         three squares, at most 5, of which the root keeps 2.5; then the inverse root itself, the product with q, and the
-        additions: atoms and slices at most, in whatever order (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed.,
-        section 4.2). Inverse root in units of 2^-24: 4 for ``rsqrt`` (2 ulp, OpenCL 1.2 section 7.4, CUDA's guide the same);
-        8 for ``native`` and ``approx``, whose error OpenCL leaves to the device (PTX's rsqrt.approx: 2^-22.9); 20 for the cubic
+        additions: atoms and slices at most, in whatever order and number of launches (Higham, Accuracy and Stability of Numerical
+        Algorithms, 2nd ed., section 4.2). Inverse root in units of 2^-24: 4 for ``rsqrt`` (2 ulp, OpenCL 1.2 section 7.4, CUDA's guide
+        the same); 8 for ``native`` and ``approx``, whose error OpenCL leaves to the device (PTX's rsqrt.approx: 2^-22.9); 20 for the cubic
         with its own roundings, 300 for the quadratic.
         """
         polynomial = 20 if config["DEGREE"] == 3 else 300
@@ -213,11 +243,16 @@ class Coulomb(Workload):
         return float(problem.itemsize * (4 * s["atoms"] + s["nx"] * s["ny"] * s["nz"]))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Plane by plane, a single plane by rows; between atoms where they alone are too many."""
+        """Plane by plane, a single plane by rows; between atoms where they alone are too many.
+
+        Where POLY leaves some of a work-item's rows to another function than the others, rows only between whole work-groups.
+        """
         atoms = Cut("atoms", {"atoms": "rows"}, sums=True)
         if problem.sizes["nz"] > 1:
             return Cut("nz", {"potential": "rows"}, max(problem.sizes["ny"], 1), "z_first"), atoms
-        return Cut("ny", {"potential": "rows"}, 1, "y_first"), atoms
+        mixed = int(config["POLY"]) % int(config["PY"]) > 0
+        period = int(config["WGY"]) * int(config["PY"]) if mixed else 1
+        return Cut("ny", {"potential": "rows"}, 1, "y_first", period), atoms
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """One point; no atoms; slices and volumes that nothing divides, with padded rows and more atoms than a chunk."""

@@ -40,7 +40,7 @@
 {% endif %}
 }
 {% endif %}
-{% set watch = poly and chunk and gpu %}
+{% set watch = poly and (chunk or constant) and gpu %}
 {% if watch %}
 
 // How far an atom lies from the points of the grid along an axis, which is that from the nearest of the three about the quotient,
@@ -77,10 +77,58 @@ float distance_to(const float at, const float origin, const float spacing, const
 {{ add_atom(root) }}
         }
 {% endmacro %}
+{% macro add_charges(root, unroll) %}
+#pragma unroll {{ unroll }}
+    for (int i = slice; i < n; i += SPLIT) {
+        const float4 atom = charges[i];
+        const float square = (z - atom.z) * (z - atom.z);
+{{ add_atom(root) }}
+    }
+{% endmacro %}
 
+{% if constant %}
+// The atoms from `start` on as one launch of the sums reads them, packed; in an array of their own, because constant memory is small.
+__kernel __attribute__((reqd_work_group_size(GATHER, 1, 1))) void gather(
+    const int start, const int count,{{ " const int nx, const int ny, const int nz," if watch }}
+    __global const float* restrict atoms, const INDEX atoms_offset, const INDEX atoms_ld,
+    __global float4* restrict packed{{ ", __global int* restrict near," if watch }}
+{% if watch %}
+    const float x0, const float y0, const float z0, const float dx, const float dy, const float dz,
+    const float y_first, const float z_first
+{% endif %}
+)
+{
+    const int item = (int)get_local_id(0);
+{% if watch %}
+    __local int touching;  // whether one of them lies on a point
+    if (item == 0)
+        touching = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+{% endif %}
+    for (int i = item; i < count; i += GATHER) {
+        const float4 atom = vload4(0, atoms + atoms_offset + (start + i) * atoms_ld);
+        packed[i] = atom;
+{% if watch %}
+        if (!(distance_to(atom.x, x0, dx, 1.0f / dx, 0.0f, nx) > NEAR || distance_to(atom.y, y0, dy, 1.0f / dy, y_first, ny) > NEAR
+              || distance_to(atom.z, z0, dz, 1.0f / dz, z_first, nz) > NEAR))
+            touching = 1;
+{% endif %}
+    }
+{% if watch %}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item == 0)
+        *near = touching;
+{% endif %}
+}
+
+{% endif %}
 __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS(" ~ resident ~ ") " if resident }}void coulomb(
     const int n, const int nx, const int ny, const int nz,
+{% if constant %}
+    const int more, __constant const float4* restrict charges,{{ " __global const int* restrict near," if watch }}
+{% else %}
     __global const float* restrict atoms, const INDEX atoms_offset, const INDEX atoms_ld,
+{% endif %}
     __global float* restrict potential, const INDEX potential_offset, const INDEX potential_ld,
     const float x0, const float y0, const float z0, const float dx, const float dy, const float dz,
     const float y_first, const float z_first)
@@ -92,7 +140,7 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS("
 {% if chunk or split > 1 %}
     __local float4 tile[CHUNK * 4 > SUMS ? CHUNK : (SUMS + 3) / 4];  // atoms, at the end sums
 {% endif %}
-{% if watch %}
+{% if watch and not constant %}
     __local int touching;  // the chunk, counted by its first atom from 1, in which an atom lies on a point
 {% endif %}
     const int across = (nx + WGX * PX * VL - 1) / (WGX * PX * VL), down = (ny + WGY * PY - 1) / (WGY * PY);
@@ -114,7 +162,7 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS("
 {% endfor %}
 {% endfor %}
 
-{% if watch %}
+{% if watch and not constant %}
     // where atoms lie on points, and only in the chunks of such atoms, the polynomial must look at what it is given
     const float per_x = 1.0f / dx, per_y = 1.0f / dy;
     if (item == 0)
@@ -145,6 +193,14 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS("
 {{ add_chunk("inverse_root", 1 if watch else unroll) }}
         }
     }
+{% elif constant %}
+{% for way in (("quick_root", unroll), ("inverse_root", 1)) if watch %}
+    {{ "if (!*near) {" if loop.first else "} else {" }}
+{{ add_charges(*way) }}
+{{ "    }" if loop.last }}
+{% else %}
+{{ add_charges("inverse_root", unroll) }}
+{% endfor %}
 {% else %}
 #pragma unroll {{ unroll }}
     for (int i = slice; i < n; i += SPLIT) {
@@ -186,7 +242,7 @@ __kernel __attribute__((reqd_work_group_size(WGX, WGY, SPLIT))) {{ "MIN_GROUPS("
 {% for p in range(px) %}
 {% for v in range(vl) %}
         if (left + {{ p }} * WGX * VL + {{ v }} < nx)
-            row[left + {{ p }} * WGX * VL + {{ v }}] = sum{{ r }}_{{ p }}{{ ".s%x" % v if vl > 1 }};
+            row[left + {{ p }} * WGX * VL + {{ v }}] {{ "= (more ? row[left + " ~ p ~ " * WGX * VL + " ~ v ~ "] : 0.0f) +" if constant else "=" }} sum{{ r }}_{{ p }}{{ ".s%x" % v if vl > 1 }};
 {% endfor %}
 {% endfor %}
     }

@@ -54,8 +54,16 @@ class Gemm(Workload):
         return presets.preset(name, problem.dtype)
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """Ordinary multiply-adds where there are no matrix units."""
-        return config if space.matrix_units(device) or "MMA" not in config else {**config, "MMA": False}
+        """Plain multiply-adds where there are no matrix units, another shape where theirs differs, reads without NVIDIA's instructions."""
+        shapes = space.matrix_shapes(device)
+        lower = {**space.LATER, **config}
+        if not space.is_nvidia(device):
+            lower |= {"LDG": False, "SHUFFLE": False}
+        if not space.joins(device):
+            lower |= {"JOIN": False}
+        if lower.get("MMA") and lower["MMA_SHAPE"] not in shapes:
+            lower |= {"MMA_SHAPE": shapes[0]} if shapes else {"MMA": False, "MMA_SHAPE": "16x8x8"}
+        return {name: value for name, value in lower.items() if name in config or value != space.LATER[name]}
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; see ``reference.inputs``."""

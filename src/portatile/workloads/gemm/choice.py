@@ -10,7 +10,7 @@ from portatile.workloads.gemm import estimate, processor, thin
 from portatile.workloads.gemm.plan import ceil_div, count_groups, tail
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline
-from portatile.workloads.gemm.space import local_limit, matrix_units
+from portatile.workloads.gemm.space import joins, local_limit, matrix_shapes, matrix_units
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k, turned
 
 _WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
@@ -18,6 +18,7 @@ _TAIL_PAYS = 0.015  # of the time: what a tail has to save for its two launches
 _EVEN = 0.95  # of a last wave of groups: as good as full
 _LARGE, _MANY = 2.5, 1.2  # waves from which the largest tile of float32 and of float64 is taken
 _SHORT = 128  # steps of k up to which storing C takes longer than computing it
+_JOINED = 1 << 18  # bytes of a tile's sums up to which its last group adds them sooner than a second launch begins
 _DEEP = 16  # groups that share one tile's k from which there is nothing but k to share
 _STREAMED = 3.0  # what copying the operands of a tile costs, beside 1 for multiplying them, times the perimeter over the area
 _BANDED = 1024  # tiles from which one operand is larger than the last cache, and neighbouring groups had better share both
@@ -84,8 +85,10 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
             return found
     if problem.dtype == "float32":
         ladder = _float32(problem, device)
-    elif matrix_units(device):
+    elif shapes := matrix_shapes(device):
         ladder = _float64_matrix(problem)
+        if "16x8x8" not in shapes:
+            ladder = tuple((fill, replace(point, MMA_SHAPE=shapes[0])) for fill, point in ladder)
     else:
         ladder = (1.2, pipeline(2, (16, 16), (4, 2), 8, 3, 4)), (0.0, pipeline(2, (8, 8), (2, 2), 8, 3, 4))
     chosen: Point | None = None
@@ -107,7 +110,8 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
         if split >= _DEEP and batch == 1:
             point = _deep(point)
         if groups * split >= fill * device.compute_units:
-            point = _staged(problem, replace(point, SPLIT_K=split), device, batch)
+            join = split > 1 and joins(device) and point.rows * point.columns * problem.itemsize * split < _JOINED
+            point = _staged(problem, replace(point, SPLIT_K=split, JOIN=join), device, batch)
             cost = _cost(problem, point, device, batch)
             if chosen is None or (cost < _BETTER * least and split == 1):
                 chosen, least = point, cost
@@ -213,7 +217,7 @@ def _float64_matrix(problem: Problem) -> tuple[tuple[float, Point], ...]:
 def _deep(point: Point) -> Point:
     """The smallest tile for sums so long that many groups share them: more steps of k at a time."""
     if point.MMA:
-        return replace(matrix((2, 2), (1, 1), 32, 3), DOUBLE=2)
+        return replace(matrix((2, 2), (1, 1), 32, 3), DOUBLE=2, MMA_SHAPE=point.MMA_SHAPE)
     return replace(point, KB=32, UNROLL=32, STAGES=2, KG=4) if point.VL == 4 and point.KG == 2 else point
 
 

@@ -16,6 +16,7 @@ from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.plan import ceil_div, tail
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import matrix, pipeline
+from portatile.workloads.gemm.space import JOINED, joins
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 _HOST = {"cuda": 5.0, "opencl": 12.0}  # microseconds that a launch takes the program, from which the device may have to wait for a second
@@ -25,6 +26,8 @@ _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorte
 _WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
 _STEPS = 128  # of k for each group that shares it, at least
 _KEPT = 128  # bytes of C that a work-item has at most where operands lie along k: with more, they take too many registers
+_ARRIVE, _ALONE = 2.5, 0.055  # microseconds until a tile's last group knows that it is; megabytes that its warps, if _JOINED, add in one
+_JOINED = 4
 _FULL = 4  # groups a multiprocessor up to which k is split
 
 
@@ -99,7 +102,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Point | None:
                     continue
                 saved = cut.saved
             took = microseconds(shape, point, tile.groups, rate, saved, costs)
-            launches = 1 + point.PACK_A + point.PACK_B + (point.SPLIT_K > 1 or point.TAIL > 0)
+            launches = 1 + point.PACK_A + point.PACK_B + ((point.SPLIT_K > 1 and not point.JOIN) or point.TAIL > 0)
             seen = (max(took, launches * _HOST[device.backend]), took)
             if seen < least and point.local_bytes(problem.itemsize) <= limit:
                 found, least = point, seen
@@ -158,6 +161,8 @@ def microseconds(shape: _Shape, point: Point, groups: int, rate: float, saved: f
     read = 1e-6 * (shape.m + shape.n) * shape.k * shape.itemsize / costs.read
     took += (costs.fill + drain) * (rounds + (rest > 0)) + max(multiplied, copied, read) + c * parts / costs.stored
     took += costs.exchange * 1e-5 * rows * columns * (point.KG - 1) * shape.itemsize / 4 * each
+    if parts > 1 and point.JOIN:
+        return took + _ARRIVE + 1e-6 * rows * columns * shape.itemsize * parts / (_ALONE * math.sqrt(warps / _JOINED))
     return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
 
 
@@ -165,6 +170,7 @@ def _variants(problem: Problem, shape: _Shape, tile: Tile, device: DeviceInfo) -
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
     tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
     coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)
+    joined = joins(device)
     if tile.point.KG > 1 and coarse > 2 * shape.units:
         return
     if tile.tail and (shape.m <= tile.point.rows or shape.k < 256 or tiles <= tile.tail * shape.units):
@@ -180,6 +186,8 @@ def _variants(problem: Problem, shape: _Shape, tile: Tile, device: DeviceInfo) -
         split = 2
         while split <= 64 and split * tiles <= _FULL * shape.units and split * coarse <= 4 * shape.units and split * _STEPS <= shape.k:
             yield replace(point, SPLIT_K=split)
+            if joined and tile.point.rows * tile.point.columns * split * shape.itemsize <= JOINED:
+                yield replace(point, SPLIT_K=split, JOIN=True)
             split *= 2
 
 

@@ -4,12 +4,17 @@
 // A is m x k, or k x m with TRANS_A; B is k x n, or n x k with TRANS_B. Group (x, y) owns tile x, counted along
 // rows of tiles, and k from start + y chunk on, `chunk` steps. With SPLIT it stores its bare sums to plane y of `c`, for reduce.cl.
 // With TXC the operands are images that stage.cl wrote; what lies outside an image reads as 0.
+{# Each operand comes from memory, from such an image, from an image that shows the memory (`view`) or from panels that pack.cl wrote,
+   and goes through local memory (`A_LOCAL`) or not. A view has pixels of 16 bytes where the operand's vectors lie so, else of one
+   element (`A_PIXEL`), of which some devices read a double as two. #}
 {% set rows = TRR * TR %}
 {% set vectors = TCR * TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
 {% macro acc(r, v) %}{{ "acc_%d_%d" % (r, v) if SCALARS else "acc[%d][%d]" % (r, v) }}{% endmacro %}
 {% macro frag_a(r) %}{{ "a_%d" % r if SCALARS else "a[%d]" % r }}{% endmacro %}
 {% macro frag_b(v) %}{{ "b_%d" % v if SCALARS else "b[%d]" % v }}{% endmacro %}
+{# an element of A or B in global memory #}
+{% macro element(x, place) %}{{ "LDG(%s + %s)" % (x, place) if LDG else "%s[%s]" % (x, place) }}{% endmacro %}
 {% macro row(r) %}({{ (r // TR) * TBR * TR + r % TR }} + tr * {{ TR }}){% endmacro %}
 {% macro col(v) %}({{ (v * VL // TC) * TBC * TC + v * VL % TC }} + tc * {{ TC }}){% endmacro %}
 {% if real == "double" %}
@@ -21,12 +26,25 @@
 #define ITEMS (TBR * TBC)
 {% include "vectors.cl" %}
 
-{% if TXC %}
+{% if "image" in (A_FROM, B_FROM) %}
 __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
 {% if real == "float" %}
 #define PIXEL(image, x, y) read_imagef(image, nearest, (int2)(x, y))
 {% else %}
 #define PIXEL(image, x, y) as_double2(read_imageui(image, nearest, (int2)(x, y)))
+{% endif %}
+{% endif %}
+{% if "view" in (A_FROM, B_FROM) %}
+{% if real == "float" %}
+#define SEEN(view, place) read_imagef(view, place)
+#define SEEN_ELEMENT(view, place) read_imagef(view, place).x
+{% else %}
+#define SEEN(view, place) as_double2(read_imageui(view, place))
+{% if HALVES %}
+#define SEEN_ELEMENT(view, place) as_double((uint2)(read_imageui(view, 2 * (place)).x, read_imageui(view, 2 * (place) + 1).x))
+{% else %}
+#define SEEN_ELEMENT(view, place) as_double(read_imageui(view, place).xy)
+{% endif %}
 {% endif %}
 {% endif %}
 
@@ -37,19 +55,120 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
 {% endfor %}
 {% endfor %}
 {% endmacro %}
-{# one step of k with operands read from global memory; `guarded` where a vector of columns may pass n #}
-{% macro direct(guarded) %}
+{# one step of k, `kk` steps into the tiles in local memory and `k_at` along the operands: A's and B's part of it; `guarded` where a
+   vector of columns may pass n #}
+{% macro take_a(k_at) %}
+{% if A_LOCAL and SHUFFLE %}
+            const {{ real }} held = a_tile[kk * (BM + PAD) + a_mine];
+{% endif %}
+{% if A_LOCAL %}
 {% for r in range(rows) %}
-            {{ frag_a(r) }} = a_row_{{ r }}[(long)kk * a_step];
+            {{ frag_a(r) }} = {% if SHUFFLE %}SHUFFLE(held, first + {{ r }}){% else %}a_tile[kk * (BM + PAD) + {{ row(r) }}]{% endif %};
 {% endfor %}
-{% for v in range(vectors) %}
-{% if guarded or TRANS_B and VL > 1 %}
-            {{ frag_b(v) }} = {% if VL == 1 %}b_at[(long)kk * b_step + (long)min(col0 + {{ col(v) }}, n - 1) * b_across]{% else %}({{ realv }})({% for e in range(VL) %}b_at[(long)kk * b_step + (long)min(col0 + {{ col(v) }} + {{ e }}, n - 1) * b_across]{{ ", " if not loop.last }}{% endfor %}){% endif %};
+{% elif A_FROM == "image" or A_FROM == "view" and A_PIXEL > 1 %}
+{% for r in range(0, rows, pixel) %}
+            {{ real }}{{ pixel }} a_pixel_{{ r }} = {% if A_FROM == "image" %}PIXEL(a_image, {{ k_at }}, (row0 + {{ row(r) }}) / {{ pixel }}){% else %}SEEN(a_view, a_row_{{ r }} + ({{ k_at }}) * a_step){% endif %};
+{% for e in range(pixel) %}
+            {{ frag_a(r + e) }} = a_pixel_{{ r }}.s{{ e }};
+{% endfor %}
+{% endfor %}
+{% elif A_FROM == "view" %}
+{% for r in range(rows) %}
+            {{ frag_a(r) }} = SEEN_ELEMENT(a_view, a_row_{{ r }} + ({{ k_at }}) * a_step);
+{% endfor %}
 {% else %}
-            {{ frag_b(v) }} = LOAD(b_at + (long)kk * b_step + (long)(col0 + {{ col(v) }}) * b_across);
+{% for r in range(rows) %}
+            {{ frag_a(r) }} = {{ element("a_row_%d" % r, "(long)%s * a_step" % k_at) }};
+{% endfor %}
+{% endif %}
+{% endmacro %}
+{% macro take_b(k_at, guarded) %}
+{% for v in range(vectors) %}
+{% if B_LOCAL %}
+            {{ frag_b(v) }} = *(__local const {{ realv }}*)(b_tile + kk * (BN + PAD) + {{ col(v) }});
+{% elif B_FROM == "image" %}
+            {{ frag_b(v) }} = PIXEL(b_image, {{ k_at }}, (col0 + {{ col(v) }}) / {{ pixel }});
+{% elif B_FROM == "view" %}
+            {{ frag_b(v) }} = {{ "(%s)" % realv if VL > B_PIXEL }}({% for e in range(0, VL, B_PIXEL) %}{{ "SEEN" if B_PIXEL > 1 else "SEEN_ELEMENT" }}(b_view, b_col_{{ v }}_{{ e }} + ({{ k_at }}) * b_step){{ ", " if not loop.last }}{% endfor %});
+{% elif B_FROM == "panel" %}
+            {{ frag_b(v) }} = LOAD(b_at + (long){{ k_at }} * BN + {{ col(v) }});
+{% elif guarded or (TRANS_B or LDG) and VL > 1 %}
+            {{ frag_b(v) }} = {% if VL == 1 %}{{ element("b_at", "(long)%s * b_step + (long)min(col0 + %s, n - 1) * b_across" % (k_at, col(v))) }}{% else %}({{ realv }})({% for e in range(VL) %}{{ element("b_at", "(long)%s * b_step + (long)min(col0 + %s + %d, n - 1) * b_across" % (k_at, col(v), e)) }}{{ ", " if not loop.last }}{% endfor %}){% endif %};
+{% else %}
+            {{ frag_b(v) }} = {{ "LDG" if LDG else "LOAD" }}(b_at + (long){{ k_at }} * b_step + (long)(col0 + {{ col(v) }}) * b_across);
 {% endif %}
 {% endfor %}
-{{ multiply() }}{% endmacro %}
+{% endmacro %}
+{% macro one_step(k_at, guarded) %}
+{{ take_a(k_at) }}{{ take_b(k_at, guarded) }}{{ multiply() }}{% endmacro %}
+{# where a work-item finds its rows and columns of operands that do not go through local memory #}
+{% macro places() %}
+{% set direct_a, direct_b = "" if A_LOCAL else A_FROM, "" if B_LOCAL else B_FROM %}
+{% if direct_a == "view" %}
+{% for r in range(0, rows, A_PIXEL) %}
+    const int a_row_{{ r }} = {% if A_PIXEL > 1 %}((int)a_offset + min(row0 + {{ row(r) }}, m - {{ A_PIXEL }})) / {{ A_PIXEL }}{% else %}(int)a_offset + min(row0 + {{ row(r) }}, m - 1){{ " * lda" if not TRANS_A }}{% endif %};
+{% endfor %}
+{% elif direct_a == "panel" %}
+{% for r in range(rows) %}
+    __global const {{ real }}* a_row_{{ r }} = a_at + {{ row(r) }};
+{% endfor %}
+{% elif direct_a == "memory" %}
+{% for r in range(rows) %}
+    __global const {{ real }}* a_row_{{ r }} = a_at + (long)min(row0 + {{ row(r) }}, m - 1) * {{ "1" if TRANS_A else "lda" }};
+{% endfor %}
+{% endif %}
+{% if direct_b == "view" %}
+{% for v in range(vectors) %}
+{% for e in range(0, VL, B_PIXEL) %}
+    const int b_col_{{ v }}_{{ e }} = {% if B_PIXEL > 1 %}((int)b_offset + min(col0 + {{ col(v) }} + {{ e }}, n - {{ B_PIXEL }})) / {{ B_PIXEL }}{% else %}(int)b_offset + min(col0 + {{ col(v) }} + {{ e }}, n - 1){{ " * ldb" if TRANS_B }}{% endif %};
+{% endfor %}
+{% endfor %}
+{% endif %}
+{% set a_steps = {"memory": "lda" if TRANS_A else "1", "panel": "BM", "view": "lda / %d" % A_PIXEL if A_PIXEL > 1 else "lda" if TRANS_A else "1"} %}
+{% set b_steps = {"memory": "1" if TRANS_B else "ldb", "view": "ldb / %d" % B_PIXEL if B_PIXEL > 1 else "1" if TRANS_B else "ldb"} %}
+{% set steps = ["a_step = " ~ a_steps[direct_a]] if direct_a in a_steps else [] %}
+{% set steps = steps + (["b_step = " ~ b_steps[direct_b]] if direct_b in b_steps else []) %}
+{% set steps = steps + (["b_across = " ~ ("ldb" if TRANS_B else "1")] if direct_b == "memory" else []) %}
+{% if steps %}
+    const int {{ steps | join(", ") }};
+{% endif %}
+{% endmacro %}
+{# the next KB steps of what goes through local memory #}
+{% macro bring() %}
+        // work-items take elements of the tile in storage order; their number need not divide the tile
+{% for x, i, wide, first, end, k_fast, from, p in (("a", "i", "BM", "row0", "m", not TRANS_A, A_FROM if A_LOCAL else "", A_PIXEL), ("b", "j", "BN", "col0", "n", TRANS_B, B_FROM if B_LOCAL else "", B_PIXEL)) %}
+{% if from == "image" %}
+        for (int e = item; e < {{ wide }} / {{ pixel }} * KB; e += ITEMS) {
+            const int kk = e / ({{ wide }} / {{ pixel }}), i = e % ({{ wide }} / {{ pixel }});
+            const {{ real }}{{ pixel }} value = PIXEL({{ x }}_image, kb + kk, {{ first }} / {{ pixel }} + i);
+{% for e in range(pixel) %}
+            {{ x }}_tile[kk * ({{ wide }} + PAD) + i * {{ pixel }} + {{ e }}] = value.s{{ e }};
+{% endfor %}
+        }
+{% elif from == "panel" %}
+        for (int e = item; e < {{ wide }} * KB; e += ITEMS)
+            {{ x }}_tile[e / {{ wide }} * ({{ wide }} + PAD) + e % {{ wide }}] = {{ element(x ~ "_at", "(long)kb * %s + e" % wide) }};
+{% elif from == "view" and p > 1 %}
+        for (int e = item; e < {{ wide }} * KB / {{ p }}; e += ITEMS) {
+            const int {{ "%s = e / (KB / %d), kk = e %% (KB / %d) * %d" % (i, p, p, p) if k_fast else "kk = e / (%s / %d), %s = e %% (%s / %d) * %d" % (wide, p, i, wide, p, p) }};
+            const int inside = kb + kk < k1 && {{ first }} + {{ i }} < {{ end }};
+{% set at = "(%s + %s) * ld%s + kb + kk" % (first, i, x) if k_fast else "(kb + kk) * ld%s + %s + %s" % (x, first, i) %}
+            const {{ real }}{{ p }} value = inside ? SEEN({{ x }}_view, ((int){{ x }}_offset + {{ at }}) / {{ p }}) : ({{ real }}{{ p }})(0);
+{% for e in range(p) %}
+            {{ x }}_tile[{{ "(kk + %d)" % e if k_fast else "kk" }} * ({{ wide }} + PAD) + {{ i }}{{ " + %d" % e if not k_fast }}] = value.s{{ e }};
+{% endfor %}
+        }
+{% elif from %}
+        for (int e = item; e < {{ wide }} * KB; e += ITEMS) {
+            const int {{ "%s = e / KB, kk = e %% KB" % i if k_fast else "kk = e / %s, %s = e %% %s" % (wide, i, wide) }};
+            const int inside = kb + kk < k1 && {{ first }} + {{ i }} < {{ end }};
+{% set cast = "(int)%s_offset + " % x if from == "view" else "(long)" %}
+{% set at = "%s(%s + %s) * ld%s + kb + kk" % (cast, first, i, x) if k_fast else "%s(kb + kk) * ld%s + %s + %s" % (cast, x, first, i) %}
+            {{ x }}_tile[kk * ({{ wide }} + PAD) + {{ i }}] = inside ? {% if from == "view" %}SEEN_ELEMENT({{ x }}_view, {{ at }}){% else %}{{ element(x ~ "_at", at) }}{% endif %} : 0;
+        }
+{% endif %}
+{% endfor %}
+{% endmacro %}
 __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
 {% include "arguments.cl" %}
 {
@@ -59,10 +178,13 @@ __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
     const int col0 = (int)get_group_id(0) % across * BN, row0 = (int)get_group_id(0) / across * BM;
     const int k0 = start + (int)get_group_id(1) * chunk;
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
-{% if not TXC %}
-    __global const {{ real }}* a_at = a_base + a_offset;
-    __global const {{ real }}* b_at = b_base + b_offset;
+{% for x, from, wide, first in (("a", A_FROM, "BM", "row0"), ("b", B_FROM, "BN", "col0")) %}
+{% if from == "memory" %}
+    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset;
+{% elif from == "panel" %}
+    __global const {{ real }}* {{ x }}_at = {{ x }}_base + (long)({{ first }} / {{ wide }}) * ((k - 1) / KB + 1) * KB * {{ wide }};
 {% endif %}
+{% endfor %}
 {% if SCALARS %}
 {% for r in range(rows) %}
     {{ realv }} {% for v in range(vectors) %}{{ acc(r, v) }} = ({{ realv }})(0){{ ", " if not loop.last }}{% endfor %};
@@ -80,74 +202,63 @@ __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
     {{ realv }} b[{{ vectors }}];
 {% endif %}
 
-{% if SM %}
+{% if A_LOCAL or B_LOCAL %}
+{% if A_LOCAL %}
     __local {{ real }} a_tile[KB * (BM + PAD)] __attribute__((aligned(64)));
-    __local {{ real }} b_tile[KB * (BN + PAD)] __attribute__((aligned(64)));
-    const int item = tr * TBC + tc;
-    for (int kb = k0; kb < k1; kb += KB) {
-        // work-items take elements of the tile in storage order; their number need not divide the tile
-{% if TXC %}
-{% for x, wide, first in (("a", "BM", "row0"), ("b", "BN", "col0")) %}
-        for (int e = item; e < {{ wide }} / {{ pixel }} * KB; e += ITEMS) {
-            const int kk = e / ({{ wide }} / {{ pixel }}), i = e % ({{ wide }} / {{ pixel }});
-            const {{ real }}{{ pixel }} value = PIXEL({{ x }}_image, kb + kk, {{ first }} / {{ pixel }} + i);
-{% for e in range(pixel) %}
-            {{ x }}_tile[kk * ({{ wide }} + PAD) + i * {{ pixel }} + {{ e }}] = value.s{{ e }};
-{% endfor %}
-        }
-{% endfor %}
-{% else %}
-{% for x, i, wide, first, end, k_fast in (("a", "i", "BM", "row0", "m", not TRANS_A), ("b", "j", "BN", "col0", "n", TRANS_B)) %}
-        for (int e = item; e < {{ wide }} * KB; e += ITEMS) {
-            const int {{ "%s = e / KB, kk = e %% KB" % i if k_fast else "kk = e / %s, %s = e %% %s" % (wide, i, wide) }};
-            const int inside = kb + kk < k1 && {{ first }} + {{ i }} < {{ end }};
-{% set from = "(long)(%s + %s) * ld%s + kb + kk" % (first, i, x) if k_fast else "(long)(kb + kk) * ld%s + %s + %s" % (x, first, i) %}
-            {{ x }}_tile[kk * ({{ wide }} + PAD) + {{ i }}] = inside ? {{ x }}_at[{{ from }}] : 0;
-        }
-{% endfor %}
 {% endif %}
-        barrier(CLK_LOCAL_MEM_FENCE);
+{% if B_LOCAL %}
+    __local {{ real }} b_tile[KB * (BN + PAD)] __attribute__((aligned(64)));
+{% endif %}
+    const int item = tr * TBC + tc;
+{% if SHUFFLE %}
+    // the TBC lanes with one tr want the same rows of A: each reads one of them, the last ones the last
+    const int first = item % 32 / TBC * TBC, mine = min(tc, {{ rows - 1 }});
+    const int a_mine = mine / TR * (TBR * TR) + mine % TR + tr * TR;
+{% endif %}
+{{ places() }}{% if A_LOCAL and B_LOCAL %}
+    for (int kb = k0; kb < k1; kb += KB) {
+{{ bring() }}        barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll {{ UNROLL }}
         for (int kk = 0; kk < KB; ++kk) {
-{% for r in range(rows) %}
-            {{ frag_a(r) }} = a_tile[kk * (BM + PAD) + {{ row(r) }}];
-{% endfor %}
-{% for v in range(vectors) %}
-            {{ frag_b(v) }} = *(__local const {{ realv }}*)(b_tile + kk * (BN + PAD) + {{ col(v) }});
-{% endfor %}
-{{ multiply() }}        }
+{{ one_step("(kb + kk)", false) }}        }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-{% elif TXC %}
+{% else %}
+{# not one loop with a condition in it: PoCL has computed loops behind conditions between barriers wrongly #}
+    int kb = k0;
+    const int whole = {{ "col0 + BN <= n ? k1 : k0" if B_FROM == "memory" and not B_LOCAL else "k1" }};
+    for (; kb + KB <= whole; kb += KB) {
+{{ bring() }}        barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll {{ UNROLL }}
+        for (int kk = 0; kk < KB; ++kk) {
+{{ one_step("(kb + kk)", false) }}        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    for (; kb < k1; kb += KB) {
+{{ bring() }}        barrier(CLK_LOCAL_MEM_FENCE);
+        const int steps = min(KB, k1 - kb);
+        for (int kk = 0; kk < steps; ++kk) {
+{{ one_step("(kb + kk)", true) }}        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+{% endif %}
+{% elif A_FROM == "image" and B_FROM == "image" %}
     for (int kk = k0; kk < k1; kk += KB)
 #pragma unroll {{ UNROLL }}
         for (int step = 0; step < KB; ++step) {
-{% for r in range(0, rows, pixel) %}
-            {{ real }}{{ pixel }} a_pixel_{{ r }} = PIXEL(a_image, kk + step, (row0 + {{ row(r) }}) / {{ pixel }});
-{% for e in range(pixel) %}
-            {{ frag_a(r + e) }} = a_pixel_{{ r }}.s{{ e }};
-{% endfor %}
-{% endfor %}
-{% for v in range(vectors) %}
-            {{ frag_b(v) }} = PIXEL(b_image, kk + step, (col0 + {{ col(v) }}) / {{ pixel }});
-{% endfor %}
-{{ multiply() }}        }
+{{ one_step("kk + step", false) }}        }
 {% else %}
-{% for r in range(rows) %}
-    __global const {{ real }}* a_row_{{ r }} = a_at + (long)min(row0 + {{ row(r) }}, m - 1) * {{ "1" if TRANS_A else "lda" }};
-{% endfor %}
-    const int a_step = {{ "lda" if TRANS_A else "1" }}, b_step = {{ "1" if TRANS_B else "ldb" }}, b_across = {{ "ldb" if TRANS_B else "1" }};
-    int kk = k0;
-    if (col0 + BN <= n) {
+{{ places() }}    int kk = k0;
+    {{ "if (col0 + BN <= n) " if B_FROM == "memory" }}{
         while (kk + KB <= k1) {
 #pragma unroll {{ UNROLL }}
             for (int step = 0; step < KB; ++step) {
-{{ direct(false) }}                ++kk;
+{{ one_step("kk", false) }}                ++kk;
             }
         }
     }
     for (; kk < k1; ++kk) {
-{{ direct(true) }}    }
+{{ one_step("kk", true) }}    }
 {% endif %}
 
     __global {{ real }}* c_at = c_base + c_offset{{ " + (long)get_group_id(1) * m * n" if SPLIT }};

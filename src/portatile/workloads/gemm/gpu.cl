@@ -9,6 +9,14 @@
 // and columns 4t .. 4t + 3 of every 16 x 16 block and brings steps 2t, 2t + 1 of k (g = lane / 4, t = lane % 4), so every operand load
 // is 16 bytes: two neighbours across k, or along it where the tile keeps k fast. With eight LANES rows and columns change places. The
 // instruction wants its A as pairs across k and its B as pairs along it: so loaded they need no moves between registers.
+{% if JOIN %}
+// With SPLIT the sums go here to `planes`, tile by tile, and the last group of a tile adds them up for C: see join.cl.
+{% endif %}
+{% if MMA_SHAPE == "16x8x16" %}
+// Here it takes such a block and the one of the next eight steps, `far`, at once.
+{% elif MMA_SHAPE != "16x8x8" %}
+// Here a block is {{ "2 instructions of 16 x 8 x 4" if MMA_SHAPE == "16x8x4" else "4 instructions of 8 x 8 x 4" }}.
+{% endif %}
 {% set rows = TRR * TR %}
 {% set cols = TCR * TC %}
 {% set bm = TBR * rows %}
@@ -17,7 +25,12 @@
 {% set items = team * KG %}
 {% set lines = ("lines", "dots") %}
 {% set depth = VL if MMA or A_FROM in lines or B_FROM in lines else 1 %}
-{% set steps = KB // KG // (8 if MMA else depth) %}
+{% set halves = 2 if MMA_SHAPE == "16x8x16" else 1 %}
+{% set unit = 8 * halves if MMA else depth %}
+{% set steps = KB // KG // unit %}
+{# steps that are unrolled, and which of two sets of operands is the current one #}
+{% set turns = steps if UNROLL * KG >= KB else UNROLL // unit %}
+{% set now, later = ("step % 2", "(step + 1) % 2") if turns == steps else ("within % 2", "(within + 1) % 2") %}
 {% set vector = 16 // itemsize %}
 {% set lda_tile = bm + (PAD if A_FROM == "columns" else 0) %}
 {% set ldb_tile = bn + (PAD if B_FROM == "columns" else 0) %}
@@ -50,20 +63,23 @@
 {# vectors of operands from local memory to registers, which hold all operands of one k, then those of the next: `i` counts operands, `at`
    places them in a row of the tile, or among its rows #}
 {% macro load(x, source, set, i, count, pitch, at) %}
+{% for place in ("from", "far")[:halves] %}
+{% set past = " + %d" % (2 * count) if loop.index0 else "" %}
 #pragma unroll
                 for (int next = 0; next < {{ depth }}; ++next) {
 {% if source in lines %}
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_from + ({{ at }} + next) * {{ KB }}));
+                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_{{ place }} + ({{ at }} + next) * {{ KB }}));
 {% for e in range(VL) %}
-                    {{ x }}[{{ set }}][{{ e * count }} + {{ i }} + next] = v.s{{ e }};
+                    {{ x }}[{{ set }}][{{ e * count }} + {{ i }} + next{{ past }}] = v.s{{ e }};
 {% endfor %}
 {% else %}
-                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_from + next * {{ pitch }} + {{ at }}));
+                    const {{ real }}{{ VL }} v = LDS((__local const {{ real }}{{ VL }}*)({{ x }}_{{ place }} + next * {{ pitch }} + {{ at }}));
 {% for e in range(VL) %}
-                    {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ e }}] = v.s{{ e }};
+                    {{ x }}[{{ set }}][next * {{ count }} + {{ i }} + {{ e }}{{ past }}] = v.s{{ e }};
 {% endfor %}
 {% endif %}
                 }
+{% endfor %}
 {% endmacro %}
 {% macro load_x(set, r) %}{{ load(x, from_of[x], set, r, xs, pitch_of[x], "%s / %d * %d + %s %% %d" % (r, block_of[x], jump_of[x], r, block_of[x])) }}{% endmacro %}
 {% macro load_y(set) %}
@@ -89,20 +105,45 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {%- endif %}
 {% endmacro %}
 {% macro sources(step) %}
-{% set k_of = "(part * %d + (%s) * %d)" % (KB // KG, step, 8 if MMA else depth) %}
+{% set k_of = "(part * %d + (%s) * %d)" % (KB // KG, step, unit) %}
 {% set at = {"a": "tr * %d" % TR, "b": "tc * %d" % TC} %}
 {% if MMA %}
 {% set _ = at.update({y: ("warp_row" if flipped else "warp_col") ~ " * 16 + lane / 4 * 2"}) %}
 {% endif %}
             __local const {{ real }}* a_from = {{ origin(A_FROM, "read", lda_tile, k_of, at["a"]) }};
             __local const {{ real }}* b_from = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, at["b"]) }};
+{% if halves > 1 %}
+{% set k_of = "(%s + 8)" % k_of %}
+            __local const {{ real }}* a_far = {{ origin(A_FROM, "read", lda_tile, k_of, at["a"]) }};
+            __local const {{ real }}* b_far = {{ origin(B_FROM, "read + %d" % (KB * lda_tile), ldb_tile, k_of, at["b"]) }};
+{% endif %}
 {% endmacro %}
+{# a product by instructions of another shape than 16 x 8 x 8: for each of them the rows of the pair and the steps of the two or four that
+   it takes, and the registers of C, A and B #}
+{% macro other_shape(x_set, y_set) %}
+{% set name = "mma.sync.aligned.m%sn%sk%s.row.col.f64.f64.f64.f64" | format(*MMA_SHAPE.split("x")) %}
+{% set pairs = ((0,), (1,)) if MMA_SHAPE == "8x8x4" else ((0, 1),) %}
+{% set deep = ((0, 1, 2, 3),) if halves > 1 else ((0,), (1,)) %}
+{% for some in deep %}
+{% for pair in pairs %}
+{% set c_count, a_count = 2 * pair | length, some | length * pair | length %}
+                    asm volatile("{{ name }} { {{ numbered(0, c_count) }} }, { {{ numbered(c_count, a_count) }} }, { {{ numbered(c_count + a_count, some | length) }} }, { {{ numbered(0, c_count) }} };"
+                        : {% for e in pair %}{% for place in ("q", "q + 2") %}"+d"(acc[{{ place if flipped else "r + %d" % e }}][{{ "r + %d" % e if flipped else place }}]){{ ", " if not loop.last }}{% endfor %}{{ ", " if not loop.last }}{% endfor %}
+
+                        : {% for k in some %}{% for e in pair %}"d"({{ x }}[{{ x_set }}][{{ k * xs }} + r + {{ e }}]), {% endfor %}{% endfor %}{% for k in some %}"d"({{ y }}[{{ y_set }}][{{ k * ys }} + j]){{ ", " if not loop.last }}{% endfor %});
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+{% macro numbered(first, count) %}{% for i in range(first, first + count) %}%{{ i }}{{ ", " if not loop.last }}{% endfor %}{% endmacro %}
 {# the products of VL rows of x from row r on, for all k of a step; neighbouring products share an operand, also where a row ends #}
 {% macro multiply(x_set, y_set) %}
 {% if MMA %}
 #pragma unroll
                 for (int c = 0; c < {{ ys }}; ++c) {
                     const int j = r / 2 % 2 ? {{ ys - 1 }} - c : c, q = j / 2 * 4 + j % 2;
+{% if MMA_SHAPE != "16x8x8" %}
+{{ other_shape(x_set, y_set) }}
+{%- else %}
                     asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 { %0, %1, %2, %3 }, { %4, %5, %6, %7 }, { %8, %9 }, { %0, %1, %2, %3 };"
 {% if flipped %}
                         : "+d"(acc[q][r]), "+d"(acc[q + 2][r]), "+d"(acc[q][r + 1]), "+d"(acc[q + 2][r + 1])
@@ -111,6 +152,7 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% endif %}
                         : "d"({{ x }}[{{ x_set }}][r]), "d"({{ x }}[{{ x_set }}][r + 1]), "d"({{ x }}[{{ x_set }}][{{ xs }} + r]), "d"({{ x }}[{{ x_set }}][{{ xs }} + r + 1]),
                           "d"({{ y }}[{{ y_set }}][j]), "d"({{ y }}[{{ y_set }}][{{ ys }} + j]));
+{% endif %}
                 }
 {% else %}
 {% set left = "a[%s][next * %d + i]" % (x_set, rows) %}
@@ -127,6 +169,10 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 {% endif %}
 {% endmacro %}
 
+{% if JOIN %}
+{% from "join.cl" import arrival %}
+{{ arrival() }}
+{%- endif %}
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
@@ -160,7 +206,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 #pragma unroll
         for (int c = 0; c < {{ cols }}; ++c)
             acc[r][c] = 0;
-    {{ real }} {{ x }}[{{ 2 if DOUBLE == 2 else 1 }}][{{ xs * depth }}], {{ y }}[{{ 2 if DOUBLE else 1 }}][{{ ys * depth }}];
+    {{ real }} {{ x }}[{{ 2 if DOUBLE == 2 else 1 }}][{{ xs * depth * halves }}], {{ y }}[{{ 2 if DOUBLE else 1 }}][{{ ys * depth * halves }}];
 
     int k_next = k0, read = 0, write = 0;
 {% if STAGES > 1 %}
@@ -194,8 +240,16 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        }
         COPY_ASYNC_COMMIT();
 {% endif %}
+{% if turns == steps %}
 #pragma unroll
         for (int step = 0; step < {{ steps }}; ++step) {
+{% else %}
+#pragma unroll 1
+        for (int first = 0; first < {{ steps }}; first += {{ turns }})
+#pragma unroll
+        for (int within = 0; within < {{ turns }}; ++within) {
+            const int step = first + within;
+{% endif %}
 {% if DOUBLE %}
             if (step == {{ steps - 1 }}) {
 {% if turned %}
@@ -208,9 +262,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
             }
 {{ sources("(step + 1) %% %d" % steps) }}
-{{ load_y("(step + 1) % 2") }}
+{{ load_y(later) }}
 {% if DOUBLE == 2 %}
-{{ load_all_x("(step + 1) % 2") }}
+{{ load_all_x(later) }}
 {% endif %}
             if (step == 0 && tile + {{ STAGES - 1 }} < count) {
 {{ fetch_a() }}            }
@@ -221,7 +275,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             }
 #pragma unroll
             for (int r = 0; r < {{ xs }}; r += {{ VL }}) {
-{{ multiply("step % 2" if DOUBLE == 2 else "0", "step % 2") }}
+{{ multiply(now if DOUBLE == 2 else "0", now) }}
 {% if DOUBLE == 1 %}
 {{ load_x("0", "r") }}
 {% endif %}
@@ -262,11 +316,13 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                     acc[r][c] += tiles[(r * {{ cols }} + c) * {{ team }} + item % {{ team }}];
         }
     }
+{% if not JOIN %}
     if (part > 0)
         return;
 {% endif %}
+{% endif %}
 
-    __global {{ real }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+    __global {{ real }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT and not JOIN }};
 {% set w = VL if C_VECTORS else 1 %}
 {% set realw = real if w == 1 else real ~ w %}
 {% set paired = MMA and w == 2 and not flipped %}
@@ -284,6 +340,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 acc[r][e + 2] = odd ? acc[r][e + 2] : got;
             }
 {% endif %}
+{% if JOIN %}
+{% include "joined.cl" %}
+{% else %}
 #pragma unroll
     for (int r = 0; r < {{ rows }}; ++r) {
         const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
@@ -310,4 +369,5 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
         }
     }
+{% endif %}
 }

@@ -8,6 +8,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
 from portatile.workload import packed_layout
+from portatile.workloads.gemm.images import shown, sources, written
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.storage import k_fast, reading, staging, turned
 
@@ -187,11 +188,16 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
     return span, max(_SLICE // span, 16)
 
 
+def _shares(parts: int) -> int:
+    """Sums that the planes of an element are added to by turns, and then these: work-items may have one each."""
+    return 4 if parts >= _REDUCE_SHARED else 1
+
+
 def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
     m, n = problem.sizes["m"], problem.sizes["n"]
     if n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
-    shares = 4 if parts >= _REDUCE_SHARED else 1
+    shares = _shares(parts)
     source = load(__file__, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, real=real(problem), BATCH=batch is not None)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
@@ -227,8 +233,9 @@ class _Steps:
         if point.MMA and problem.dtype != "float64":
             raise ArgumentError("gemm: MMA multiplies float64 only")
         pixel = 16 // problem.itemsize
-        if point.TXC and (any(side % pixel for side in (point.rows, point.columns)) if point.SM else pixel != point.VL or point.TR % pixel):
-            raise ArgumentError(f"gemm: a pixel of TXC is {pixel} elements: it must divide the tile, and without SM TR and be VL")
+        for name, side, direct in (("a", point.rows, point.TR % pixel == 0), ("b", point.columns, pixel == point.VL)):
+            if point.source(name) == "image" and (side % pixel if point.through_local(name) else not direct):
+                raise ArgumentError(f"gemm: a pixel of TXC is {pixel} elements: it must divide the tile, and without SM TR and be VL")
         self.m, self.n, self.k = (problem.sizes[s] for s in "mnk")
         self.trans_a = problem.options["trans_a"] == "T"
         self.trans_b = problem.options["trans_b"] == "T"
@@ -246,6 +253,7 @@ class _Steps:
             self.chunk = ceil_div(self.k, max(1, round(self.k / point.KB)))  # equal passes: a short last one would cost as much of C
             self.starts, self.parts = tuple(range(0, self.k, self.chunk)), 1
         self.split = point.SPLIT_K > 1
+        self.join = point.JOIN and self.split
         # CUDA has static arrays of at most 48 KB; beyond, local memory is an argument
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
         self.local_argument = device.backend == "cuda" and self.local_bytes > _STATIC_LOCAL
@@ -261,24 +269,31 @@ class _Steps:
                 steps.append(self._pack(name, across))
                 names[name] = f"{name}_panels"
                 layouts[name] = Layout((0, 1))
-            elif self.point.TXC:
+            elif self.point.source(name) == "image":
                 steps.append(self._stage(name, across))
                 names[name] = f"{name}_image"
         target = self.problem.layout["c"]
-        if self.split:
+        groups = count_groups(self.problem, self.point)
+        planes = self.split and not self.join
+        if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
+            tiles = self.count * groups
+            nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
+            self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
+        elif self.split:
             self.temporaries.append(Temporary("planes", self.count * self.parts * self.m * self.n * self.problem.itemsize))
             target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
         operands = (
-            *self._factor(names["a"], layouts["a"]),
-            *self._factor(names["b"], layouts["b"]),
-            *_matrix("planes" if self.split else "c", "temporary" if self.split else "inout", target),
+            *self._factor("a", names["a"], layouts["a"]),
+            *self._factor("b", names["b"], layouts["b"]),
+            *_matrix("planes" if planes else "c", "temporary" if planes else "inout", target),
         )
         if self.batch is not None:
-            steps_c = self.parts * self.m * self.n if self.split else self.batch.c
+            steps_c = self.parts * self.m * self.n if planes else self.batch.c
             operands = (*operands, _long("a_batch", self._step("a")), _long("b_batch", self._step("b")), _long("c_batch", steps_c))
+        if self.join:
+            operands = (*operands, Arg("planes", role="temporary"), Arg("counters", role="temporary"))
         if self.local_argument:
             operands = (*operands, Arg("tiles", "local", value=self.local_bytes))
-        groups = count_groups(self.problem, self.point)
         local = self.point.group(k_fast(self.problem, "a"))
         size = (groups * local[0], self.parts * local[1], self.count)
         source = self._source()
@@ -289,14 +304,20 @@ class _Steps:
                 beta = Arg("one", "scalar", dtype=self.problem.dtype, value=1.0)
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
-        if self.split:
+        if planes:
             steps.append(_reduce(self.whole, self.parts, self.batch))
         return Plan(tuple(steps), tuple(self.temporaries))
 
-    def _factor(self, name: str, layout: Layout) -> tuple[Arg, ...]:
-        """How the product takes A or B: an image by itself, an operand or its panels with offset and row stride."""
-        if self.point.TXC:
+    def _factor(self, operand: str, name: str, layout: Layout) -> tuple[Arg, ...]:
+        """How the product takes A or B: an image by itself; an operand, in memory or shown as an image, or its panels with offset and row
+        stride.
+        """
+        source = self.point.source(operand)
+        if source == "image":
             return (Arg(name, "image", "temporary"),)
+        if source == "view":
+            extent = layout.extent(operand_shapes(self.problem)[operand])
+            return (shown(self.problem, self.point, operand, self.device, extent), *_matrix(name, "in", layout)[1:])
         return _matrix(name, "in" if name in ("a", "b") else "temporary", layout)
 
     def _panels(self, name: str) -> tuple[int, int]:
@@ -314,17 +335,8 @@ class _Steps:
         return step
 
     def _stage(self, name: str, across: int) -> Launch:
-        pixel = 16 // self.problem.itemsize
-        height = ceil_div(across, pixel)
-        if self.k > self.device.image_2d_max[0] or height > self.device.image_2d_max[1] or not self.device.images:
-            limit = (
-                f"{self.device.id} has images of at most {self.device.image_2d_max}"
-                if self.device.images
-                else f"{self.device.id} has no images"
-            )
-            raise ArgumentError(f"gemm: TXC needs an image of {self.k} x {height} pixels, {limit}: set TXC = False")
-        dtype = "float32" if self.problem.dtype == "float32" else "uint32"
-        self.temporaries.append(Temporary(f"{name}_image", 16 * self.k * height, "image", self.k, height, 4, dtype))
+        image, pixel = written(self.problem, name, self.device), 16 // self.problem.itemsize
+        self.temporaries.append(image)
         fast = k_fast(self.problem, name)
         source = load(__file__, "stage.cl", {}, real=real(self.problem), pixel=pixel, K_FAST=fast)
         args = (
@@ -332,9 +344,9 @@ class _Steps:
             scalar("k", self.k),
             Arg("alpha", "scalar", dtype=self.problem.dtype),
             *_matrix(name, "in", self.problem.layout[name]),
-            Arg(f"{name}_image", "image", "temporary"),
+            Arg(image.name, "image", "temporary"),
         )
-        x, y = (self.k, height) if fast else (height, self.k)
+        x, y = (image.width, image.height) if fast else (image.height, image.width)
         return Launch(source, "gemm_stage", (ceil_div(x, 16) * 16, ceil_div(y, 16) * 16, 1), (16, 16, 1), args)
 
     def _pack(self, name: str, across: int) -> Launch:
@@ -370,9 +382,11 @@ class _Steps:
     def _source(self) -> Source:
         point = self.point
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
+        facts |= sources(self.problem, point, self.device)
         if point.FORM in ("gpu", "thin"):
-            facts = {"SPLIT": self.split, "BATCH": self.batch is not None, "LOCAL_ARGUMENT": self.local_argument}
-            facts |= staging(self.problem, point, self.split) if point.FORM == "gpu" else reading(self.problem, point)
+            facts |= {"LOCAL_ARGUMENT": self.local_argument}
+            facts |= {"JOIN": self.join, "SHARES": _shares(self.parts)}
+            facts |= staging(self.problem, point, self.split and not self.join) if point.FORM == "gpu" else reading(self.problem, point)
         facts["ZEROS"] = "" if self.shape is None else f"{self.shape.operand} {self.shape.zeros}"
         config = point.config()
         values = {**config, **facts, "real": real(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}

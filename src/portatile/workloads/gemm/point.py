@@ -11,6 +11,8 @@ _Rules = list[tuple[str, bool]]
 """What must hold, in words, and whether it does."""
 
 FORMS = ("generic", "cpu", "gpu", "thin")
+OPERANDS = ("AB", "A", "B")
+MMA_SHAPES = ("8x8x4", "16x8x4", "16x8x8", "16x8x16")
 _WHOLE = 16  # steps of k: vectors stay aligned where groups share k
 _SUMS = 16384  # bytes of local memory that the sums of a thin form's work-items take at a time
 
@@ -46,6 +48,14 @@ class Point:
     SPLIT_K: int = 1
     RASTER: int = 1
     MMA: bool = False
+    MMA_SHAPE: str = "16x8x8"
+    LDG: bool = False
+    SHUFFLE: bool = False
+    JOIN: bool = False
+    SM_OF: str = "AB"
+    TXC_OF: str = "AB"
+    VIEW_A: bool = False
+    VIEW_B: bool = False
 
     @classmethod
     def of(cls, config: Config) -> Point:
@@ -66,7 +76,7 @@ class Point:
     def check(self) -> None:
         """Raise ArgumentError where parameters contradict each other, so that the kernel text would not index its tile rightly."""
         form = {"generic": self._generic_rules, "cpu": self._cpu_rules, "gpu": self._gpu_rules, "thin": self._thin_rules}[self.FORM]
-        for rule, holds in form():
+        for rule, holds in (*form(), *self._staging_rules()):
             if not holds:
                 raise ArgumentError(f"gemm: {rule}; the configuration is {self.config()}")
 
@@ -75,13 +85,40 @@ class Point:
             ("VL must divide TC", self.TC % self.VL == 0 or (self.FORM == "cpu" and self.KEEP)),
             ("only the generic form reads images", not self.TXC or self.FORM == "generic"),
             ("only the gpu form has a TAIL", self.TAIL == 0 or self.FORM == "gpu"),
+            self._join_rule(),
+            ("only the generic form has LDG and SHUFFLE", self.FORM == "generic" or not (self.LDG or self.SHUFFLE)),
+        ]
+
+    def _join_rule(self) -> tuple[str, bool]:
+        shared = self.FORM in ("gpu", "thin") and (self.SPLIT_K > 1 or self.TAIL > 0)
+        return "JOIN adds what groups share, in the forms gpu and thin: with SPLIT_K or a TAIL", shared or not self.JOIN
+
+    def _staging_rules(self) -> _Rules:
+        generic = self.FORM == "generic"
+        return [
+            (f"SM_OF and TXC_OF are one of {', '.join(OPERANDS)}", self.SM_OF in OPERANDS and self.TXC_OF in OPERANDS),
+            ("SM_OF needs SM in the generic form", self.SM_OF == "AB" or (generic and self.SM)),
+            ("TXC_OF needs TXC", self.TXC_OF == "AB" or (generic and self.TXC)),
+            *(
+                (f"VIEW_{name} needs an image of {name}: TXC", not view or (self.TXC and name in self.TXC_OF))
+                for name, view in (("A", self.VIEW_A), ("B", self.VIEW_B))
+            ),
         ]
 
     def _generic_rules(self) -> _Rules:
         return [
             *self._common_rules(),
+            ("KB must be 1 or more in the generic form", self.KB > 0),
             ("PAD must be a multiple of VL", self.PAD % self.VL == 0),
-            ("the generic form packs nothing", not self.PACK_A and not self.PACK_B),
+            *(
+                (f"{name} is packed or read through an image: PACK_{name} or TXC", not (packed and self.TXC and name in self.TXC_OF))
+                for name, packed in (("A", self.PACK_A), ("B", self.PACK_B))
+            ),
+            ("SHUFFLE takes the place of reads of local memory: SM must hold for A", self.through_local("a") or not self.SHUFFLE),
+            (
+                "SHUFFLE needs whole warps, of which TBC divides one and is no less than TR TRR",
+                not self.SHUFFLE or (32 % self.TBC == self.items % 32 == 0 and self.TR * self.TRR <= self.TBC),
+            ),
         ]
 
     def _cpu_rules(self) -> _Rules:
@@ -96,7 +133,8 @@ class Point:
         ]
 
     def _gpu_rules(self) -> _Rules:
-        steps = self.KB / self.KG / (8 if self.MMA else self.VL if self.KEEP else 1)
+        steps = self.KB / self.KG / self.unit
+        turns = steps if self.UNROLL * self.KG >= self.KB else self.UNROLL / self.unit
         return [
             *self._common_rules(),
             ("the gpu form stages operands: SM must be True", self.SM),
@@ -106,8 +144,11 @@ class Point:
                 "LANES must divide TBC, and 32 / LANES TBR",
                 self.LANES > 0 and self.TBC % self.LANES == self.TBR % (32 // self.LANES) == 0,
             ),
-            ("KG must divide KB, for MMA into multiples of 8, for KEEP of VL", steps == int(steps)),
+            ("KG must divide KB, for MMA into multiples of 8 (MMA_SHAPE 16x8x16: of 16), for KEEP of VL", steps == int(steps)),
+            (f"MMA_SHAPE must be one of {', '.join(MMA_SHAPES)}", self.MMA_SHAPE in MMA_SHAPES),
             ("DOUBLE needs two stages and an even number of steps", self.DOUBLE == 0 or (self.STAGES > 1 and steps % 2 == 0)),
+            ("UNROLL must divide KB / KG, or be more, and be such a multiple too", turns >= 1 and steps % turns == 0),
+            ("UNROLL must be two of them or more for DOUBLE", self.DOUBLE == 0 or turns % 2 == 0),
             ("TAIL splits k by itself and would pack B twice", self.TAIL == 0 or (self.SPLIT_K == 1 and not self.PACK_B)),
             ("TURN and KEEP exclude each other", not (self.TURN and self.KEEP)),
             ("TURN and KEEP need TR = TC = VL", self.MMA or not (self.TURN or self.KEEP) or self.TR == self.TC == self.VL),
@@ -126,6 +167,7 @@ class Point:
         powers = (self.VL, self.TR, self.TC, self.TBR, self.KG, self.UNROLL)
         return [
             ("the thin form has no TAIL", self.TAIL == 0),
+            self._join_rule(),
             ("the thin form takes powers of two for VL, TR, TC, TBR, KG and UNROLL", all(n > 0 and n & (n - 1) == 0 for n in powers)),
             ("the thin form has one block to a work-item, in one row of work-items", self.TBC == self.TRR == self.TCR == 1),
             ("the thin form packs nothing and reads no images", not (self.PACK_A or self.PACK_B or self.TXC)),
@@ -138,6 +180,24 @@ class Point:
     def config(self) -> dict[str, Value]:
         """The configuration, every parameter named."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def unit(self) -> int:
+        """Steps of k that the gpu form takes at a time from local memory to registers."""
+        if self.MMA:
+            return 16 if self.MMA_SHAPE == "16x8x16" else 8
+        return self.VL if self.KEEP else 1
+
+    def through_local(self, name: str) -> bool:
+        """Whether the generic form brings operand ``name`` (a or b) to local memory."""
+        return self.SM and name.upper() in self.SM_OF
+
+    def source(self, name: str) -> str:
+        """Where the generic form takes operand ``name`` from: memory, panel, image (a copy) or view (an image that shows the memory)."""
+        upper = name.upper()
+        if self.TXC and upper in self.TXC_OF:
+            return "view" if (self.VIEW_A if upper == "A" else self.VIEW_B) else "image"
+        return "panel" if (self.PACK_A if upper == "A" else self.PACK_B) else "memory"
 
     @property
     def turns(self) -> bool:
@@ -193,6 +253,7 @@ class Point:
             return max(small, sums)
         if not self.SM:
             return 0
-        stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * self.PAD)
+        sides = (self.rows if "A" in self.SM_OF else 0) + (self.columns if "B" in self.SM_OF else 0)
+        stages = self.STAGES * self.KB * (sides + len(self.SM_OF) * self.PAD)
         exchange = self.rows * self.columns if self.KG > 1 else 0
         return max(stages, exchange) * itemsize

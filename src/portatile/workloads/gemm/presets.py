@@ -80,9 +80,51 @@ PRESETS: Mapping[str, str] = {
     "magma-plain": "the same without images",
     "nakasato": "Du et al., Table 5, Radeon 5870: 8 x 8 elements to a work-item by vectors of 4 from images; float64: 4 x 4 by 2",
     "nakasato-plain": "the same without images",
+    "nakasato-view": "nakasato with images that show the operands where they lie: nothing is copied",
     "medium": "tiles of 64 x 64 in local memory",
 }
 """The names of points, and what they are."""
+
+
+WAYS = ("direct", "local", "image", "image local", "view", "view local", "panels", "panels local")
+"""How the generic form gets at an operand: reading memory, an image written before, an image that shows memory, or panels packed before;
+and from there directly, or through local memory."""
+
+
+def staged(point: Point, way_a: str, way_b: str) -> Point:
+    """A point of the generic form that gets at A and at B in one of ``WAYS`` each; raises UnknownNameError for another.
+
+    Examples:
+        >>> staged(MEDIUM, "view", "local").TXC_OF
+        'A'
+    """
+    ways = {"A": way_a, "B": way_b}
+    for way in ways.values():
+        if way not in WAYS:
+            raise UnknownNameError("way to an operand", way, WAYS)
+
+    def those(word: str) -> str:
+        return "".join(name for name, way in ways.items() if word in way.split())
+
+    images = "".join(name for name, way in ways.items() if way.split()[0] in ("image", "view"))
+    local = those("local")
+    return replace(
+        point,
+        SM=bool(local),
+        SM_OF=local or "AB",
+        TXC=bool(images),
+        TXC_OF=images or "AB",
+        VIEW_A="A" in those("view"),
+        VIEW_B="B" in those("view"),
+        PACK_A="A" in those("panels"),
+        PACK_B="B" in those("panels"),
+    )
+
+
+def blocked(dtype: str) -> Point:
+    """The tile that ways to an operand are compared on: 256 work-items of 8 x 8 elements by vectors of 4, for float64 4 x 4 by 2."""
+    vector = 4 if dtype == "float32" else 2
+    return generic(vector, (2 * vector, 2 * vector), (16, 16), (1, 1), 8, True)
 
 
 def preset(name: str, dtype: str) -> Config:
@@ -98,6 +140,7 @@ def preset(name: str, dtype: str) -> Config:
         "magma-plain": replace(MAGMA, TXC=False),
         "nakasato": nakasato,
         "nakasato-plain": replace(nakasato, TXC=False),
+        "nakasato-view": replace(nakasato, VIEW_A=True, VIEW_B=True),
         "medium": MEDIUM,
     }
     if name not in points:

@@ -9,6 +9,9 @@
 // A is read in vectors of W: VL, or what its alignment allows, then as many more of them. With SM the group keeps KB steps of its columns of
 // op(B) in local memory; else they come from the cache. Rows and columns past the end repeat the last one and are not stored.
 // Group (x, y): tile x, and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
+{% if JOIN %}
+// Here they go to `planes`, tile by tile, and the last group of a tile adds them up for C: see join.cl.
+{% endif %}
 {% set realw = real if W == 1 else real ~ W %}
 {% set items = TBR * KG %}
 {% set values = TR * TC %}
@@ -125,15 +128,24 @@
 {% macro multiply(guarded) %}{{ take(guarded) }}{{ along_k(guarded) if K_FAST else across_k(guarded) }}{% endmacro %}
 {# row of the tile that row `r` of the work-item at `place` among TBR is #}
 {% macro row(place, r) %}{{ "%s * TR + %s" % (place, r) if K_FAST else "(%s / W * TBR + %s) * W + %s %% W" % (r, place, r) }}{% endmacro %}
-{% macro store(r, c, place, value) %}
+{# `left`: what is stored are all of a tile's sums where groups share them, else C #}
+{% macro store(r, c, place, value, left=JOIN) %}
+{% if left %}
+        sums[(int)get_group_id(1) * {{ values * TBR }} + ({{ r }} * TC + {{ c }}) * TBR + {{ place }}] = {{ value }};
+{% else %}
         {
             const int row = row0 + {{ row(place, r) }}, col = col0 + {{ c }};
             if (row < m && col < n) {
-                __global {{ real }}* to = c_base + c_offset + {{ "(long)col * ldc + row" if TURN else "(long)row * ldc + col" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
-                *to = {{ value if SPLIT else "beta == 0 ? alpha * (%s) : alpha * (%s) + beta * *to" % (value, value) }};
+                __global {{ real }}* to = c_base + c_offset + {{ "(long)col * ldc + row" if TURN else "(long)row * ldc + col" }}{{ " + (long)get_group_id(1) * m * n" if SPLIT and not JOIN }};
+                *to = {{ value if SPLIT and not JOIN else "beta == 0 ? alpha * (%s) : fma(alpha, %s, beta * *to)" % (value, value) if JOIN else "beta == 0 ? alpha * (%s) : alpha * (%s) + beta * *to" % (value, value) }};
             }
         }
+{% endif %}
 {% endmacro %}
+{% if JOIN %}
+{% from "join.cl" import arrival, last %}
+{{ arrival() }}
+{%- endif %}
 __kernel __attribute__((reqd_work_group_size({{ "KG, TBR, 1" if K_FAST else "TBR, KG, 1" }})))
 {% include "arguments.cl" %}
 {
@@ -141,10 +153,18 @@ __kernel __attribute__((reqd_work_group_size({{ "KG, TBR, 1" if K_FAST else "TBR
 {% if space and not LOCAL_ARGUMENT %}
     __local {{ real }} local_space[{{ space }}] __attribute__((aligned(64)));
 {% endif %}
+{% if JOIN and not space %}
+    __local int flag;
+{% endif %}
     const int part = (int)get_local_id({{ 0 if K_FAST else 1 }}), place = (int)get_local_id({{ 1 if K_FAST else 0 }});
     const int item = {{ "place * KG + part" if K_FAST else "part * TBR + place" }};
     const int across = (n - 1) / TC + 1, group = (int)get_group_id(0);
     const int row0 = group / across * (TBR * TR), col0 = group % across * TC;
+{% if JOIN %}
+    const int parts = (int)get_num_groups(1);
+    const long joined = (long)get_group_id(2) * get_num_groups(0) + group;
+    __global {{ real }}* sums = planes + joined * parts * {{ values * TBR }};
+{% endif %}
     const int k0 = start + (int)get_group_id(1) * chunk;
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
 {% for v in range(vectors) %}
@@ -249,5 +269,59 @@ __kernel __attribute__((reqd_work_group_size({{ "KG, TBR, 1" if K_FAST else "TBR
         const int value = {{ first }} + output / TBR;
 {{ store("(value / TC)", "value % TC", "(output % TBR)", "sum") }}    }
 {% endfor %}
+{% endif %}
+{% if JOIN %}
+{# work-items that share a sum, as those of reduce.cl do, where the others would be idle and there is local memory for that #}
+{% set outputs = values * TBR %}
+{% set shared = SHARES > 1 and KG > 1 and outputs * 2 <= items %}
+{% set ahead = [(SPLIT_K + SHARES - 1) // SHARES if shared else SPLIT_K, 16] | min %}
+{% if STAGES > 1 and KG == 1 %}
+    COPY_ASYNC_WAIT(0);
+{% endif %}
+{{ last("local_space" if space else "&flag", "is_last") }}
+{% if shared %}
+{% set wide = items // SHARES %}
+{% for first in range(0, outputs, wide) %}
+    {
+        const int share = item / {{ wide }};
+        __global const {{ real }}* at = sums + {{ first }} + item % {{ [wide, outputs] | min }};
+        {{ real }} sum = 0;
+{{ "#pragma unroll 1" if SPLIT_K > ahead * SHARES else "#pragma unroll" }}
+        for (int from = 0; from < (is_last ? {{ SPLIT_K }} : 0); from += {{ ahead * SHARES }})
+#pragma unroll
+            for (int next = 0; next < {{ ahead * SHARES }}; next += {{ SHARES }}) {
+                const {{ real }} one = at[min(from + next + share, parts - 1) * {{ outputs }}];
+                sum += from + next + share < parts ? one : 0;
+            }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        local_space[item] = sum;
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    for (int output = {{ first }} + item; output < (is_last ? {{ [first + wide, outputs] | min }} : 0); output += {{ items }}) {
+        {{ real }} sum = 0;
+#pragma unroll
+        for (int share = 0; share < {{ SHARES }}; ++share)
+            sum += local_space[output - {{ first }} + share * {{ wide }}];
+{{ store("(output / TBR / TC)", "output / TBR % TC", "(output % TBR)", "sum", false) }}    }
+{% endfor %}
+{% else %}
+    for (int output = item; output < (is_last ? {{ outputs }} : 0); output += {{ items }}) {
+        {{ real }} total[{{ SHARES }}];
+#pragma unroll
+        for (int share = 0; share < {{ SHARES }}; ++share)
+            total[share] = 0;
+{{ "#pragma unroll 1" if SPLIT_K > ahead else "#pragma unroll" }}
+        for (int from = 0; from < {{ SPLIT_K }}; from += {{ ahead }})
+#pragma unroll
+            for (int next = 0; next < {{ ahead }}; ++next) {
+                const {{ real }} one = sums[min(from + next, parts - 1) * {{ outputs }} + output];
+                total[next % {{ SHARES }}] += from + next < parts ? one : 0;
+            }
+        {{ real }} sum = total[0];
+#pragma unroll
+        for (int share = 1; share < {{ SHARES }}; ++share)
+            sum += total[share];
+{{ store("(output / TBR / TC)", "output / TBR % TC", "(output % TBR)", "sum", false) }}    }
+{% endif %}
 {% endif %}
 }

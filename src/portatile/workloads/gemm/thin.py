@@ -11,7 +11,7 @@ from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.plan import ceil_div
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import thin
-from portatile.workloads.gemm.space import local_limit
+from portatile.workloads.gemm.space import joins, local_limit
 from portatile.workloads.gemm.storage import k_fast, turned
 
 _MOST = 8  # columns of C, or rows, up to which reading the large operand takes longer than anything else
@@ -24,6 +24,8 @@ _ONE = 0.95  # the same where it leaves none
 _STATIC = 48 << 10  # bytes of local memory that every GPU's compiler gives
 _LEAST = 64  # steps of B's columns there, and work-items of a group; no group has more places
 _SHARED = 1 << 18  # bytes of the large operand from which a launch that adds up sums pays
+_ALONE = 1 << 18  # bytes that one group reads in less time than some would lose by adding up what each of them read
+_LONG = 8  # blocks of steps from which copies ahead pay
 _STEPS = 1000  # of k for each group that shares it, at least
 
 
@@ -125,8 +127,13 @@ def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point | None:
     columns = next(width for width in (1, 2, 4, 8) if width >= n)
     task = _Task(batch * m, columns, k, problem.itemsize, along, whole, k_fast(problem, "b"), max(device.compute_units, 1))
     group = _fitting(task, _fastest(task, device.backend == "cuda"), device)
+    if joins(device):
+        group = _ahead(task, group)
+    most = _shares(task)
+    if columns == 1 and group.stages > 1:
+        most = min(most, ceil_div(group.rows * group.places * k * task.itemsize, _ALONE))
     split = 1
-    while task.groups(group) * split < group.fill * task.units and 2 * split <= _shares(task):
+    while task.groups(group) * split < group.fill * task.units and 2 * split <= most:
         split *= 2
     found = thin(vector, (group.rows, columns), group.places, group.parts, group.unroll, split=split)
     limit, least = local_limit(device), max(group.parts * group.unroll * vector, _LEAST)
@@ -138,7 +145,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point | None:
     stages = group.stages
     while stages > 1 and replace(found, STAGES=stages).local_bytes(task.itemsize, along) > limit:
         stages -= 1
-    return replace(found, TURN=turn, STAGES=stages)
+    return replace(found, TURN=turn, STAGES=stages, JOIN=split > 1 and joins(device))
 
 
 def _fastest(task: _Task, cuda: bool) -> _Group:
@@ -187,6 +194,15 @@ def _fitting(task: _Task, group: _Group, device: DeviceInfo) -> _Group:
     while group.kept and task.columns * (group.parts * group.unroll * 16 + 16) > _room(device):
         shorter = group.unroll > 1
         group = replace(group, unroll=group.unroll // 2) if shorter else replace(group, parts=group.parts // 2, places=group.places * 2)
+    return group
+
+
+def _ahead(task: _Task, group: _Group) -> _Group:
+    """The group with asynchronous copies where there are so few that each has long to read: nobody else is there to read meanwhile."""
+    column = task.along and task.columns == 1 and task.k >= _LONG * task.steps(group)
+    direct = not task.along and task.columns > 2 and task.itemsize == 4 and task.small and _shares(task) > 1
+    if task.whole and group.stages == 1 and (column or direct) and task.groups(group) < group.fill * task.units:
+        return replace(group, stages=3, unroll=min(group.unroll, 4))
     return group
 
 

@@ -19,9 +19,11 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import arguments, operands
+from portatile.workloads.gemm.space import is_nvidia
 
 _MAX_GROUPS = 65535  # of work-groups along a column of C, CUDA's limit; a group goes on where they end
 _TRANSPOSE_TILE = 16
+_WARP = 32  # lanes that may exchange values
 
 # The rungs of the ladder that this workload climbs, as differences from BASE.
 BASE: Mapping[str, Value] = {
@@ -34,7 +36,10 @@ BASE: Mapping[str, Value] = {
     "PADDING": 0,
     "ACCUMULATE": "register",
     "UNROLL": 0,
+    "LDG": False,
+    "SHUFFLE": False,
 }
+_LATER: Mapping[str, Value] = {"LDG": False, "SHUFFLE": False}  # which configurations that were recorded before do not name
 RUNGS: Mapping[int, Mapping[str, Value]] = {
     1: {**BASE, "ALGORITHM": "global", "BLOCK": 32},
     2: {**BASE, "BLOCK": 32},
@@ -52,7 +57,8 @@ class Matmul(Workload):
     (``local``). ACCUMULATE: sum in C itself or in a register. UNROLL: of the innermost loop; 1 forbids unrolling, 0 leaves
     the factor to the compiler (``local``: unrolls it whole). For ``local``: DEPTH, the tiles' extent along k (0: BLOCK);
     WPT rows of C a work-item computes; VECTOR columns it computes, in one vector; TRANSPOSE A beforehand, so that both
-    operands are read along rows; PADDING elements after each row of A's tile.
+    operands are read along rows; PADDING elements after each row of A's tile; SHUFFLE: neighbouring work-items read an element of
+    A's tile each and hand it round. LDG: A and B are read from global memory through the read-only path. These two are NVIDIA's.
     """
 
     name = "matmul"
@@ -73,6 +79,8 @@ class Matmul(Workload):
         return ParameterSpace(
             {
                 "ALGORITHM": ("sequential", "global", "local"),
+                "LDG": (False, True),
+                "SHUFFLE": (False, True),
                 "BLOCK": (2, 4, 8, 16, 32, 64),
                 "DEPTH": (0, 2, 4, 8, 16, 32),
                 "WPT": (1, 2, 4, 8),
@@ -98,8 +106,12 @@ class Matmul(Workload):
                 "(BLOCK // WPT) * (BLOCK // VECTOR) <= max_work_group_size",
                 "not TRANSPOSE or max_work_group_size >= 256",
                 "itemsize * (DEPTH or BLOCK) * 2 * BLOCK + itemsize * PADDING * BLOCK <= min(local_memory, 49152)",
+                "not LDG or (nvidia and VECTOR * itemsize <= 16 and UNROLL == 0)",
+                "not SHUFFLE or (nvidia and ALGORITHM == 'local' and BLOCK // VECTOR >= 2 and UNROLL == 0)",
+                "not SHUFFLE or (BLOCK // WPT) * (BLOCK // VECTOR) % 32 == 0",  # every lane of a warp takes part
             ),
-            {**problem.facts(), **device.facts()},
+            {**problem.facts(), **device.facts(), "nvidia": is_nvidia(device)},
+            _LATER,
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
@@ -108,6 +120,10 @@ class Matmul(Workload):
             return {**BASE, "ALGORITHM": "global", "BLOCK": 2}
         wide = 8 if device.kind == "cpu" and problem.itemsize == 4 else 4
         return {**BASE, "BLOCK": 64, "DEPTH": 16, "WPT": 8, "VECTOR": wide}
+
+    def lowered(self, config: Config, device: DeviceInfo) -> Config:
+        """Without NVIDIA's instructions where they are not."""
+        return config if is_nvidia(device) else {name: _LATER.get(name, value) for name, value in config.items()}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch, and before it the transposing one where the configuration asks for it; none for an empty C."""
@@ -179,6 +195,7 @@ class Matmul(Workload):
             "ALIGNED": width >= int(config["VECTOR"]),
         }
         values = {"real": defines["REAL"], "vector": int(config["VECTOR"]), "transpose": transpose, "unroll": _unroll(config)}
+        values |= {"ldg": config.get("LDG", False), "shuffle": _shared(block, config) if config.get("SHUFFLE") else 0}
         source = load(__file__, "tiles.cl", defines, **values)
         local: Size3 = (block // int(config["VECTOR"]), block // int(config["WPT"]), 1)
         left = arguments.operand("transposed" if transpose else "a", operand_a, index, "temporary" if transpose else "in")
@@ -222,7 +239,7 @@ def _naive(problem: Problem, config: Config, index: str) -> Launch:
     m, n, k = problem.sizes["m"], problem.sizes["n"], problem.sizes["k"]
     algorithm, block = str(config["ALGORITHM"]), int(config["BLOCK"])
     defines = {**_types(problem, index), "BLOCK": block, "ACCUMULATE_IN_C": config["ACCUMULATE"] == "global"}
-    source: Source = load(__file__, "naive.cl", defines, algorithm=algorithm, unroll=_unroll(config))
+    source: Source = load(__file__, "naive.cl", defines, algorithm=algorithm, unroll=_unroll(config), ldg=config.get("LDG", False))
     local: Size3 = (1, 1, 1) if algorithm == "sequential" else (block, block, 1)
     everything: Size3 = (1, 1, 1) if algorithm == "sequential" else _covering(n, m, block, local)
     sizes = arguments.literals({"m": m, "n": n, "k": k})
@@ -238,6 +255,11 @@ def _types(problem: Problem, index: str) -> dict[str, Value]:
 def _unroll(config: Config) -> str:
     """What follows ``#pragma unroll``: not a macro, which some preprocessors leave alone there."""
     return f" {config['UNROLL']}" if config["UNROLL"] else ""
+
+
+def _shared(block: int, config: Config) -> int:
+    """Neighbouring lanes that want the same elements of A's tile, and are no more than it has columns."""
+    return min(block // int(config["VECTOR"]), int(config["DEPTH"]) or block, _WARP)
 
 
 def _covering(columns: int, rows: int, block: int, local: Size3) -> Size3:

@@ -5,6 +5,7 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
 
+{% macro at(x, place) %}{{ "LDG(%s + %s)" % (x, place) if ldg else "%s[%s]" % (x, place) }}{% endmacro %}
 // c[0] = the sum over p of a[p] b[p * ldb]
 void element(const int k, __global const REAL* a, __global const REAL* b, const INDEX ldb, __global REAL* c)
 {
@@ -12,12 +13,12 @@ void element(const int k, __global const REAL* a, __global const REAL* b, const 
     *c = 0;
 #pragma unroll{{ unroll }}
     for (int p = 0; p < k; p++)
-        *c += a[p] * b[p * ldb];
+        *c += {{ at("a", "p") }} * {{ at("b", "p * ldb") }};
 #else
     REAL sum = 0;
 #pragma unroll{{ unroll }}
     for (int p = 0; p < k; p++)
-        sum += a[p] * b[p * ldb];
+        sum += {{ at("a", "p") }} * {{ at("b", "p * ldb") }};
     *c = sum;
 #endif
 }

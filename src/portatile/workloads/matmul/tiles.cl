@@ -7,8 +7,12 @@
 
 #define COLUMNS (BLOCK / VECTOR)    // work-items of a group along a row of C
 #define ROWS (BLOCK / WPT)          // and along a column
+{% if shuffle %}
+#define SHARED {{ shuffle }}
+{% endif %}
 
 {% set wide = real ~ (vector if vector > 1 else "") %}
+{% macro at(x, place) %}{{ "LDG(%s + %s)" % (x, place) if ldg else "%s[%s]" % (x, place) }}{% endmacro %}
 {% macro component(name, i) %}{{ name if vector == 1 else name ~ ".s" ~ i }}{% endmacro %}
 
 {% if transpose %}
@@ -21,7 +25,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_transpose(
     const int p = (int)get_group_id(0) * 16;
     for (int row = (int)get_group_id(1) * 16; row < m; row += (int)get_num_groups(1) * 16) {
         if (row + y < m && p + x < k)
-            tile[y][x] = a[a_offset + (row + y) * lda + p + x];
+            tile[y][x] = {{ at("a", "a_offset + (row + y) * lda + p + x") }};
         barrier(CLK_LOCAL_MEM_FENCE);
         if (p + y < k && row + x < m)
             transposed[(p + y) * (INDEX)m + row + x] = tile[x][y];
@@ -33,9 +37,15 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_transpose(
 // VECTOR elements from (row, column) on of a matrix of rows x columns, zeros where it ends.
 {{ wide }} fetch(__global const REAL* x, const INDEX ld, const int row, const int column, const int rows, const int columns)
 {
-#define AT(i) (row < rows && column + i < columns ? x[row * ld + column + i] : (REAL)0)
+#define AT(i) (row < rows && column + i < columns ? {{ at("x", "row * ld + column + i") }} : (REAL)0)
 {% if vector == 1 %}
     return AT(0);
+{% else %}
+{% if ldg %}
+#if ALIGNED
+    if (row < rows && column + VECTOR <= columns)
+        return LDG((__global const {{ wide }}*)(x + row * ld + column));
+#endif
 {% else %}
     if (row < rows && column + VECTOR <= columns)
 #if ALIGNED
@@ -43,6 +53,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_transpose(
 #else
         return vload{{ vector }}(0, x + row * ld + column);
 #endif
+{% endif %}
     return ({{ wide }})({% for i in range(vector) %}AT({{ i }}){{ ", " if not loop.last }}{% endfor %});
 {% endif %}
 #undef AT
@@ -60,6 +71,10 @@ __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void matmul_loc
     const int left = (int)get_group_id(0) * BLOCK, column = left + x * VECTOR;
 
     for (int top = (int)get_group_id(1) * BLOCK; top < m; top += (int)get_num_groups(1) * BLOCK) {
+{% if shuffle %}
+        // a row of work-items wants the same elements of A: SHARED neighbouring lanes read so many of them, each one, and hand them round
+        const int first = item % 32 / SHARED * SHARED;
+{% endif %}
         {{ wide }} sum[WPT];
 #pragma unroll
         for (int w = 0; w < WPT; w++)
@@ -86,6 +101,21 @@ __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void matmul_loc
                     fetch(b + b_offset, ldb, p + chunk / COLUMNS, left + chunk % COLUMNS * VECTOR, k, n);
             barrier(CLK_LOCAL_MEM_FENCE);
 
+{% if shuffle %}
+            for (int from = 0; from < DEPTH; from += SHARED) {
+                REAL held[WPT];
+#pragma unroll
+                for (int w = 0; w < WPT; w++)
+                    held[w] = tile_a[y + w * ROWS][from + item % SHARED];
+#pragma unroll{{ unroll }}
+                for (int q = 0; q < SHARED; q++) {
+                    const {{ wide }} right = tile_b[from + q][x];
+#pragma unroll
+                    for (int w = 0; w < WPT; w++)
+                        sum[w] += SHUFFLE(held[w], first + q) * right;
+                }
+            }
+{% else %}
 #pragma unroll{{ unroll }}
             for (int q = 0; q < DEPTH; q++) {
                 const {{ wide }} right = tile_b[q][x];
@@ -93,6 +123,7 @@ __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void matmul_loc
                 for (int w = 0; w < WPT; w++)
                     sum[w] += tile_a[y + w * ROWS][q] * right;
             }
+{% endif %}
             barrier(CLK_LOCAL_MEM_FENCE);
         }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 import numpy as np
 
 from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Size3, Value
+from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Size3, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
@@ -15,6 +16,8 @@ from portatile.workloads import arguments, operands
 from portatile.workloads.mri.reference import image
 
 _SAMPLED_VOXELS = 256
+_GATHER = 256  # work-items of a group that packs samples
+_MOST_LAUNCHES = 64
 _SPARE = 2**18  # more voxels than a work-group has
 _MAX_VOXELS = 2**31 - _SPARE  # the index of a voxel, and of a group's last one, is an int
 _SAMPLE_VECTORS = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i")
@@ -27,7 +30,9 @@ class Mri(Workload):
     All inputs are vectors, stored as matrices of one column.
 
     Parameters: a work-group is WGS x SPLIT, SPLIT slices that share the samples; a work-item computes PV vectors of VL
-    voxels (CPUs: as wide as a register). CHUNK samples at a time are staged in local memory. UNROLL: samples at a time.
+    voxels (CPUs: as wide as a register). CHUNK samples at a time are staged in local memory; -n: n at a time are a
+    ``__constant`` argument of a launch of their own, which adds to the sums (through CUDA they are read as any array that nobody writes,
+    by way of the nearest cache). UNROLL: samples at a time.
     TRIG: ``accurate`` (sinpi, cospi), ``native`` (native_sin, native_cos) or ``direct`` (native functions of the whole phase); POLY of
     the PV vectors use polynomials instead, which leaves the special-function unit free for the others. But for ``direct`` every
     phase is first reduced to half a turn, which is exact. RESIDENT: work-groups for which CUDA's compiler must leave registers;
@@ -55,7 +60,7 @@ class Mri(Workload):
                 "SPLIT": (1, 2, 4, 8),
                 "PV": (1, 2, 4, 6, 8),
                 "VL": (1, 4, 8, 16),
-                "CHUNK": (64, 128, 256, 512, 1024),
+                "CHUNK": (64, 128, 256, 512, 1024, -64, -512, -2048),
                 "UNROLL": (1, 2, 4),
                 "TRIG": ("accurate", "native", "direct"),
                 "POLY": (0, 1, 2, 3, 4, 6, 8),
@@ -73,7 +78,10 @@ class Mri(Workload):
                 "WGS * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGS * SPLIT >= 16",
                 "WGS <= 256 or WGS * SPLIT * PV * VL <= 4096",  # more sums than a whole group has registers for
-                "20 * CHUNK + 8 * (SPLIT - 1) * PV * WGS <= min(local_memory, 49152)",
+                "20 * max(CHUNK, 0) + 8 * (SPLIT - 1) * PV * WGS <= min(local_memory, 49152)",
+                "CHUNK >= 0 or device_kind != 'gpu' or WGS >= 32",  # a warp's items read the same sample
+                f"CHUNK >= 0 or samples <= -{_MOST_LAUNCHES} * CHUNK",
+                "-20 * CHUNK + 8192 <= constant_memory",  # with the room that is watched behind the two arrays
             ),
             {**problem.facts(), **device.facts()},
         )
@@ -82,7 +90,8 @@ class Mri(Workload):
         """On a CPU polynomials in wide registers; elsewhere eight voxels each, and more slices where voxels are too few to fill it."""
         samples, voxels = problem.sizes["samples"], problem.sizes["voxels"]
         if device.kind == "cpu":
-            return _config(WGS=1, SPLIT=1, PV=2, VL=8, CHUNK=256, UNROLL=1, TRIG="accurate", POLY=2, RESIDENT=0)
+            wide = 16 if device.wide_vectors else 8
+            return _config(WGS=1, SPLIT=1, PV=2, VL=wide, CHUNK=256, UNROLL=1, TRIG="accurate", POLY=2, RESIDENT=0)
         alone = 1 if device.backend == "cuda" else 0
         many = _config(WGS=256, SPLIT=2, PV=8, VL=1, CHUNK=512, UNROLL=1, TRIG="native", POLY=2, RESIDENT=alone)
         if voxels >= 8 * 256 * device.compute_units * 7 // 8 and self.space(problem, device).violated(many) is None:
@@ -93,7 +102,7 @@ class Mri(Workload):
         return _config(WGS=64, SPLIT=split, PV=8, VL=1, CHUNK=256, UNROLL=2, TRIG="native", POLY=1, RESIDENT=0)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch; none without voxels."""
+        """One launch, or one and the packing for each chunk in constant memory; none without voxels."""
         voxels = problem.sizes["voxels"]
         layout, shapes = problem.layout, self.shapes(problem)
         if voxels == 0:
@@ -106,19 +115,32 @@ class Mri(Workload):
         fhd = problem.options["kind"] == "fhd"
         read = [name for name in shapes if name != "image" and (fhd or name not in ("d_r", "d_i"))]
         numbers = ("WGS", "SPLIT", "PV", "VL", "CHUNK")
-        defines: dict[str, Value] = {name: config[name] for name in numbers}
-        defines |= {"INDEX": index, "FMA": device.kind == "gpu"}
+        constant = max(-int(config["CHUNK"]), 0)
+        defines: dict[str, Value] = {name: config[name] for name in numbers if name != "CHUNK" or not constant}
+        defines |= {"INDEX": index, "FMA": device.kind == "gpu", **({"GATHER": _GATHER} if constant else {})}
         values = {name.lower(): config[name] for name in (*numbers, "UNROLL", "POLY", "RESIDENT")}
-        source = load(__file__, "mri.cl", defines, inputs=read, fhd=fhd, polar=device.kind == "gpu", trig=config["TRIG"], **values)
+        flags = {"fhd": fhd, "polar": device.kind == "gpu", "constant": constant > 0}
+        source = load(__file__, "mri.cl", defines, inputs=read, trig=config["TRIG"], **flags, **values)
         wgs, split, pv, vl = (int(config[name]) for name in numbers[:-1])
         local: Size3 = (wgs, split, 1)
         everything: Size3 = (-(-voxels // (wgs * pv * vl)) * wgs, split, 1)
-        passed = (
-            *arguments.literals(problem.sizes),
-            *(arg for name in read for arg in arguments.operand(name, layout[name], index, "in")),
-            *arguments.operand("image", layout["image"], index, "out"),
-        )
-        return Plan((Launch(source, "mri", everything, local, passed),))
+        given = {name: arguments.operand(name, layout[name], index, "in") for name in read}
+        image = arguments.operand("image", layout["image"], index, "out")
+        if not constant:
+            passed = (*arguments.literals(problem.sizes), *chain(*given.values()), *image)
+            return Plan((Launch(source, "mri", everything, local, passed),))
+        places = [given.pop(axis) for axis in "xyz"]
+        packed = (Arg("tile", role="temporary"), *([Arg("second", role="temporary")] if fhd else []))
+        steps, samples = [], problem.sizes["samples"]
+        for start in range(0, max(samples, 1), constant):
+            count = min(constant, samples - start)
+            items: Size3 = (-(-max(count, 1) // _GATHER) * _GATHER, 1, 1)
+            gathered = (*arguments.literals({"start": start, "count": count}), *chain(*given.values()), *packed)
+            steps.append(Launch(source, "gather", items, (_GATHER, 1, 1), gathered))
+            summed = (*arguments.literals({"samples": count, "voxels": voxels, "more": int(start > 0)}), *packed, *chain(*places), *image)
+            steps.append(Launch(source, "mri", everything, local, summed))
+        temporaries = (Temporary("tile", 16 * constant, exact=True), *([Temporary("second", 4 * constant, exact=True)] if fhd else []))
+        return Plan(tuple(steps), temporaries)
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """k in [-2, 2) cycles per unit of length, voxels in [-10, 10), phi and d in [-1, 1): phases of hundreds of radians."""
@@ -157,7 +179,7 @@ class Mri(Workload):
         absolutely by 8 u if ``accurate`` (4 ulp, OpenCL 1.2 section 7.4); by 24 u if ``native``, for which OpenCL promises nothing
         (PTX's sin.approx and cos.approx: 2^-20.5 on [-pi, pi], 12 u, and 2 pi u for the factor 2 pi); by 22 u as polynomials.
         ``direct`` adds 1.5 u P for coordinates times 2 pi and 3 u P for the unit's own division by it.
-        Weights have 2 roundings, products and sums one for each of the samples.
+        Weights have 2 roundings, products and sums one for each of the samples, in however many launches.
         The angle of F^H d is a fourth summand: u P more. It is half a turn at most and errs by 3 u of a turn (6 ulp of atan2pi, OpenCL
         1.2 section 7.4) and by 4.5 u in the sums, by another 3 u if ``direct``: 66 u as a phase. hypot errs by 8 u (4 ulp). On CPUs
         there is no angle, but there are two products and sums for each sample.

@@ -51,25 +51,68 @@
     const float {{ name }}{{ p }} = {{ name }}[min(first + {{ p }} * WGS, last) * (INDEX){{ name }}_ld];
 {% endif %}
 {% endmacro %}
+{% macro onto(place) %}{{ "= (more ? image[" ~ place ~ "] : 0.0f) +" if constant else "=" }}{% endmacro %}
 {% macro vector(name) %}__global const float* restrict {{ name }}, const INDEX {{ name }}_offset, const INDEX {{ name }}_ld{% endmacro %}
 
+{% set second = "angles" if polar else "across" %}
+{# Sample number i, counted from `start` on, as it is read for every voxel. #}
+{% macro packed(start) %}
+            const INDEX s = {{ start }} + i;
+            const float a = phi_r[s * phi_r_ld], b = phi_i[s * phi_i_ld];
+{% if fhd and not polar %}
+            const float c = d_r[s * d_r_ld], d = d_i[s * d_i_ld];
+            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * c + b * d);
+            across[i] = a * d - b * c;
+{%- elif fhd %}
+            const float c = d_r[s * d_r_ld], d = d_i[s * d_i_ld];
+            const float along = a * c + b * d, across = a * d - b * c;
+            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], hypot(along, across));
+            angles[i] = 0.5f * atan2pi(across, along);  // in turns
+{%- else %}
+            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * a + b * b);
+{%- endif %}
+{% endmacro %}
+{% if constant %}
+// The samples from `start` on as one launch of the sums reads them; in arrays of their own, because constant memory is small.
+__kernel __attribute__((reqd_work_group_size(GATHER, 1, 1))) void gather(
+    const int start, const int count,
+{% for name in inputs if name not in ("x", "y", "z") %}
+    {{ vector(name) }},
+{% endfor %}
+    __global float4* restrict tile{{ ", __global float* restrict " ~ second if fhd }})
+{
+{% for name in inputs if name not in ("x", "y", "z") %}
+    {{ name }} += {{ name }}_offset;
+{% endfor %}
+    const int i = (int)get_global_id(0);
+    if (i < count) {
+{{ packed("start") }}
+    }
+}
+
+{% endif %}
 __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~ resident ~ ") " if resident }}void mri(
     const int samples, const int voxels,
-{% for name in inputs %}
+{% if constant %}
+    const int more, __constant const float4* restrict tile,{{ " __constant const float* restrict " ~ second ~ "," if fhd }}
+{% endif %}
+{% for name in inputs if name in ("x", "y", "z") or not constant %}
     {{ vector(name) }},
 {% endfor %}
     __global float* restrict image, const INDEX image_offset, const INDEX image_ld)
 {
+{% if not constant %}
     __local float4 tile[CHUNK];
 {% if fhd %}
-    __local float {{ "angles" if polar else "across" }}[CHUNK];
+    __local float {{ second }}[CHUNK];
+{% endif %}
 {% endif %}
 {% if split > 1 %}
     __local float part[SPLIT - 1][2 * PV][WGS];
 {% endif %}
-    const int lane = (int)get_local_id(0), slice = (int)get_local_id(1), item = slice * WGS + lane;
+    const int lane = (int)get_local_id(0), slice = (int)get_local_id(1){{ ", item = slice * WGS + lane" if not constant }};
     const int first = ((int)get_group_id(0) * WGS * PV + lane) * VL, last = voxels - 1;
-{% for name in inputs %}
+{% for name in inputs if name in ("x", "y", "z") or not constant %}
     {{ name }} += {{ name }}_offset;
 {% endfor %}
 {% for p in range(pv) %}
@@ -82,26 +125,18 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~
 {% endfor %}
 {% endif %}
 
+{% if constant %}
+    {
+        const int count = samples;
+{% else %}
     for (int base = 0; base < samples; base += CHUNK) {
         const int count = min(CHUNK, samples - base);
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int i = item; i < count; i += ITEMS) {
-            const INDEX s = base + i;
-            const float a = phi_r[s * phi_r_ld], b = phi_i[s * phi_i_ld];
-{% if fhd and not polar %}
-            const float c = d_r[s * d_r_ld], d = d_i[s * d_i_ld];
-            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * c + b * d);
-            across[i] = a * d - b * c;
-{% elif fhd %}
-            const float c = d_r[s * d_r_ld], d = d_i[s * d_i_ld];
-            const float along = a * c + b * d, across = a * d - b * c;
-            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], hypot(along, across));
-            angles[i] = 0.5f * atan2pi(across, along);  // in turns
-{% else %}
-            tile[i] = (float4)(kx[s * kx_ld], ky[s * ky_ld], kz[s * kz_ld], a * a + b * b);
-{% endif %}
+{{ packed("base") }}
         }
         barrier(CLK_LOCAL_MEM_FENCE);
+{% endif %}
 #pragma unroll {{ unroll }}
         for (int i = slice; i < count; i += SPLIT) {
             const float4 sample = tile[i];
@@ -163,8 +198,8 @@ __kernel __attribute__((reqd_work_group_size(WGS, SPLIT, 1))) {{ "MIN_GROUPS(" ~
 {% for p in range(pv) %}
 {% for v in range(vl) %}
     if (first + {{ p }} * WGS * VL + {{ v }} < voxels) {
-        image[first + {{ p }} * WGS * VL + {{ v }}] = re{{ p }}{{ ".s%x" % v if vl > 1 }};
-        image[image_ld + first + {{ p }} * WGS * VL + {{ v }}] = im{{ p }}{{ ".s%x" % v if vl > 1 }};
+        image[first + {{ p }} * WGS * VL + {{ v }}] {{ onto("first + " ~ p ~ " * WGS * VL + " ~ v) }} re{{ p }}{{ ".s%x" % v if vl > 1 }};
+        image[image_ld + first + {{ p }} * WGS * VL + {{ v }}] {{ onto("image_ld + first + " ~ p ~ " * WGS * VL + " ~ v) }} im{{ p }}{{ ".s%x" % v if vl > 1 }};
     }
 {% endfor %}
 {% endfor %}

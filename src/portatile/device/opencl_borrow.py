@@ -1,0 +1,54 @@
+"""Host arrays that a processor computes on, known again when they come again: making a buffer of one takes longer than a small launch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device.base import Memory
+from portatile.device.copies import address
+
+_MOST = 256  # places in the host's memory; a buffer over one takes some hundred bytes
+
+
+class Borrowed:
+    """Buffers by the place of the array that they were made of: ``share`` makes one.
+
+    They do not keep the array alive. One that outlives it is not used until another array lies in the very same place, which it then is
+    as good for. That is so on a processor, whose driver takes an array's address and never copies. Not safe between threads.
+    """
+
+    def __init__(self, share: Callable[[NDArray[Any]], Memory | None]) -> None:
+        self._share = share
+        self._known: OrderedDict[object, Memory | None] = OrderedDict()  # None for what came once: most arrays do not come again
+
+    def of(self, array: NDArray[Any]) -> Memory | None:
+        """The buffer over an array that was asked for before; None at the first time, and where there can be none."""
+        key = address(array), array.nbytes, array.flags.writeable
+        known = self._known
+        if key not in known:
+            if len(known) >= _MOST:
+                _release(known.popitem(last=False)[1])
+            known[key] = None
+            return None
+        memory = known[key]
+        if memory is None and array.flags.c_contiguous:
+            memory = known[key] = self._share(np.asarray(SimpleNamespace(__array_interface__=array.__array_interface__)))
+        known.move_to_end(key)
+        return memory
+
+    def release(self) -> None:
+        """Forget all of them."""
+        for memory in self._known.values():
+            _release(memory)
+        self._known.clear()
+
+
+def _release(memory: Memory | None) -> None:
+    if memory is not None:
+        memory.release()
