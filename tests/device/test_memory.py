@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
+import weakref
 
 import numpy as np
 import pytest
@@ -145,8 +147,23 @@ def test_an_array_that_comes_again_is_borrowed(device: Device, module: Module, q
     assert (array == np.arange(7, 1007)).all()
 
 
+def test_a_copied_array_is_not_kept(device: Device) -> None:
+    """A queue keeps what it copies from until it has copied it, and no longer than to the next copy that it waits for."""
+    array, queue = np.arange(1000, dtype=np.float32), device.default_queue()
+    alive, found = weakref.ref(array), np.empty_like(array)
+    with device.allocate(array.nbytes) as memory:
+        queue.upload(memory, array, blocking=False)
+        del array
+        queue.download(found, memory)
+        gc.collect()
+        assert alive() is None
+    assert (found == np.arange(1000)).all()
+
+
 def test_borrowed_memory_may_be_gone(device: Device) -> None:
     """Arrays in memory that is unmapped before their buffers are given back, and mapped anew in the same place."""
+    if not device.info.unified_memory:
+        pytest.skip(f"{device.info.id} has memory of its own and borrows none")
     rng = np.random.default_rng(SEED)
     for size in (16, 32, 16, 32):
         maps = [mmap.mmap(-1, 4 * size * size) for _ in range(3)]

@@ -174,10 +174,12 @@ class CudaQueue(Queue):
                 error = driver.cuStreamSynchronize(self.stream)[0]
                 if int(error):
                     raise failure(error, "the copy or a command before it failed")
+                self._pending.clear()
                 return CudaEvent.over(self.device)
             done = CudaEvent(self.device, self.stream, self.profiling)
         if blocking:
             done.wait()
+            self._pending.clear()
         else:
             while self._pending and self._pending[0][0].done:
                 self._pending.popleft()

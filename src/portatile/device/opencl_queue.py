@@ -345,6 +345,8 @@ class ClQueue(Queue):
             while pending and pending[0].command_execution_status <= 0:
                 pending.popleft()
             pending.append(event)
+        elif blocking:  # whatever was queued before is done too
+            self._pending.clear()
         return ClEvent(event, self.profiling)
 
     def _image_copy(self, target: Any, source: Any, options: dict[str, Any]) -> Any:
