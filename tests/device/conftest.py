@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +24,18 @@ _LEAST_CORES = 4  # of a process that shares the machine with others: enough for
 def _take_share() -> None:
     """Under pytest-xdist keep to a few cores of the machine, for a tuner starts as many workers as it may use cores.
 
-    And to a data directory of its own: searches at the same time find each other there, and say so.
+    And to a data directory of its own: searches at the same time find each other there, and say so. And to one of the GPUs, where
+    CUDA_VISIBLE_DEVICES names several: each process that opens one takes half a gigabyte of it.
     """
     worker, count = os.environ.get("PYTEST_XDIST_WORKER", "")[2:], int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    if worker.isdigit():
-        os.environ["PORTATILE_DATA_DIR"] = tempfile.mkdtemp(prefix=f"portatile-tests-{worker}-")
-    if worker.isdigit() and hasattr(os, "sched_setaffinity"):
+    if not worker.isdigit():
+        return
+    os.environ["PORTATILE_DATA_DIR"] = folder = tempfile.mkdtemp(prefix=f"portatile-tests-{worker}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if len(gpus) > 1:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(worker) % len(gpus)]
+    if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         width = max(_LEAST_CORES, len(cores) // count)
         os.sched_setaffinity(0, {cores[(int(worker) * width + place) % len(cores)] for place in range(width)})
