@@ -201,6 +201,15 @@ def test_the_cpu_flag_takes_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
+def test_registers_are_told_every_time() -> None:
+    """NVRTC may know a text from before, and has to tell all the same."""
+    gemm = workloads.get("gemm")
+    launch = gemm.plan(gemm.problem({"m": 64, "n": 64, "k": 64}), rungs.rung(6, "float32"), _chips.chip("sm_90")).steps[0]
+    for _ in range(2):
+        assert program.build(launch.source, cuda_compiler.CudaTarget("sm_90"), None).resources[launch.kernel].registers > 0
+
+
+@pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize("number", [8, 10])
 def test_rungs_assemble_for_a_gpu(number: int) -> None:
     """Without spills; and rung 8's loads, all of them, take the read-only path."""

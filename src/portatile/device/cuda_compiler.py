@@ -20,6 +20,7 @@ except (ImportError, OSError, RuntimeError) as error:
     import_error = str(error)
 
 _ELF_NO_BITS = 8  # a section that occupies memory, not the file
+_CACHES = (12, 9)  # the first NVRTC that keeps what it compiled
 _ARCHITECTURE_OPTIONS = ("-arch", "--gpu-architecture")
 REMEDY = "install the CUDA extra: pip install 'portatile[cuda]', in a clone '.[cuda]'"
 _ENTRY = re.compile(r"\.visible\s+\.entry\s+([\w$]+)\s*\((.*?)\)(.*?)\{", re.DOTALL)
@@ -92,6 +93,8 @@ def _options(source: Source, architecture: str) -> list[str]:
     options += source.options
     if not any(option.split("=")[0] in _ARCHITECTURE_OPTIONS for option in source.options):
         options.append(f"--gpu-architecture={architecture}")
+    if _version() >= _CACHES:  # beside a driver; what that cache answers tells no registers, and would flatter cold times
+        options.append("--no-cache")
     return [*options, "--ptxas-options=-v"]
 
 
