@@ -56,7 +56,8 @@ def test_what_older_results_do_not_name_is_as_it_was() -> None:
             assert space.complete(older) == same
             assert list(space.complete(older)) == list(space.parameters)
             assert (older in space) == (same in space)
-            assert Point.of(older) == Point.of(same)
+            if same in space:  # without where it was staged an operand may be packed and in an image
+                assert Point.of(older) == Point.of(same)
     assert "no value for TR" in str(space.violated({name: value for name, value in same.items() if name != "TR"}))
     for trial in store.shipped():
         workload = workloads.get(trial.problem.workload)
