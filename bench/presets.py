@@ -51,10 +51,10 @@ def named(problem: Problem, staging: bool) -> dict[str, Config]:
     return {name: point.config() for name, point in {**alike, **{f"{a} | {b}": presets.staged(tile, a, b) for a, b in MIXED}}.items()}
 
 
-def measure(chip: Device, problem: Problem, length: Length, staging: bool) -> list[dict[str, Any]]:
-    """A row for each named configuration, and for the default: its samples, or what went wrong; ``workspace`` in bytes, copies among it."""
+def measure(chip: Device, problem: Problem, length: Length, wanted: dict[str, Config]) -> list[dict[str, Any]]:
+    """A row for the default and each of ``wanted``: its samples, or what went wrong; ``workspace`` in bytes, copies among it."""
     workload, rows = workloads.get(problem.workload), []
-    configs = {DEFAULT: workload.default(problem, chip.info), **named(problem, staging)}
+    configs = {DEFAULT: workload.default(problem, chip.info), **wanted}
     with runs.prepared(chip, problem) as ready:
         for name, config in configs.items():
             row = {"device": chip.info.id, "dtype": problem.dtype, "preset": name, "config": dict(config)}
@@ -74,6 +74,7 @@ def parse() -> argparse.Namespace:
     commands.add_argument("--size", type=int, default=2048, help="m, n and k")
     commands.add_argument("--dtype", default="float32,float64", help="separated by commas")
     commands.add_argument("--staging", action="store_true", help="one tile in every way to its operands, in place of the presets")
+    commands.add_argument("--only", help="these rows, separated by commas, and the default")
     commands.add_argument("--trans", default="NN", help="transpositions of A and B, as in NN")
     commands.add_argument("--samples", type=int, default=7, help="bursts of 10 ms for each")
     return commands.parse_args()
@@ -92,7 +93,12 @@ def main() -> None:
                 if dtype == "float64" and not chip.info.fp64:
                     continue
                 trans = {"trans_a": options.trans[0], "trans_b": options.trans[1]}
-                found = measure(chip, workloads.get("gemm").problem(sizes, dtype, trans), length, options.staging)
+                problem = workloads.get("gemm").problem(sizes, dtype, trans)
+                wanted = named(problem, options.staging)
+                asked = options.only.split(",") if options.only else list(wanted)
+                if strange := [name for name in asked if name not in wanted]:
+                    raise SystemExit(f"no such row: {', '.join(strange)}; there are {', '.join(wanted)}")
+                found = measure(chip, problem, length, {name: wanted[name] for name in asked})
                 rows += found
                 best = next((row["gflops"] for row in found if row["preset"] == DEFAULT and "gflops" in row), None)
                 print(f"\ngemm {options.size} {dtype} {options.trans} on {chip.info.name} ({chip.info.id})")
