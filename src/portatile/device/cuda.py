@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from portatile.device import cuda_compiler
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
 from portatile.device.cuda_compiler import CudaTarget
-from portatile.device.cuda_driver import Current, call, driver, failure, import_error, running
+from portatile.device.cuda_driver import Current, attribute, call, driver, failure, import_error, running
 from portatile.device.cuda_info import describe
 from portatile.device.cuda_kernel import CudaKernel
 from portatile.device.cuda_memory import CudaImage, CudaMemory, CudaPinned
@@ -155,10 +155,9 @@ class CudaDevice(Device):
     @property
     def memory_rate(self) -> float:
         """Two transfers to a clock, as memories of doubled rate are told."""
-        kinds = driver.CUdevice_attribute
         try:
-            kilohertz = int(call(driver.cuDeviceGetAttribute, kinds.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, self._handle))
-            bits = int(call(driver.cuDeviceGetAttribute, kinds.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, self._handle))
+            kilohertz = self.attribute("MEMORY_CLOCK_RATE")
+            bits = self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
         except DeviceError:
             return 0.0
         return 2 * 1e3 * kilohertz * bits / 8
@@ -250,7 +249,7 @@ class CudaDevice(Device):
 
     def attribute(self, name: str) -> int:
         """One of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
-        return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), self._handle))
+        return attribute(self._handle, name)
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         return None
@@ -343,8 +342,7 @@ class CudaDevice(Device):
 
     def _open(self, context: Any) -> None:
         """The pool, its stream and its fence, where the driver has pools."""
-        pools = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
-        if not int(call(driver.cuDeviceGetAttribute, pools, self._handle)):
+        if not self.attribute("MEMORY_POOLS_SUPPORTED"):
             return
         properties = driver.CUmemPoolProps()
         properties.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED

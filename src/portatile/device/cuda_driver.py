@@ -38,6 +38,11 @@ def call(function: Any, *args: Any) -> Any:
     return result[1] if len(result) == 2 else result[1:]
 
 
+def attribute(handle: Any, name: str) -> int:
+    """One of a device's ``CU_DEVICE_ATTRIBUTE_``."""
+    return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
+
+
 class Current:
     """While this lasts a device's context is the thread's; another library's context is put back after it."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from portatile.device import cuda_driver
 from portatile.device.cuda_compiler import CudaTarget
 from portatile.device.cuda_driver import call, driver
 from portatile.device.cuda_texture import PITCH, longest_row
@@ -24,9 +26,7 @@ def _driver_release() -> str:
 def describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:
     """The facts of a ``CUdevice``, the driver's number ``index``; ``driver_text`` is its version."""
 
-    def attribute(name: str) -> int:
-        return int(call(driver.cuDeviceGetAttribute, getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), handle))
-
+    attribute = partial(cuda_driver.attribute, handle)
     name = call(driver.cuDeviceGetName, 256, handle).split(b"\0")[0].decode()
     memory = int(call(driver.cuDeviceTotalMem, handle))
     architecture = f"sm_{attribute('COMPUTE_CAPABILITY_MAJOR')}{attribute('COMPUTE_CAPABILITY_MINOR')}"

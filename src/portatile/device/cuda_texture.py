@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from portatile.device.cuda_driver import call, driver
+from portatile.device.cuda_driver import attribute, call, driver
 from portatile.errors import DeviceError, LaunchError
 from portatile.form import ImageForm
 
@@ -35,7 +35,7 @@ def longest_row(form: ImageForm, device: Any) -> int:
     try:
         most = call(driver.cuDeviceGetTexture1DLinearMaxWidth, _format(form), form.channels, device)
     except (DeviceError, RuntimeError):  # the driver is older than the question
-        most = call(driver.cuDeviceGetAttribute, driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, device)
+        most = attribute(device, "MAXIMUM_TEXTURE1D_LINEAR_WIDTH")
     return int(most) - PITCH // form.pixel
 
 

@@ -345,7 +345,7 @@ class ClQueue(Queue):
             while pending and pending[0].command_execution_status <= 0:
                 pending.popleft()
             pending.append(event)
-        elif blocking:  # whatever was queued before is done too
+        elif blocking and not self.out_of_order:  # whatever was queued before is done too
             self._pending.clear()
         return ClEvent(event, self.profiling)
 
