@@ -140,6 +140,11 @@ class DeviceInfo:
         """Whether the compiler targets a processor with 512-bit registers, of which there are twice as many as of 256-bit ones."""
         return self.architecture.removeprefix("x86_64-") in _AVX512
 
+    @property
+    def nvidia(self) -> bool:
+        """Whether it is a GPU of NVIDIA's, whose instructions kernel text may name."""
+        return self.kind == "gpu" and "nvidia" in self.vendor.lower()
+
     def facts(self) -> dict[str, Value]:
         """The names that a constraint of a parameter space may read beside parameters and problem facts."""
         return {

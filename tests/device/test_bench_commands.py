@@ -18,7 +18,6 @@ from portatile.device import cuda_compiler
 from portatile.measure import peaks
 from portatile.measure.split import PHASES
 from portatile.workloads.gemm import rungs
-from portatile.workloads.gemm.space import is_nvidia
 
 STREAM = ["bench", "bandwidth", "--size", "1048576"]
 
@@ -178,7 +177,7 @@ def test_cold_compiles_and_leaves_the_environment(capsys: pytest.CaptureFixture[
 
 @pytest.mark.parametrize("args", [["--rung", "8"], ["--rung", "3", "--ldg"], ["--shuffle"]])
 def test_nvidias_switches_are_refused_elsewhere(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    if is_nvidia(device.get().info):
+    if device.get().info.nvidia:
         pytest.skip("the default device is NVIDIA's")
     assert main(["bench", "matmul", *args, "--size", "32"]) == 2
     assert "NVIDIA" in capsys.readouterr().err
@@ -186,7 +185,7 @@ def test_nvidias_switches_are_refused_elsewhere(args: list[str], capsys: pytest.
 
 @pytest.mark.parametrize("rung", [1, 3, 4, 5, 6, 7, 8, 10])
 def test_switches_run(rung: int, capsys: pytest.CaptureFixture[str]) -> None:
-    if not is_nvidia(device.get().info):
+    if not device.get().info.nvidia:
         pytest.skip("the default device is not NVIDIA's")
     switches = ["--ldg", *(["--shuffle"] if rung > 1 else [])]
     assert main(["bench", "matmul", "--rung", str(rung), *switches, "--size", "170", "--repeat", "0"]) == 0

@@ -17,7 +17,7 @@ from portatile.workloads import operands
 from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets, storage
 from portatile.workloads.gemm.point import MMA_SHAPES, Point
-from portatile.workloads.gemm.space import is_nvidia, matrix_shapes, matrix_units
+from portatile.workloads.gemm.space import matrix_shapes, matrix_units
 
 WORKLOAD = workloads.get("gemm")
 TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]
@@ -263,7 +263,7 @@ def test_every_shape_of_matrix_instructions_is_right(device: Device, shape: str)
 
 @pytest.mark.parametrize("point", [presets.MEDIUM, presets.generic(4, (8, 8), (16, 16), (1, 1), 16, True), POINTS["tens"]])
 def test_shuffles_are_right(device: Device, point: Point) -> None:
-    if not is_nvidia(device.info):
+    if not device.info.nvidia:
         pytest.skip(f"{device.info.id} has none of NVIDIA's instructions")
     rng = np.random.default_rng(new_seed("shuffle"))
     for dtype, options in itertools.product(("float32", "float64"), TRANSPOSITIONS):

@@ -10,7 +10,6 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.records import Config, Layout
-from portatile.workloads.gemm.space import is_nvidia
 from portatile.workloads.matmul import BASE, RUNGS, sequential
 
 WORKLOAD = workloads.get("matmul")
@@ -31,7 +30,7 @@ CONFIGS: dict[str, Config] = {
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_kernel_is_right(device: Device, name: str) -> None:
-    if (CONFIGS[name]["LDG"] or CONFIGS[name]["SHUFFLE"]) and not is_nvidia(device.info):
+    if (CONFIGS[name]["LDG"] or CONFIGS[name]["SHUFFLE"]) and not device.info.nvidia:
         pytest.skip(f"{device.info.id} has none of NVIDIA's instructions")
     rng = np.random.default_rng(new_seed(name))
     dtype = "float64" if device.info.fp64 and name in ("accumulating in C", "rung 5", "wide and deep") else "float32"

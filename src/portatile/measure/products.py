@@ -17,7 +17,6 @@ from portatile.measure import runs
 from portatile.records import Config, Problem
 from portatile.workloads import matmul as ladder
 from portatile.workloads.gemm import presets, rungs
-from portatile.workloads.gemm.space import is_nvidia
 
 ALGORITHMS = {
     "host": "three loops of Python on the host, no device",
@@ -61,7 +60,7 @@ class Product:
         """Problem and configuration; raises ArgumentError for what cannot run there."""
         problem, config = self._chosen(chip)
         config = {**config, **dict.fromkeys(self.switches, True)}
-        if any(config.get(name) for name in ("LDG", "SHUFFLE")) and not is_nvidia(chip.info):
+        if any(config.get(name) for name in ("LDG", "SHUFFLE")) and not chip.info.nvidia:
             what = f"{self.title} takes instructions of NVIDIA's GPUs"
             raise ArgumentError(f"{what}, and {chip.info.id} is none; choose another --device, or leave them out")
         why = workloads.get(problem.workload).space(problem, chip.info).violated(config) if self.switches else None

@@ -25,7 +25,7 @@ class Sensors:
     @classmethod
     def of(cls, device: DeviceInfo, open_library: Callable[[str], Any] = ctypes.CDLL) -> Sensors | None:
         """The sensors of a device; None where it is no NVIDIA GPU, or no driver answers."""
-        if not device.chip.startswith("pci:") or "nvidia" not in device.vendor.lower():
+        if not device.chip.startswith("pci:") or not device.nvidia:
             return None
         try:
             library = open_library(_LIBRARY)

@@ -57,7 +57,7 @@ class Gemm(Workload):
         """Plain multiply-adds where there are no matrix units, another shape where theirs differs, reads without NVIDIA's instructions."""
         shapes = space.matrix_shapes(device)
         lower = {**space.LATER, **config}
-        if not space.is_nvidia(device):
+        if not device.nvidia:
             lower |= {"LDG": False, "SHUFFLE": False}
         if not space.joins(device):
             lower |= {"JOIN": False}

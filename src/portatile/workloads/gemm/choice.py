@@ -33,7 +33,7 @@ def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Config:
     few = thin.point(problem, device, batch) if device.kind == "gpu" else None
     if few is not None:
         return few.config()
-    if device.kind == "gpu" and "nvidia" in device.vendor.lower():
+    if device.nvidia:
         point = _nvidia(problem, device, batch)
         if point.items <= device.max_work_group_size and point.local_bytes(problem.itemsize) <= local_limit(device):
             return point.config()
@@ -123,8 +123,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
 
 def _estimated(problem: Problem, device: DeviceInfo) -> bool:
     """Whether ``estimate`` knows the units that compute the problem."""
-    nvidia = device.kind == "gpu" and "nvidia" in device.vendor.lower()
-    return nvidia and (problem.dtype == "float32" or matrix_units(device))
+    return device.nvidia and (problem.dtype == "float32" or matrix_units(device))
 
 
 def _fills(problem: Problem, device: DeviceInfo) -> bool:

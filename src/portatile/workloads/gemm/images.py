@@ -72,7 +72,7 @@ def view_pixels(problem: Problem, extent: int, device: DeviceInfo) -> int:
 
 def _halves(problem: Problem, device: DeviceInfo) -> bool:
     """Whether an element is two pixels: a float64 where no images of two channels are certain to be there."""
-    return problem.itemsize == 8 and "nvidia" not in device.vendor.lower()
+    return problem.itemsize == 8 and not device.nvidia
 
 
 def _channel(problem: Problem) -> str:

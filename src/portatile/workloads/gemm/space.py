@@ -30,7 +30,7 @@ def build(problem: Problem, device: DeviceInfo, batch: int | None = None) -> Par
         "turnable_b": takes_vectors_along_k(problem, "b"),
         "matrix_units": matrix_units(device),
         "small_units": "8x8x4" in matrix_shapes(device),
-        "nvidia": is_nvidia(device),
+        "nvidia": device.nvidia,
         "joins": joins(device),
         "local_limit": local_limit(device),
         "image_width": image_limits(device)[0],
@@ -67,11 +67,6 @@ def matrix_shapes(device: DeviceInfo) -> tuple[str, ...]:
     return {"sm_80": MMA_SHAPES[:1], "sm_90": MMA_SHAPES, "sm_100": MMA_SHAPES}.get(device.architecture.rstrip("af"), ())
 
 
-def is_nvidia(device: DeviceInfo) -> bool:
-    """Whether a kernel may have instructions of NVIDIA's GPUs."""
-    return device.kind == "gpu" and "nvidia" in device.vendor.lower()
-
-
 JOINED = 1 << 19
 """Bytes of a tile's sums from which one group adds them more slowly than a second launch on every device seen."""
 
@@ -79,7 +74,7 @@ JOINED = 1 << 19
 def joins(device: DeviceInfo) -> bool:
     """Whether the last of some groups can tell that it is, and read what the others wrote: see join.cl."""
     capability = device.architecture.rstrip("af").removeprefix("sm_")
-    return device.kind == "cpu" or (is_nvidia(device) and capability.isdigit() and int(capability) >= 70)
+    return device.kind == "cpu" or (device.nvidia and capability.isdigit() and int(capability) >= 70)
 
 
 def local_limit(device: DeviceInfo) -> int:

@@ -19,7 +19,6 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import arguments, operands
-from portatile.workloads.gemm.space import is_nvidia
 
 _MAX_GROUPS = 65535  # of work-groups along a column of C, CUDA's limit; a group goes on where they end
 _TRANSPOSE_TILE = 16
@@ -110,7 +109,7 @@ class Matmul(Workload):
                 "not SHUFFLE or (nvidia and ALGORITHM == 'local' and BLOCK // VECTOR >= 2 and UNROLL == 0)",
                 "not SHUFFLE or (BLOCK // WPT) * (BLOCK // VECTOR) % 32 == 0",  # every lane of a warp takes part
             ),
-            {**problem.facts(), **device.facts(), "nvidia": is_nvidia(device)},
+            {**problem.facts(), **device.facts(), "nvidia": device.nvidia},
             _LATER,
         )
 
@@ -123,7 +122,7 @@ class Matmul(Workload):
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
         """Without NVIDIA's instructions where they are not."""
-        return config if is_nvidia(device) else {name: _LATER.get(name, value) for name, value in config.items()}
+        return config if device.nvidia else {name: _LATER.get(name, value) for name, value in config.items()}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch, and before it the transposing one where the configuration asks for it; none for an empty C."""
