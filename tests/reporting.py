@@ -12,7 +12,7 @@ import numpy as np
 
 from chips import CPU
 from portatile import execute, program, workloads
-from portatile.records import Config, Launch, Plan, Problem
+from portatile.records import Config, Launch, Plan, Problem, canonical
 from portatile.store import ResultStore
 from portatile.trials import Certificate, Check, Standing, Status, Trial
 
@@ -37,9 +37,13 @@ def convolutions(rng: np.random.Generator, count: int, failing: float = 0.1) -> 
     """``count`` trials, the default's first; about a share of ``failing`` of the others fail."""
     problem, workload = convolution(), workloads.get("convolution")
     space = workload.space(problem, DEVICE)
-    configs = [workload.default(problem, DEVICE), *(space.sample(rng) for _ in range(count - 1))]
+    default = workload.default(problem, DEVICE)
+    configs = {canonical(default): default}  # each once: of several trials of one the newest would count
+    while len(configs) < count:
+        config = space.sample(rng)
+        configs.setdefault(canonical(config), config)
     trials = []
-    for number, config in enumerate(configs):
+    for number, config in enumerate(configs.values()):
         samples = tuple(time_of(config) * float(noise) for noise in rng.uniform(0.98, 1.02, 7))
         status: Status = "ok" if number == 0 or rng.random() > failing else _STATUSES[int(rng.integers(len(_STATUSES)))]
         trials.append(made(problem, config, status, samples, number, source=_hash(workload.plan(problem, config, DEVICE))))
