@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, magicfilter3d, potential_energy
+from portatile.routines import pointwise
+from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, kinetic, magicfilter3d, potential_energy
 
 SHAPE = (9, 6, 7)
 FREE = 15
@@ -83,6 +84,23 @@ def test_one_orbital_is_a_batch_of_one(device: Device, given: Any) -> None:
     assert np.array_equal(one, batch[0])
     assert potential_energy(given(psi), given(potential), device=name) == pytest.approx(np.vdot(psi, one), rel=1e-4)
     assert np.array_equal(host(density(given(psi), device=name)), host(density(given(psi[None]), device=name)))
+
+
+def test_orbitals_of_a_buffer_take_one_plan_each(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that begins in the middle of its memory; no array is made between the steps."""
+    rng = np.random.default_rng(new_seed("plans"))
+    psi, potential = rng.uniform(-1, 1, (3, *SHAPE)).astype(np.float32), rng.uniform(-1, 1, SHAPE).astype(np.float32)
+    name = device.info.id
+    there = Buffer.from_numpy(psi, device)[1:], Buffer.from_numpy(potential, device)
+    with monkeypatch.context() as patched:
+        for step in ("product", "add_square", "add"):
+            patched.setattr(pointwise, step, None)
+        at_once = [apply_potential(*there), density(there[0], occupation=[0.5, 2.0]), kinetic(there[0])]
+        several = [apply_potential(there[0][1], there[1]), density(there[0][1]), kinetic(there[0][1])]
+    expected = [apply_potential(psi[1:], potential, device=name), density(psi[1:], occupation=[0.5, 2.0], device=name)]
+    expected += [kinetic(psi[1:], device=name), apply_potential(psi[2], potential, device=name), density(psi[2], device=name)]
+    for found, right in zip([*at_once, *several], [*expected, kinetic(psi[2], device=name)], strict=True):
+        assert np.allclose(found.numpy(), right, rtol=0, atol=1e-4)
 
 
 def test_mistakes_are_told(device: Device) -> None:

@@ -22,6 +22,7 @@ from portatile.device.copies import address
 from portatile.device.opencl_borrow import Borrowed
 from portatile.device.opencl_image import description, pixel, sampling
 from portatile.device.opencl_info import describe
+from portatile.device.opencl_pool import Pool
 from portatile.device.opencl_program import binary_of, construct, log_of
 from portatile.device.opencl_queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
@@ -214,6 +215,7 @@ class ClDevice(Device):
         self._samplers: dict[Sampler, Any] = {}
         self._share_alignment: int | None = None
         self._borrowed = Borrowed(self.share)
+        self._pool = Pool(self.info.global_memory)
 
     @property
     def context(self) -> Any:
@@ -263,10 +265,15 @@ class ClDevice(Device):
         what = f"{self.info.id} cannot allocate {nbytes} bytes: at most {self.info.max_allocation} in one piece"
         if nbytes > self.info.max_allocation:  # NVIDIA's driver would only say so at the first use
             raise DeviceError(what)
-        try:
-            return ClMemory(self, cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(nbytes, 1)), nbytes)
-        except cl.Error as error:
-            raise DeviceError(f"{what}, and {error}") from None
+        context, pool = self.context, self._pool
+        buffer = pool.take(nbytes)
+        while buffer is None:
+            try:
+                buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
+            except cl.Error as error:
+                if not pool.clear():
+                    raise DeviceError(f"{what}, and {error}") from None
+        return ClMemory(self, buffer, nbytes, pool=pool)
 
     def image_of(self, form: ImageForm) -> Image:
         limit = self.info.image_2d_max
@@ -322,7 +329,12 @@ class ClDevice(Device):
         return np.asarray(owner)[:nbytes]
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
-        return ClQueue(self, profiling, out_of_order)
+        made = ClQueue(self, profiling, out_of_order, self._pool)
+        if self._pool.handed and self._default is not None:  # memory that was handed on may still be in use there
+            event = self._default.marker()
+            self._default.flush()
+            made.wait_for(event)
+        return made
 
     def default_queue(self) -> Queue:
         if self._default is None:
@@ -338,6 +350,8 @@ class ClDevice(Device):
             if self._default is not None:
                 self._default.release()
             self._borrowed.release()
+            self._pool.close()
+            self._pool = Pool(self.info.global_memory)
             self._default = self._context = self._share_alignment = None
             self._programs.clear()
             self._samplers.clear()
@@ -345,7 +359,7 @@ class ClDevice(Device):
 
     def abandon(self) -> None:
         super().abandon()
-        self._abandoned = self._context, self._default, self._borrowed  # kept, because to drop them would ask the driver
+        self._abandoned = self._context, self._default, self._borrowed, self._pool  # kept, because to drop them would ask the driver
         self._context = self._default = None
 
     def _checksum(self, payload: bytes) -> bytes:

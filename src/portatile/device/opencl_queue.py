@@ -15,6 +15,7 @@ from portatile.device import ranges
 from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
 from portatile.device.opencl_launch import bare
+from portatile.device.opencl_pool import Pool
 from portatile.errors import ArgumentError, DeviceError, LaunchError, PortatileError
 from portatile.form import ImageForm, Sampler, check_form
 from portatile.records import Entry, Resources, Size3
@@ -46,13 +47,16 @@ _serials = count(1)
 
 
 class ClMemory(Memory):
-    """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any."""
+    """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end."""
 
-    def __init__(self, device: ClDevice, buffer: Any, nbytes: int, array: NDArray[Any] | None = None) -> None:
+    pool: Pool | None = None
+
+    def __init__(self, device: ClDevice, buffer: Any, nbytes: int, array: NDArray[Any] | None = None, pool: Pool | None = None) -> None:
         self.device = device
         self.nbytes = nbytes
         self.array = array
         self.buffer = buffer
+        self.pool = pool
         self.serial = next(_serials)
 
     @property
@@ -61,10 +65,18 @@ class ClMemory(Memory):
         return self.buffer
 
     def release(self) -> None:
-        if self.buffer is not None:
+        buffer, self.buffer = self.buffer, None
+        if buffer is not None:
             self.blind()
-            self.buffer.release()
-            self.buffer = self.array = None
+            self.array = None
+            if self.pool is None:
+                buffer.release()
+            else:
+                self.pool.give(buffer, self.nbytes)
+
+    def __del__(self) -> None:
+        if self.pool is not None:
+            self.release()
 
 
 class ClImage(ClMemory, Image):
@@ -223,9 +235,9 @@ def _complain(arg: object, device: ClDevice) -> str:
 
 
 class ClQueue(Queue):
-    """A ``pyopencl.CommandQueue``."""
+    """A ``pyopencl.CommandQueue``; every one but the default has the device's ``pool``, which hands nothing on while there are others."""
 
-    def __init__(self, device: ClDevice, profiling: bool, out_of_order: bool) -> None:
+    def __init__(self, device: ClDevice, profiling: bool, out_of_order: bool, pool: Pool | None = None) -> None:
         self.device: ClDevice = device
         self.profiling, self.out_of_order = profiling, out_of_order
         flags = cl.command_queue_properties
@@ -239,6 +251,9 @@ class ClQueue(Queue):
         self._bare = bare(cl) if device.nvidia and not self._events else None
         # pyopencl's copy events wait for the copy when they are dropped: kept here until they are done
         self._pending: deque[Any] = deque()
+        self._pool = pool
+        if pool is not None:
+            pool.enter()
 
     def launch(
         self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
@@ -326,6 +341,8 @@ class ClQueue(Queue):
         if self.cl_queue is not None:
             self.finish()
             self.cl_queue = None
+            if self._pool is not None:
+                self._pool.leave()
 
     def _copy(self, target: Any, source: Any, wait: Sequence[Event], blocking: bool | None, **options: Any) -> Event:
         if blocking is not None:

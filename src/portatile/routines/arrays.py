@@ -150,6 +150,11 @@ def alignment(buffer: Buffer) -> int:
     return min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
 
 
+def beginning(buffer: Buffer) -> tuple[int, int]:
+    """Where a contiguous Buffer begins in its memory: offset in elements, and the memory's alignment."""
+    return buffer.offset // buffer.dtype.itemsize, alignment(buffer)
+
+
 def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
     """An array of three dimensions as a stack of matrices; raises ArgumentError where they are not as ``matrix`` wants them."""
     size = array.dtype.itemsize

@@ -256,18 +256,13 @@ def _at_once(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | No
         if one.name not in weights:
             weights[one.name] = constants.constant(np.ascontiguousarray(one.filters, psi.dtype)).memory
     with home.lock:
-        placed = bare._replace(psi=_place(psi), out=_place(result))
+        placed = bare._replace(psi=arrays.beginning(psi), out=arrays.beginning(result))
         executable = volume.prepared(home, placed, psi.device.info.global_memory // SHARE)
         if executable is None:
             return None
         operands = {"psi": psi.memory, **weights, "out": result.memory}
         executable.run(psi.device.default_queue(), operands, {})
     return result
-
-
-def _place(array: Buffer) -> tuple[int, int]:
-    """Offset, in elements, and alignment of a contiguous array."""
-    return array.offset // array.dtype.itemsize, arrays.alignment(array)
 
 
 @dataclass(frozen=True)

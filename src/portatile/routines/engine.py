@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from portatile import cache, execute, select, store, workloads
 from portatile.device.base import Device, Memory, Module, Queue
 from portatile.errors import ArgumentError
-from portatile.records import Binary, Call, Plan, Problem, Source, canonical
+from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
 from portatile.routines.certify import Certifier
 from portatile.routines.later import waiting
 from portatile.select import Choice
@@ -78,6 +78,19 @@ class Engine:
                 plan = make()
                 found = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
                 self._assembled[key] = found
+        return found
+
+    def launches(self, problem: Problem, names: Mapping[str, str]) -> list[Launch]:
+        """A problem's launches, in the configuration known for it, with ``names`` for its operands and for scalars named there."""
+
+        def named(arg: Arg) -> Arg:
+            known = arg.kind == "buffer" or (arg.kind == "scalar" and arg.value is None and arg.name in names)
+            return replace(arg, name=names[arg.name]) if known else arg
+
+        found: list[Launch] = []
+        for step in self.prepare(problem).executable.plan.steps:
+            assert isinstance(step, Launch)
+            found.append(Launch(step.source, step.kernel, step.global_size, step.local_size, tuple(map(named, step.args))))
         return found
 
     def choose(self, problem: Problem) -> Choice:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple, cast
 
@@ -15,17 +14,16 @@ from portatile import workloads
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.execute import Executable
-from portatile.records import ITEMSIZE, Arg, Launch, Layout, Plan, Problem, Temporary, Value
+from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary, Value
 from portatile.routines import arrays, axes, limit, pointwise
 from portatile.routines.arrays import Array
 from portatile.routines.axes import Boundary
 from portatile.routines.convolve import convolve1d
 from portatile.routines.engine import Engine, engine
 from portatile.routines.scratch import SHARE, scratch
-from portatile.routines.volume import Along
+from portatile.routines.volume import ELSEWHERE, Along
 
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-_ELSEWHERE = (0, 128)
 _IDENTITY = Along("periodic", 1, 0, "one")
 TEMPORARIES = ("even", "odd", "moved", "part", "total")
 
@@ -44,7 +42,7 @@ def sum_over_axes(
     moved = isinstance(psi, np.ndarray) and psi.size > 0 and not devices.get(device).info.unified_memory
     if moved and not limit.too_large(devices.get(device), (current.nbytes,) * 5):
         current = Buffer.from_numpy(np.ascontiguousarray(psi), devices.get(device))
-    if isinstance(current, Buffer) and (done := _summed_at_once(current, filters, lower, kinds, device)) is not None:
+    if isinstance(current, Buffer) and (done := at_once(current, filters, lower, kinds, device)) is not None:
         return cast(Array, done.numpy() if isinstance(psi, np.ndarray) else done)
     total: Any = None
     for axis, (taps, kind) in enumerate(zip(filters, kinds, strict=True)):  # each is the first in turn, and the others follow in order
@@ -55,31 +53,32 @@ def sum_over_axes(
     return cast(Array, total.numpy() if isinstance(psi, np.ndarray) and isinstance(total, Buffer) else total)
 
 
-def _summed_at_once(psi: Buffer, filters: Sequence[NDArray[Any]], lower: int, kinds: Sequence[str], device: str | None) -> Buffer | None:
-    """The sum as one plan; None where a single pass has to say what is wrong, or where memory is too scarce to keep some."""
+def at_once(psi: Buffer, filters: Sequence[NDArray[Any]], lower: int, kinds: Sequence[str], device: str | None) -> Buffer | None:
+    """The sum as one plan, for each array of a batch; None where a single pass has to say what is wrong, or memory is too scarce."""
     size, options, name = psi.dtype.itemsize, workloads.get("convolution").options, _NAMES.get(psi.dtype)
-    if name is None or psi.size == 0 or psi.strides != packed(psi.shape, size) or psi.offset % size or len(filters) != psi.ndim:
+    if name is None or psi.size == 0 or psi.strides != packed(psi.shape, size) or psi.offset % size:
         return None
     if device is not None and devices.get(device) is not psi.device:
         return None
     if lower not in options["lower"] or any(len(taps) not in options["taps"] for taps in filters):
         return None
-    if psi.nbytes > psi.device.info.global_memory // SHARE or limit.too_large(psi.device, (psi.nbytes,) * (2 + len(TEMPORARIES))):
+    shape = psi.shape[-len(filters) :]
+    points = prod(shape)
+    kept = size * points
+    if kept > psi.device.info.global_memory // SHARE or limit.too_large(psi.device, (psi.nbytes, psi.nbytes, *[kept] * len(TEMPORARIES))):
         return None
     result = Buffer.empty(psi.shape, psi.dtype, psi.device)
-    home, constants = engine(psi.device), scratch(psi.device)
+    home, queue, constants = engine(psi.device), psi.device.default_queue(), scratch(psi.device)
     rows = {f"filter{axis}": np.ascontiguousarray(taps, psi.dtype) for axis, taps in enumerate(filters)}
     weights = {one: constants.constant(row[None]).memory for one, row in {**rows, "one": np.ones(1, psi.dtype)}.items()}
     along = tuple(Along(kind, row.size, lower, one) for kind, (one, row) in zip(kinds, rows.items(), strict=True))
+    operands = {"psi": psi.memory, **weights, "out": result.memory}
+    (read, one), (written, other) = arrays.beginning(psi), arrays.beginning(result)
     with home.lock:
-        executable = prepared(home, Summed(psi.shape, name, along, _place(psi), _place(result)))
-        executable.run(psi.device.default_queue(), {"psi": psi.memory, **weights, "out": result.memory}, {"scalar": 1.0})
+        for start in range(0, psi.size, points):
+            summed = Summed(shape, name, along, (read + start, one), (written + start, other))
+            prepared(home, summed).run(queue, operands, {"scalar": 1.0})
     return result
-
-
-def _place(array: Buffer) -> tuple[int, int]:
-    """Offset, in elements, and alignment of a contiguous array."""
-    return array.offset // array.dtype.itemsize, arrays.alignment(array)
 
 
 def _turned(array: Any, device: str | None) -> Any:
@@ -98,8 +97,8 @@ class Summed(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     axes: tuple[Along, ...]
-    psi: tuple[int, int] = _ELSEWHERE
-    out: tuple[int, int] = _ELSEWHERE
+    psi: tuple[int, int] = ELSEWHERE
+    out: tuple[int, int] = ELSEWHERE
 
     @property
     def nbytes(self) -> int:
@@ -139,30 +138,17 @@ def _filtering(
 ) -> list[Launch]:
     """A pass over an array of that shape, between the memory of two names."""
     n, rest = shape[0], prod(shape[1:])
-    source, target = (places.get(name, _ELSEWHERE) for name in ends)
+    source, target = (places.get(name, ELSEWHERE) for name in ends)
     layout = {"psi": Layout((rest, 1), *source), "out": Layout((n, 1), *target), "filter": Layout((along.taps, 1), 0, ITEMSIZE[dtype])}
     options: dict[str, Value] = {"boundary": along.boundary, "bank": "single", "taps": along.taps, "lower": along.lower}
     problem = workloads.get("convolution").problem({"n": n, "ndat": rest}, dtype, options, layout)
-    return _renamed(home, problem, {"psi": ends[0], "filter": along.filter, "out": ends[1]})
+    return home.launches(problem, {"psi": ends[0], "filter": along.filter, "out": ends[1]})
 
 
 def _adding(home: Engine, summed: Summed, target: str, places: Mapping[str, tuple[int, int]]) -> list[Launch]:
     """What was moved and the newest part, element by element."""
     size = ITEMSIZE[summed.dtype]
-    offset, alignment = places.get(target, _ELSEWHERE)
+    offset, alignment = places.get(target, ELSEWHERE)
     layout = {"x": Layout((1,)), "y": Layout((1,)), "out": Layout((1,), offset, alignment if alignment >= size else size)}
     problem = workloads.get("stream").problem({"n": prod(summed.shape)}, summed.dtype, {"operation": "add"}, layout)
-    return _renamed(home, problem, {"x": "part", "y": "moved", "out": target})
-
-
-def _renamed(home: Engine, problem: Problem, names: Mapping[str, str]) -> list[Launch]:
-    """The problem's launches, in the configuration known for it, with other names for its operands."""
-    found: list[Launch] = []
-    for step in home.prepare(problem).executable.plan.steps:
-        assert isinstance(step, Launch)
-
-        def named(arg: Arg) -> Arg:
-            return replace(arg, name=names[arg.name]) if arg.kind == "buffer" else arg
-
-        found.append(Launch(step.source, step.kernel, step.global_size, step.local_size, tuple(named(arg) for arg in step.args)))
-    return found
+    return home.launches(problem, {"x": "part", "y": "moved", "out": target})

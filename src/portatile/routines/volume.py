@@ -6,7 +6,7 @@ arrays' worth of memory goes through its memory instead of six. Elsewhere there 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from portatile.routines.engine import Engine
 
 _KINDS = ("gpu",)  # devices that filter two axes at once
 _BANKS = ("single",)
+ELSEWHERE = (0, 128)
+"""The place of a temporary: where its first element lies, in elements, and its alignment in bytes."""
 _MOST = 2**15  # points of an axis, so that no device is asked for too many work-groups
 
 
@@ -36,8 +38,8 @@ class Volume(NamedTuple):
     dtype: str
     bank: str
     axes: tuple[Along, ...]
-    psi: tuple[int, int] = (0, 128)
-    out: tuple[int, int] = (0, 128)
+    psi: tuple[int, int] = ELSEWHERE
+    out: tuple[int, int] = ELSEWHERE
 
     @property
     def nbytes(self) -> tuple[int, ...]:
@@ -70,7 +72,7 @@ def prepared(home: Engine, volume: Volume, most: int) -> Executable | None:
     def make() -> Plan:
         if max(between(volume, home.device.info)) > most:
             raise _TooLargeError
-        return _plan(home, volume)
+        return plan(home, volume)
 
     try:
         return home.assembled(volume, make)
@@ -116,7 +118,7 @@ def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
     if info.kind not in _KINDS or volume.bank not in _BANKS or max(both.after) >= _MOST:
         return False
     width = both.after[-1]
-    tile = int(workload.default(_problem(volume, both, (0, 128), (0, 128)), info)["T2"])
+    tile = int(workload.default(_problem(volume, both, ELSEWHERE, ELSEWHERE), info)["T2"])
     return width * ITEMSIZE[volume.dtype] % 16 == 0 and -width % tile * 10 <= width
 
 
@@ -137,19 +139,15 @@ def _problem(volume: Volume, one: _Pass, source: tuple[int, int], target: tuple[
     return workloads.get("convolution2d").problem(sizes, volume.dtype, {**options, "across": kinds[1]}, layout)
 
 
-def _plan(home: Engine, volume: Volume) -> Plan:
-    """The passes' plans, each in the configuration known for it, one after another."""
+def plan(home: Engine, volume: Volume, ends: tuple[str, str] = ("psi", "out")) -> Plan:
+    """The passes' plans, each in the configuration known for it, one after another, between the memory of the names ``ends``."""
     steps: list[Launch] = []
     passes = _passes(volume, home.device.info)
-    names = ("psi", *("first", "second")[: len(passes) - 1], "out")
-    places = {"psi": volume.psi, "out": volume.out}
+    names = (ends[0], *("first", "second")[: len(passes) - 1], ends[1])
+    places = {ends[0]: volume.psi, ends[1]: volume.out}
     for at, one in enumerate(passes):
         source, target = names[at], names[at + 1]
-        problem = _problem(volume, one, places.get(source, (0, 128)), places.get(target, (0, 128)))
-        for step in home.prepare(problem).executable.plan.steps:
-            assert isinstance(step, Launch)
-            renamed = {"psi": source, "filter": volume.axes[one.axes[0]].filter, "out": target}
-            args = tuple(replace(arg, name=renamed[arg.name]) if arg.kind == "buffer" else arg for arg in step.args)
-            steps.append(Launch(step.source, step.kernel, step.global_size, step.local_size, args))
+        problem = _problem(volume, one, places.get(source, ELSEWHERE), places.get(target, ELSEWHERE))
+        steps += home.launches(problem, {"psi": source, "filter": volume.axes[one.axes[0]].filter, "out": target})
     sizes = between(volume, home.device.info)
     return Plan(tuple(steps), tuple(Temporary(name, size) for name, size in zip(names[1:-1], sizes, strict=True)))

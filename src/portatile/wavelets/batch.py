@@ -27,6 +27,11 @@ def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
     return not chip.info.unified_memory and not limit.too_large(chip, (*(other.nbytes for other in others), *[most] * 4))
 
 
+def stays(orbitals: Any, device: str | None) -> bool:
+    """Whether they are a Buffer of the device that is asked for, if one is."""
+    return isinstance(orbitals, Buffer) and (device is None or devices.get(device) is orbitals.device)
+
+
 def on_device(array: Any, device: str | None) -> Any:
     """A NumPy array as a Buffer; a Buffer as it is."""
     return Buffer.from_numpy(array, devices.get(device)) if isinstance(array, np.ndarray) else array

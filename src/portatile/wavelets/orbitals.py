@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, guests, pointwise, summed
+from portatile.routines import arrays, guests, on_grid, pointwise, summed
 from portatile.routines.arrays import Array
 from portatile.routines.axes import AXES, Boundary, described, kinds
 from portatile.wavelets import batch
-from portatile.wavelets.filters import KINETIC, MAGICFILTER
+from portatile.wavelets.filters import KINETIC, MAGICFILTER, Filter
 from portatile.wavelets.transforms import magicfilter3d
 
 
@@ -37,14 +37,21 @@ def apply_potential(
     if guests.is_guest(psi) or guests.is_guest(potential):
         return cast(Array, guests.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
-    _on_grid(psi, potential, boundary)
-    field = batch.on_device(potential, device) if batch.moves(psi, (potential,), device) else potential
+    _check_potential(psi, potential, boundary)
+    field: Any = batch.on_device(potential, device) if batch.moves(psi, (potential,), device) else potential
+    there, home = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
+
+    def at_once(orbitals: Any) -> Any:
+        return on_grid.times_field(orbitals, field, there, home) if batch.stays(orbitals, device) else None
 
     def apply(orbital: Any) -> Any:
+        if (done := at_once(orbital)) is not None:
+            return done
         values: Any = pointwise.product(magicfilter3d(orbital, boundary=boundary, device=device), field)
         return magicfilter3d(values, transpose=True, boundary=cast(Sequence[Boundary], back), device=device)
 
-    return cast(Array, batch.each(psi, apply, (potential,), device))
+    done = at_once(psi)
+    return cast(Array, batch.each(psi, apply, (potential,), device) if done is None else done)
 
 
 def potential_energy(
@@ -99,7 +106,9 @@ def density(
         raise ArgumentError(
             f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
         )
-    moved = batch.moves(psi, (), device)
+    there, moved = _filtering(MAGICFILTER, kinds(boundary)), batch.moves(psi, (), device)
+    if batch.stays(given, device) and (done := on_grid.squares(given, weights, there)) is not None:
+        return cast(Array, done)
     total: Any = None
     for orbital, weight in zip(orbitals, weights, strict=True):
         values: Any = magicfilter3d(batch.on_device(orbital, device) if moved else orbital, boundary=boundary, device=device)
@@ -154,10 +163,16 @@ def kinetic(
     if psi.ndim <= AXES:
         return cast(Array, one(psi))
     arrays.check_orbitals(psi, AXES)
+    if isinstance(psi, Buffer) and (done := summed.at_once(psi, filters, KINETIC.lower, along, device)) is not None:
+        return cast(Array, done)
     return cast(Array, batch.each(psi, one, (), device))
 
 
-def _on_grid(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:
+def _filtering(one: Filter, along: tuple[str, ...]) -> on_grid.Filtering:
+    return on_grid.Filtering(np.array(one.taps), one.lower, along)
+
+
+def _check_potential(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:
     """Raise ArgumentError where the potential does not lie on the points that the magic filter gives."""
     arrays.check_orbitals(psi, AXES)
     refuse_masks(potential, "potential")

@@ -1,0 +1,78 @@
+"""Memory of one OpenCL device that was given back and is handed out again: drivers take long to find and to map new memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+_KEEPS = 1 << 30  # bytes at most
+SHARE = 16  # of the device's memory one part of so many at most
+
+
+class Pool:
+    """Buffers by their size, which commands of the default queue may still be using: what is queued there next comes after them.
+
+    That holds for no other queue, so nothing is handed on while there are any (``enter``, ``leave``).
+    """
+
+    def __init__(self, memory: int) -> None:
+        self.limit = min(_KEEPS, memory // SHARE)
+        self.held = 0  # bytes
+        self._free: OrderedDict[int, list[Any]] = OrderedDict()  # the size given back last at the end
+        self.handed = False  # whether anything was handed on
+        self._queues = 0
+        self._lock = threading.RLock()  # memory that is dropped comes back at any moment, in the middle of a method too
+
+    def take(self, nbytes: int) -> Any:
+        """A ``pyopencl.Buffer`` of that size, or None; nothing of no size is kept."""
+        with self._lock:
+            kept = self._free.get(nbytes)
+            if self._queues or not kept:
+                return None
+            self.held -= nbytes
+            self.handed = True
+            return kept.pop()
+
+    def give(self, buffer: Any, nbytes: int) -> None:
+        """Keep a buffer, or release it."""
+        with self._lock:
+            if self._queues or not 0 < nbytes <= self.limit:
+                buffer.release()
+                return
+            self._free.setdefault(nbytes, []).append(buffer)
+            self._free.move_to_end(nbytes)
+            self.held += nbytes
+            self._trim(self.limit)
+
+    def enter(self) -> None:
+        """There is a queue beside the default one."""
+        with self._lock:
+            self._queues += 1
+
+    def leave(self) -> None:
+        """A queue beside the default one is finished and gone."""
+        with self._lock:
+            self._queues -= 1
+
+    def clear(self) -> bool:
+        """Release everything; whether there was anything."""
+        with self._lock:
+            had = self.held > 0
+            self._trim(0)
+            return had
+
+    def close(self) -> None:
+        """Release everything and keep nothing from here on."""
+        with self._lock:
+            self.limit = 0
+            self._trim(0)
+
+    def _trim(self, limit: int) -> None:
+        while self.held > limit:
+            nbytes, kept = next(iter(self._free.items()))
+            if kept:
+                self.held -= nbytes
+                kept.pop(0).release()
+            else:
+                self._free.pop(nbytes)
