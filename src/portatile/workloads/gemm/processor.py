@@ -10,8 +10,8 @@ from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import register
 from portatile.workloads.gemm.storage import turned
 
-_LONG = {4: 1800, 8: 1200}  # the size, by bytes of an element, from which the caches want the problem in blocks
-_LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger
+_LONG = 1200  # the size from which the caches want the problem in bands of rows
+_LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger; then in blocks of k too
 _LONG_TURNED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
 _PANELS = 6 << 20  # bytes of A's panels from which bands of rows keep a part of them near
 _DEEP = 2048  # steps of k in float32 for which one panel of B stays in the second cache
@@ -140,14 +140,13 @@ def _tile(problem: Problem, registers: Registers, wide: bool) -> Point:
         long = _LONG_TURNED if slow and not single else _LONG_WIDE
         block, band = (_DEEP if single else _DEEP // 2, 43) if least > long else (0, 0)
     else:
-        block, band = (1024, 43 if single else 32) if least > _LONG[problem.itemsize] else (0, 0)
+        block, band = 0, (43 if single else 32) if least > _LONG else 0
     if block == 0 and k >= 2 * _DEEP:
         block = _DEEP if single else _DEEP // 2
-    pack_a = slow or (band > 0 and not wide)
+    pack_a = slow or (not wide and n > _AGAIN * lanes * vectors)  # addresses that grow evenly cost the few registers there are less
     if slow and m * k * problem.itemsize > _PANELS:
         band = band or 43
-    unroll = 1 if not wide and not single else 4
-    return replace(register(lanes, rows, vectors, unroll, block, band), PACK_A=pack_a)
+    return replace(register(lanes, rows, vectors, block=block, band=band), PACK_A=pack_a)
 
 
 def _least(of: tuple[int, ...], needed: int) -> int:
