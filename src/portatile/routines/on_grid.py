@@ -17,7 +17,7 @@ from portatile import workloads
 from portatile.device.base import Memory
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
-from portatile.records import ITEMSIZE, Layout, Plan, Temporary
+from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary
 from portatile.routines import arrays, limit, volume
 from portatile.routines.axes import AXES
 from portatile.routines.engine import Engine, engine
@@ -122,7 +122,7 @@ def _squared(home: Engine, key: _OnGrid) -> Plan:
     return Plan((*there.steps, *sums), (*there.temporaries, Temporary("values", key.there.nbytes[-1])))
 
 
-def _elements(home: Engine, key: _OnGrid, operation: str, names: dict[str, str]) -> Any:
+def _elements(home: Engine, key: _OnGrid, operation: str, names: dict[str, str]) -> list[Launch]:
     """The grid's points, one by one."""
     size = ITEMSIZE[key.there.dtype]
     places = {"values": ELSEWHERE, "weighted": ELSEWHERE, "field": key.other, "before": key.other, "out": key.out}
