@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.copies import address
+from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.records import Layout
 
@@ -148,6 +149,12 @@ def alignment(buffer: Buffer) -> int:
     """Bytes at which the memory of a Buffer begins, as far as is known; that of a driver's own is well aligned."""
     handle = buffer.memory.handle
     return min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
+
+
+def is_packed(buffer: Buffer) -> bool:
+    """Whether a Buffer is C-contiguous and begins at a whole element of its memory."""
+    size = buffer.dtype.itemsize
+    return buffer.strides == packed(buffer.shape, size) and buffer.offset % size == 0
 
 
 def beginning(buffer: Buffer) -> tuple[int, int]:

@@ -237,7 +237,7 @@ def _at_once(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | No
     """All passes as one plan; None where a single pass has to say what is wrong, or where memory is too scarce to keep some."""
     size = psi.dtype.itemsize
     whole = _volume(psi, passes, bank)
-    if whole is None or psi.strides != packed(psi.shape, size) or psi.offset % size:
+    if whole is None or not arrays.is_packed(psi):
         return None
     if device is not None and devices.get(device) is not psi.device:
         return None

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from portatile import workloads
 from portatile.device.base import Memory
 from portatile.device.buffer import Buffer
-from portatile.device.dlpack import packed
 from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary
 from portatile.routines import arrays, limit, volume
 from portatile.routines.axes import AXES
@@ -49,7 +48,7 @@ class _OnGrid(NamedTuple):
 def times_field(psi: Buffer, field: Buffer, there: Filtering, back: Filtering) -> Buffer | None:
     """``field`` times the values of one orbital, or of each of a batch, filtered back; None where that takes single steps."""
     orbitals = _orbitals(psi, there)
-    if orbitals is None or not _plain(field, psi):
+    if orbitals is None or not arrays.is_packed(field) or field.device is not psi.device:
         return None
     result = Buffer.empty(psi.shape, psi.dtype, psi.device)
     home, queue, along, (start, alignment) = engine(psi.device), psi.device.default_queue(), back.along("back"), arrays.beginning(result)
@@ -82,7 +81,7 @@ def squares(psi: Buffer, occupation: Sequence[float], there: Filtering) -> Buffe
 def _orbitals(psi: Buffer, there: Filtering) -> list[Volume] | None:
     """One orbital, or those of a batch; None where they do not lie packed, no kernel takes them, or memory is too scarce to keep some."""
     options, shape = workloads.get("convolution").options, psi.shape[-AXES:]
-    if psi.dtype.name not in ITEMSIZE or psi.size == 0 or not _plain(psi, psi):
+    if psi.dtype.name not in ITEMSIZE or psi.size == 0 or not arrays.is_packed(psi):
         return None
     if there.taps.size not in options["taps"] or there.lower not in options["lower"]:
         return None
@@ -92,12 +91,6 @@ def _orbitals(psi: Buffer, there: Filtering) -> list[Volume] | None:
     if largest > psi.device.info.global_memory // SHARE or limit.too_large(psi.device, (psi.nbytes, psi.nbytes, *[largest] * 5)):
         return None
     return orbitals
-
-
-def _plain(array: Buffer, like: Buffer) -> bool:
-    """Whether it lies packed, beside ``like``."""
-    aligned = array.strides == packed(array.shape, array.dtype.itemsize) and array.offset % array.dtype.itemsize == 0
-    return aligned and array.device is like.device
 
 
 def _weights(psi: Buffer, filters: dict[str, Filtering]) -> dict[str, Memory]:

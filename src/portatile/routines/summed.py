@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from portatile import device as devices
 from portatile import workloads
 from portatile.device.buffer import Buffer, refuse_masks
-from portatile.device.dlpack import packed
 from portatile.execute import Executable
 from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary, Value
 from portatile.routines import arrays, axes, limit, pointwise
@@ -56,7 +55,7 @@ def sum_over_axes(
 def at_once(psi: Buffer, filters: Sequence[NDArray[Any]], lower: int, kinds: Sequence[str], device: str | None) -> Buffer | None:
     """The sum as one plan, for each array of a batch; None where a single pass has to say what is wrong, or memory is too scarce."""
     size, options, name = psi.dtype.itemsize, workloads.get("convolution").options, _NAMES.get(psi.dtype)
-    if name is None or psi.size == 0 or psi.strides != packed(psi.shape, size) or psi.offset % size:
+    if name is None or psi.size == 0 or not arrays.is_packed(psi):
         return None
     if device is not None and devices.get(device) is not psi.device:
         return None
