@@ -74,7 +74,7 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
         size, shared = task.problem.sizes[cut.size], slabs._Shared()
         read = [name for name in cut.pieces if name in task.read]
         with charged("buffers"):
-            lane = slabs._lane(home.device, slabs._part(task, cut, 0, min(width, size)), cut)
+            lane = slabs._lane(home.device, slabs._part(task, cut, 0, min(width, size)), cut, 0)
         queue = lane.queue
         try:
             with charged("upload"):
@@ -86,7 +86,7 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
                 seconds["slabs"] += 1
                 with charged("stage"):
                     for name in read:
-                        slabs._staged(lane, part, name)[...] = part.matrices[name].array
+                        slabs.copied(slabs._staged(lane, part, name), part.matrices[name].array)
                 with charged("upload"):
                     for name in read:
                         queue.upload(lane.device[name], slabs._staged(lane, part, name), blocking=False)

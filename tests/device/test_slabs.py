@@ -20,6 +20,8 @@ from portatile.routines import runtime, slabs
 from portatile.space import ParameterSpace
 from portatile.workload import Workload
 
+pytestmark = pytest.mark.unoptimised
+
 Case = Callable[[np.random.Generator, str], np.ndarray]
 
 
@@ -319,6 +321,31 @@ def test_what_is_called_is_configured_as_for_the_whole(device: Device, monkeypat
         return portatile.trsm(a, rng.random((300, 1200)), device=selector)
 
     compared(device, solved, 6_000_000, monkeypatch)  # which the operands alone would not take
+
+
+def test_pinned_memory_is_small_and_kept(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system takes long to pin memory: slabs are no larger than they need be, and the next call finds that of the last."""
+    monkeypatch.setattr(slabs, "_CROSSING", 1 << 16)
+    pin, asked = type(device).pinned, list[int]()
+
+    def noted(chip: Device, nbytes: int) -> Any:
+        asked.append(nbytes)
+        return pin(chip, nbytes)
+
+    monkeypatch.setattr(type(device), "pinned", noted)
+    psi, taps = np.random.default_rng(new_seed("pinned")).random((64, 2048)), np.random.default_rng(1).random(16)
+
+    def filtered(limit: int) -> np.ndarray:
+        with portatile.memory_limit(limit):
+            return portatile.convolve1d(psi, taps, lower=-8, device=device.info.id)
+
+    whole = filtered(1 << 30)
+    assert not asked
+    assert np.array_equal(filtered(psi.nbytes), whole)
+    assert len(asked) == 2
+    assert sum(asked) < psi.nbytes / 4
+    assert np.array_equal(filtered(psi.nbytes), whole)
+    assert len(asked) == 2
 
 
 def test_limits_of_this_thread(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

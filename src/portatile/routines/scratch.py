@@ -1,4 +1,4 @@
-"""Device memory that outlives a call: what a routine writes between its own passes, and small constants, uploaded once."""
+"""Memory that outlives a call: what a routine writes between its own passes, small constants, uploaded once, and pinned memory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from portatile.device.buffer import Buffer
 
 SHARE = 16  # of the device's memory one part of so many may be kept; what is larger is the caller's own
 _CONSTANTS = 64
+_PINNED = 1 << 28  # bytes of pinned memory of each place that are kept
 
 
 class Scratch:
@@ -21,6 +22,7 @@ class Scratch:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._blocks: dict[int, Memory] = {}
+        self._pinned: dict[int, NDArray[np.uint8]] = {}
         self._constants: OrderedDict[tuple[str, tuple[int, ...], bytes], Buffer] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -34,6 +36,15 @@ class Scratch:
                 self._device.default_queue().finish()  # it may still be read
                 kept.release()
             kept = self._blocks[place] = self._device.allocate(nbytes)
+        return kept
+
+    def pinned(self, place: int, nbytes: int) -> NDArray[np.uint8]:
+        """Pinned memory of at least ``nbytes``, the same for each call with this ``place``; the system makes 2 GB of it a second."""
+        kept = self._pinned.get(place)
+        if kept is None or kept.nbytes < nbytes:
+            kept = self._device.pinned(nbytes)
+            if nbytes <= _PINNED:
+                self._pinned[place] = kept
         return kept
 
     def constant(self, array: NDArray[np.generic]) -> Buffer:

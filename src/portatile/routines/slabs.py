@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 
 from portatile import execute, settings, workloads
 from portatile.device.base import Device, Event, Memory, Queue
+from portatile.device.copies import copied
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
 from portatile.routines.arrays import Matrix
 from portatile.routines.engine import Engine, Prepared
 from portatile.routines.limit import asked, limit_of
+from portatile.routines.scratch import scratch
 from portatile.select import Choice
 from portatile.workload import Cut
 
 _LEAST_SLABS = 4  # where there are several, so that most of the transfers run beside computation
 _GRAIN = 64  # a slab's extent is a multiple of this where it can be, so that tiles are whole
+_CROSSING = 1 << 26  # bytes of a slab that cross the link: they lie in pinned memory, which takes the system long to make
+_LINE = 4096  # what each operand of a slab begins at a multiple of in pinned memory, in bytes
+_REUSED = 256  # steps of a product's slab all the same, each of which reads what stays on the device once more
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,9 @@ def _width(home: Engine, task: Task, cut: Cut, limit: int) -> int:
     if fixed >= limit or any(_bytes(task, name) > most for name in task.matrices if name not in cut.pieces):
         return 0
     step = [_bytes(task, name) // max(size, 1) for name in cut.pieces]
-    width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), max(-(-size // _LEAST_SLABS), min(cut.period, size)))
+    crossing = max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
+    wanted = max(min(-(-size // _LEAST_SLABS), crossing), min(cut.period, size))
+    width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), wanted)
     while width >= 1:
         width = _whole_periods(width, cut)
         widths = {width, size % width or width}  # the last slab is thinner, and may be computed in another way
@@ -222,8 +229,8 @@ def _pipeline(home: Engine, task: Task, cut: Cut, width: int) -> None:
     shared, lanes = _Shared(), []
     with home.lock:
         try:
-            for _ in range(2):
-                lanes.append(_lane(chip, _part(task, cut, 0, min(width, size)), cut))
+            for which in range(2):
+                lanes.append(_lane(chip, _part(task, cut, 0, min(width, size)), cut, which))
             ready = _place(chip, lanes[0].queue, task, cut, shared)
             lanes[1].queue.wait_for(ready)
             for low, lane in zip(range(0, size, width), cycle(lanes), strict=False):
@@ -235,7 +242,7 @@ def _pipeline(home: Engine, task: Task, cut: Cut, width: int) -> None:
                 for name in cut.pieces:
                     if name in task.read:
                         stage = _staged(lane, part, name)
-                        stage[...] = part.matrices[name].array
+                        copied(stage, part.matrices[name].array)
                         lane.queue.upload(lane.device[name], stage, blocking=False)
                 prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, part.scalars)
                 done = lane.queue.download(_staged(lane, part, task.output), lane.device[task.output], blocking=False)
@@ -250,15 +257,16 @@ def _pipeline(home: Engine, task: Task, cut: Cut, width: int) -> None:
             shared.release()
 
 
-def _lane(chip: Device, widest: Task, cut: Cut) -> _Lane:
+def _lane(chip: Device, widest: Task, cut: Cut, which: int) -> _Lane:
     """Buffers for the widest slab; what crosses the link lies in pinned memory, without which copies would not run beside kernels."""
     sizes = {name: max(_bytes(widest, name), widest.problem.itemsize) for name in cut.pieces}
-    crossing = {name for name in cut.pieces if name in widest.read} | {widest.output}
-    return _Lane(
-        chip.queue(),
-        {name: chip.allocate(size) for name, size in sizes.items()},
-        {name: chip.pinned(sizes[name]) for name in crossing},
-    )
+    crossing = [name for name in cut.pieces if name in widest.read or name == widest.output]
+    pinned = scratch(chip).pinned(which, sum(_LINE * -(-sizes[name] // _LINE) for name in crossing))
+    host, start = {}, 0
+    for name in crossing:
+        host[name] = pinned[start : start + sizes[name]]
+        start += _LINE * -(-sizes[name] // _LINE)
+    return _Lane(chip.queue(), {name: chip.allocate(size) for name, size in sizes.items()}, host)
 
 
 def _place(chip: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) -> Event:
@@ -287,5 +295,5 @@ def _collect(lane: _Lane) -> None:
             with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as they do in one piece
                 target += found
         else:
-            target[...] = found
+            copied(target, found)
         lane.pending = None
