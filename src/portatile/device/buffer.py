@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike, NDArray
 
 from portatile import device as devices
+from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.dlpack import CUDA_DEVICE, Strided, export, packed, take
 from portatile.errors import ArgumentError
@@ -67,7 +68,7 @@ class Buffer:
             raise ArgumentError("an array of Python objects has no place on a device")
         chip = queue.device if queue is not None and device is None else _device(device)
         buffer = cls(chip.allocate(source.nbytes), source.shape, source.dtype)
-        (queue or chip.default_queue()).upload(buffer.memory, source)
+        staging.upload(queue or chip.default_queue(), buffer.memory, source)
         return buffer
 
     @classmethod
@@ -124,7 +125,7 @@ class Buffer:
         if self.size == 0:
             return np.empty(self.shape, self.dtype)
         raw = np.empty(high - low, np.uint8)
-        (queue or self.device.default_queue()).download(raw, self.memory, low)
+        staging.download(queue or self.device.default_queue(), raw, self.memory, low)
         view = np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)
         return view if view.flags.c_contiguous and view.nbytes == raw.nbytes else view.copy()
 
@@ -137,7 +138,7 @@ class Buffer:
             raise ArgumentError(f"an array of {array.dtype} {array.shape} does not fit a Buffer of {self.dtype} {self.shape}")
         if self.strides != packed(self.shape, self.dtype.itemsize):
             raise ArgumentError("only a C-contiguous Buffer can be assigned to")
-        (queue or self.device.default_queue()).upload(self.memory, np.ascontiguousarray(array), self.offset)
+        staging.upload(queue or self.device.default_queue(), self.memory, np.ascontiguousarray(array), self.offset)
 
     def release(self) -> None:
         """Give the memory back, also under every view of it."""

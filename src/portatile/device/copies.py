@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import addressof, c_char
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ def copied(target: NDArray[Any], source: NDArray[Any]) -> None:
         target[...] = source
         return
     bounds = [len(target) * each // threads for each in range(threads + 1)]
-    parts = [slice(low, high) for low, high in zip(bounds, bounds[1:], strict=False)]
+    parts = [slice(low, high) for low, high in pairwise(bounds)]
     list(_copiers().map(lambda part: np.copyto(target[part], source[part]), parts))
 
 

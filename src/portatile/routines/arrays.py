@@ -8,9 +8,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
-from portatile.device.copies import address
+from portatile.device.copies import address, copied
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.records import Layout
@@ -329,13 +330,13 @@ class Placed(NamedTuple):
             return
         stored, span = self.stored, self.stored.span()
         if stored.packed:
-            queue.download(span, self.memory)
+            staging.download(queue, span, self.memory)
         else:
             copy = np.empty_like(span)
-            queue.download(copy, self.memory)
+            staging.download(queue, copy, self.memory)
             shape = (stored.rows, stored.columns) if stored.number == 1 else (stored.number, stored.rows, stored.columns)
             strides = tuple(stride * span.itemsize for stride in stored.layout.strides)
-            stored.array[...] = as_strided(copy, shape, strides)
+            copied(stored.array, as_strided(copy, shape, strides))
 
     def release(self) -> None:
         """Give back what ``place`` made; a Buffer's memory stays its owner's."""
@@ -356,5 +357,5 @@ def place(device: Device, queue: Queue, stored: Matrix, read: bool = True) -> Pl
         return Placed(stored, memory, True, True)
     memory = device.allocate(max(span.nbytes, span.itemsize))
     if read:
-        queue.upload(memory, span, blocking=False)
+        staging.upload(queue, memory, span, blocking=False)
     return Placed(stored, memory, False, True)

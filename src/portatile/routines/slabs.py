@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import execute, settings, workloads
+from portatile.device import staging
 from portatile.device.base import Device, Event, Memory, Queue
 from portatile.device.copies import copied
 from portatile.errors import DeviceError
@@ -275,7 +276,7 @@ def _place(chip: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) ->
         if name not in cut.pieces:
             shared.memory[name] = chip.allocate(max(_bytes(task, name), task.problem.itemsize))
             if name in task.read and stored.array.size:
-                queue.upload(shared.memory[name], np.ascontiguousarray(stored.array))
+                staging.upload(queue, shared.memory[name], np.ascontiguousarray(stored.array))
     return queue.marker()
 
 
