@@ -2,11 +2,11 @@
 
     python bench/slabs.py --device cuda:0 --device opencl:0:0
 
-A product, a potential and a convolution of NumPy arrays under ``memory_limit``. ``whole`` is the call as a user makes it, ``apart`` the
-same call with a wait after each stage of each slab, through one set of buffers: ``stage`` and ``collect`` are the host's copies to and
-from pinned memory, ``upload`` and ``download`` the link's, ``kernel`` the device's work, ``buffers`` what is allocated. Were all of them
-hidden behind the longest, ``apart / whole`` would be what the column after it says. ``hidden`` is the share of the copies, the host's
-and the link's, that the whole does not wait for; below 0 it loses. Both give the same result.
+A product, a potential and a convolution of NumPy arrays under ``memory_limit``. ``one piece`` is the call without that limit, ``whole``
+the call with it, ``apart`` the same call with a wait after each stage of each slab, through one set of buffers: ``stage`` and ``collect``
+are the host's copies to and from pinned memory, ``upload`` and ``download`` the link's, ``kernel`` the device's work, ``buffers`` what is
+allocated. Were all of them hidden behind the longest, ``apart / whole`` would be what the column after it says. ``hidden`` is the share of
+the copies, the host's and the link's, that the whole does not wait for; below 0 it loses. All give the same result.
 """
 
 from __future__ import annotations
@@ -113,10 +113,14 @@ def measured(case: Case, device: Device, rounds: int) -> dict[str, Any]:
     """A row: seconds of the whole and of each stage by turns, after a first call of each that compiles."""
     selected = device.info.id
     whole: list[float] = []
+    uncut: list[float] = []
     stages: list[dict[str, float]] = []
     runtime.forget()
-    with portatile.memory_limit(case.limit):
-        for turn in range(rounds + 1):
+    for turn in range(rounds + 1):
+        start = time.perf_counter()
+        expected = case.call(selected)
+        alone = time.perf_counter() - start
+        with portatile.memory_limit(case.limit):
             start = time.perf_counter()
             result = case.call(selected)
             took = time.perf_counter() - start
@@ -125,18 +129,27 @@ def measured(case: Case, device: Device, rounds: int) -> dict[str, Any]:
             with patch.object(slabs, "_pipeline", one_by_one(seconds)):
                 again = case.call(selected)
             seconds["apart"] = time.perf_counter() - start
-            if not seconds["slabs"] or not np.array_equal(result, again):
-                raise SystemExit(f"{case.name}: it was not cut into slabs, or they differ")
-            if turn:
-                whole.append(took)
-                stages.append(seconds)
+        if not seconds["slabs"] or not np.array_equal(result, again) or not np.array_equal(result, expected):
+            raise SystemExit(f"{case.name}: it was not cut into slabs, or they differ")
+        if turn:
+            uncut.append(alone)
+            whole.append(took)
+            stages.append(seconds)
     middle = {stage: median(seconds[stage] for seconds in stages) for stage in STAGES}
     apart = median(seconds["apart"] for seconds in stages)
     row = {"routine": case.name, "sizes": dict(case.sizes), "limit": case.limit, "device": selected, "name": device.info.name}
-    row |= {"driver": device.info.driver, "slabs": int(stages[0]["slabs"]), "whole": median(whole), "stages": middle}
+    row |= {
+        "driver": device.info.driver,
+        "slabs": int(stages[0]["slabs"]),
+        "uncut": median(uncut),
+        "whole": median(whole),
+        "stages": middle,
+    }
     row |= {"sum": sum(middle.values()), "longest": max(middle, key=lambda stage: middle[stage]), "apart": apart}
     row |= {"hidden": (apart - row["whole"]) / sum(middle[stage] for stage in COPIES)}
-    return row | {"samples": {"whole": whole, **{stage: [seconds[stage] for seconds in stages] for stage in (*STAGES, "apart")}}}
+    return row | {
+        "samples": {"uncut": uncut, "whole": whole, **{stage: [seconds[stage] for seconds in stages] for stage in (*STAGES, "apart")}}
+    }
 
 
 def main() -> None:
@@ -152,14 +165,14 @@ def main() -> None:
             for case in cases(options.small or device.info.kind == "cpu"):
                 row = measured(case, device, options.rounds)
                 rows.append(row)
-                times = (row["whole"], row["apart"], *row["stages"].values())
+                times = (row["uncut"], row["whole"], row["apart"], *row["stages"].values())
                 hidden = row["apart"] - row["sum"] + row["stages"][row["longest"]]
                 most = f"{row['apart'] / hidden:.2f} {row['longest']}"
                 ratios = f"{row['apart'] / row['whole']:.2f}", most, f"{row['hidden']:.0%}"
                 lines.append([row["routine"], device.info.id, str(row["slabs"]), *(f"{1e3 * one:.1f}" for one in times), *ratios])
                 print(*lines[-1], flush=True)
     print()
-    print_table(["", "device", "slabs", "whole ms", "apart", *STAGES, "apart / whole", "at most", "hidden"], lines)
+    print_table(["", "device", "slabs", "one piece ms", "whole", "apart", *STAGES, "apart / whole", "at most", "hidden"], lines)
     document = {**facts(options.commit), "rows": rows}
     print(f"\nwritten to {save(f'slabs-{slug(chosen[0].info.name)}', document, options.out)}")
 

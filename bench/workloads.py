@@ -12,6 +12,7 @@ one core should be pinned (`POCL_MAX_PTHREAD_COUNT=1 taskset -c 0`).
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -44,7 +45,10 @@ _TAPS = {"taps": 16, "lower": -8}
 _ONE_UNIT = "functions' unit alone"  # no point or voxel takes a polynomial
 _POTENTIAL: Config = {"WGX": 16, "WGY": 8, "SPLIT": 8, "PX": 8, "PY": 2, "UNROLL": 2, "POLY": 0, "DEGREE": 3, "RESIDENT": 0}
 _MRI: Config = {"CHUNK": 1024, "TRIG": "direct", "POLY": 0}
-_FINE: Mapping[str, Config] = {"coulomb": {"WGY": 2}, "mri": {"WGS": 32, "SPLIT": 8}}  # four times as many groups, where there are enough
+# the best that searches of these alone found on an H200 where there are points or voxels enough for small groups
+_MANY_POINTS: Config = {**_POTENTIAL, "WGY": 1, "UNROLL": 8}
+_MANY_VOXELS: Config = {**_MRI, "WGS": 32, "SPLIT": 4, "PV": 6, "UNROLL": 4, "RESIDENT": 2}
+_IN_OPENCL: Mapping[str, Config] = {"coulomb": {"WGY": 2, "PX": 16, "PY": 1}, "mri": {"RESIDENT": 0}}
 
 # BigDFT's other passes: the magic filter's other boundaries, the wavelets' banks, the kinetic operator.
 _PASSES: tuple[dict[str, Value], ...] = (
@@ -104,14 +108,16 @@ def tasks(scale: int) -> Iterator[Task]:
     for side in (512, 2048):
         sizes = {"atoms": 40000 // scale, "nx": side // shrink, "ny": side // shrink, "nz": 1}
         pairs = float(np.prod(list(sizes.values())))
-        finer = {_ONE_UNIT: {**_POTENTIAL, **_FINE["coulomb"]}} if side > 512 else {}
-        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, forms={_ONE_UNIT: _POTENTIAL}, opencl=finer)
+        alone = _MANY_POINTS if side > 512 else _POTENTIAL
+        opencl = {_ONE_UNIT: {**alone, **_IN_OPENCL["coulomb"]}} if side > 512 else {}
+        yield Task("coulomb", sizes, "float32", "Gpairs/s", 1e-9 * pairs, forms={_ONE_UNIT: alone}, opencl=opencl)
     for kind in ("q", "fhd"):
         for side in (64, 128):
             sizes = {"samples": 2048, "voxels": side**3 // scale}
             pairs = float(np.prod(list(sizes.values())))
-            finer = {_ONE_UNIT: {**_MRI, **_FINE["mri"]}} if side > 64 else {}
-            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, forms={_ONE_UNIT: _MRI}, opencl=finer)
+            alone = _MANY_VOXELS if side > 64 else _MRI
+            opencl = {_ONE_UNIT: {**alone, **_IN_OPENCL["mri"]}} if side > 64 else {}
+            yield Task("mri", sizes, "float32", "Gpairs/s", 1e-9 * pairs, {"kind": kind}, forms={_ONE_UNIT: alone}, opencl=opencl)
     for dtype in ("float32", "float64"):
         for m, count in ((10240 // scale, 128), (1024 // scale, 1024 // scale), (4096 // scale, 4096 // scale)):
             yield Task("triangular", {"m": m, "n": count}, dtype, "Gflop/s", 1e-9 * m * m * count, torch=peers.solve)
@@ -325,6 +331,7 @@ def main() -> None:
     commands.add_argument("--seconds", type=float, default=15.0, help="tuning time of each problem on each device; 0: none")
     commands.add_argument("--scale", type=int, default=1, help="divide the sizes: 16 suits a small CPU")
     commands.add_argument("--only", help=f"workloads, separated by commas; {', '.join(VOLUMES)} are among them")
+    commands.add_argument("--match", default="", help="of these only problems in whose lines this regular expression is found")
     commands.add_argument("--quick", action="store_true", help="short readings, for trying")
     options = commands.parse_args()
     chosen = [devices.get(name) for name in options.device] if options.device else list(devices.devices())
@@ -333,7 +340,7 @@ def main() -> None:
     bench = Bench(chosen, options.seconds, length, options.quick)
     with until_stopped():
         for task in tasks(options.scale):
-            if only is None or task.workload in only:
+            if (only is None or task.workload in only) and re.search(options.match, task.label):
                 bench.run(task)
         for name, volume in VOLUMES.items():
             side = max(256 // max(int(options.scale**0.5), 1) // (2 if volume.orbitals else 1), 16)

@@ -34,7 +34,6 @@ FUNCTIONS = [name for name in portatile.__all__ if inspect.isfunction(getattr(po
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_docstring_example_is_true(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
     for test in doctest.DocTestFinder(recurse=False).find(getattr(portatile, name), name):
         result = doctest.DocTestRunner().run(test)
         assert result.failed == 0, f"see the report above: portatile.{name}"

@@ -41,6 +41,12 @@ def modules(device: Device) -> dict[Source, Module]:
     return found
 
 
+def forget() -> None:
+    """Unload everything."""
+    for key in list(_MODULES):
+        _unload(key)
+
+
 def _unload(key: tuple[Device, int]) -> None:
     device, generation = key
     for module in _MODULES.pop(key).values():

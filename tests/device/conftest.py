@@ -9,12 +9,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import checking
 import pytest
 
+import quickly
 from portatile import program
 from portatile.device import devices, findings
 from portatile.device.base import Device, Module, Queue
 from portatile.records import Binary, Source
+from portatile.routines import later, runtime
 from portatile.tuning import finals
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
@@ -44,6 +47,23 @@ def _take_share() -> None:
 _take_share()
 FOUND = {device.info.id: device for device in devices() if "oclgrind" not in device.info.platform.lower()}
 MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else ["gpu"]
+
+
+_unoptimised = False  # what this process has loaded
+
+
+@pytest.fixture(autouse=True)
+def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels as they ship, or, for a test marked ``unoptimised``, compiled quickly; none is left from a test of the other kind."""
+    global _unoptimised
+    wanted = quickly.WANTED and request.node.get_closest_marker("unoptimised") is not None
+    if wanted:
+        monkeypatch.setattr(program, "build", quickly.built)
+        monkeypatch.setattr(later.Later, "_add", lambda *draft: None)  # no binary for other processes
+    if wanted != _unoptimised:
+        runtime.forget()
+        checking.forget()
+        _unoptimised = wanted
 
 
 @pytest.fixture(params=[*FOUND, *MISSING])

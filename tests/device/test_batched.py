@@ -17,6 +17,8 @@ from portatile.records import Launch, Layout
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 
+pytestmark = pytest.mark.unoptimised
+
 EPS = {"float32": 2.0**-23, "float64": 2.0**-52}
 WORKLOAD = workloads.get("gemm_batched")
 

@@ -19,6 +19,8 @@ from portatile.measure import peaks
 from portatile.measure.split import PHASES
 from portatile.workloads.gemm import rungs
 
+pytestmark = pytest.mark.unoptimised
+
 STREAM = ["bench", "bandwidth", "--size", "1048576"]
 
 

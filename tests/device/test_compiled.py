@@ -21,6 +21,8 @@ from portatile.routines import runtime
 from portatile.verify import compare
 from portatile.workloads import operands
 
+pytestmark = pytest.mark.unoptimised
+
 SIZES = {
     "gemm": {"m": 33, "n": 21, "k": 17},
     "gemm_batched": {"batch": 5, "m": 13, "n": 11, "k": 17},

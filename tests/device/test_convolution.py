@@ -23,6 +23,8 @@ from portatile.wavelets import MAGICFILTER
 from portatile.workloads import convolution, operands
 from portatile.workloads.convolution import BIGDFT, Convolution
 
+pytestmark = pytest.mark.unoptimised
+
 WORKLOAD = workloads.get("convolution")
 STAGED: Config = {**BIGDFT, "FORM": "staged", "WGS": 32, "WINDOW": 4, "VECTOR": 2, "PADDING": 2}
 FORMS: dict[str, Config] = {

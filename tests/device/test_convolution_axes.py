@@ -22,6 +22,8 @@ from portatile.routines import convolve, guests, runtime, volume
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
 from portatile.routines.limit import memory_limit
 
+pytestmark = pytest.mark.unoptimised
+
 SHAPE = (12, 9, 16)
 MODES = {"wrap": "periodic", "grid-wrap": "periodic", "constant": "zero", "grid-constant": "zero"}
 TAPS: tuple[tuple[float, ...], ...] = ((0.5, -1.0, 2.0), (1.0,), (0.25, 1.0, -0.5, 3.0, -2.0))

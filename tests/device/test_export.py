@@ -141,6 +141,7 @@ def drawn(problem: Problem, info: DeviceInfo, rng: np.random.Generator, **wanted
     return next(iter(ParameterSpace(shuffled | {name: [value] for name, value in wanted.items()}, rules, space.facts)))
 
 
+@pytest.mark.unoptimised
 def test_every_workload_computes_without_portatile(opencl: Device, tmp_path: Path) -> None:
     rng = np.random.default_rng(new_seed(f"export on {opencl.info.id}"))
     items = []
@@ -156,6 +157,7 @@ def test_every_workload_computes_without_portatile(opencl: Device, tmp_path: Pat
     computed(tmp_path / "folder", shipped.items, rng, tmp_path)
 
 
+@pytest.mark.unoptimised
 def test_split_k_images_and_padded_operands_too(opencl: Device, tmp_path: Path) -> None:
     """Several launches with temporaries between them; then again from the texts, with the binaries gone."""
     rng = np.random.default_rng(new_seed(f"split k on {opencl.info.id}"))

@@ -18,6 +18,8 @@ from portatile.workloads import operands
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.presets import WAYS, staged
 
+pytestmark = pytest.mark.unoptimised
+
 WORKLOAD = workloads.get("gemm")
 
 

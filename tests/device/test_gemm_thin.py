@@ -17,6 +17,8 @@ from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.space import local_limit
 
+pytestmark = pytest.mark.unoptimised
+
 WORKLOAD = workloads.get("gemm")
 TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]
 POINTS: dict[str, Point] = {

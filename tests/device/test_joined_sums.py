@@ -27,6 +27,8 @@ from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.space import joins
 
+pytestmark = pytest.mark.unoptimised
+
 GEMM = workloads.get("gemm")
 _PIPELINE = presets.pipeline(4, (8, 8), (1, 1), 8, 2, 4)
 POINTS: dict[str, Point] = {

@@ -15,6 +15,8 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 
+pytestmark = pytest.mark.unoptimised
+
 M, N, K = 37, 21, 18
 
 

@@ -12,6 +12,8 @@ from portatile.errors import ArgumentError
 from portatile.records import Config, Layout
 from portatile.workloads.matmul import BASE, RUNGS, sequential
 
+pytestmark = pytest.mark.unoptimised
+
 WORKLOAD = workloads.get("matmul")
 
 CONFIGS: dict[str, Config] = {

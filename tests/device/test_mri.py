@@ -19,6 +19,8 @@ from portatile.measure.runs import Length, Way
 from portatile.records import Config
 from portatile.routines.mri import mri_fhd, mri_q
 
+pytestmark = pytest.mark.unoptimised
+
 WORKLOAD = workloads.get("mri")
 DATA = Path(__file__).parents[1] / "data" / "parboil"
 NAMES = ("kx", "ky", "kz", "phi_r", "phi_i", "x", "y", "z")

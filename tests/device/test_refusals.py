@@ -14,6 +14,8 @@ from portatile import Buffer, wavelets
 from portatile.device.base import Device
 from portatile.errors import UsageError
 
+pytestmark = pytest.mark.unoptimised
+
 _NAN = np.uint32(0x7FC0ABCD)  # not the NaN that arithmetic makes
 
 

@@ -15,6 +15,8 @@ from portatile.device import cuda_compiler
 from portatile.device.base import Device
 from portatile.workloads.stream import ARRAYS
 
+pytestmark = pytest.mark.unoptimised
+
 STREAM = workloads.get("stream")
 CASES = (
     ("float32", {"VECTOR": 4, "WGS": 1, "PER_ITEM": 64, "ORDER": "item"}),

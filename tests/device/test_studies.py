@@ -17,6 +17,8 @@ from portatile.errors import LaunchError
 from portatile.measure.runs import Length
 from portatile.studies import memory, tidy, work_group
 
+pytestmark = pytest.mark.unoptimised
+
 SHORT = Length(samples=2, seconds=0.0, burst=0.001)
 
 

@@ -17,6 +17,8 @@ from portatile.records import Call, Config, Layout, Problem
 from portatile.workload import Inputs
 from portatile.workloads import operands
 
+pytestmark = pytest.mark.unoptimised
+
 WORKLOAD = workloads.get("triangular")
 CASES = [dict(zip(WORKLOAD.options, values, strict=True)) for values in itertools.product(*WORKLOAD.options.values())]
 CONFIGS: dict[str, Config] = {

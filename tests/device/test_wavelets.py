@@ -17,6 +17,8 @@ from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.wavelets import KINETIC, analysis, analysis3d, batch, kinetic, synthesis, synthesis3d
 
+pytestmark = pytest.mark.unoptimised
+
 KINDS = ("periodic", "grow", "shrink")
 OTHER = {"periodic": "periodic", "grow": "shrink", "shrink": "grow"}
 SHAPE = (16, 22, 18)

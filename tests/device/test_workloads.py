@@ -10,33 +10,48 @@ from checking import check, new_seed
 
 from portatile import verify, workloads
 from portatile.device.base import Device
+from portatile.workload import Workload
 
-RANDOM_CONFIGURATIONS = int(os.environ.get("PORTATILE_DRAWS", "2"))  # more where a machine has the time
+CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
+DRAWS = int(os.environ.get("PORTATILE_DRAWS", "0"))  # random configurations; unless it says: 2, and 1 where compiling takes long
 
 
-@pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes])
-def test_configurations_are_right(device: Device, name: str, dtype: str) -> None:
-    """The default, then random points of the space with random options, each on all awkward problems where it is legal."""
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_defaults_are_right(device: Device, name: str, dtype: str) -> None:
+    """With the first of all options, on all awkward problems."""
+    workload, rng = asked(device, name, dtype), np.random.default_rng(new_seed(f"{name} on {device.info.id}"))
+    options = {option: values[0] for option, values in workload.options.items()}
+    for problem in workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options)):
+        config = workload.default(problem, device.info)
+        broken = workload.space(problem, device.info).violated(config)
+        assert not broken, f"the default {config} is not legal for {problem}: {broken}"
+        verdict = check(device, workload, problem, config, rng)
+        assert verdict.ok, f"{verdict.message}\n{config}\n{problem}"
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_random_configurations_are_right(device: Device, name: str, dtype: str) -> None:
+    """Random points of the space with random options, each on all awkward problems where it is legal."""
+    workload, rng = asked(device, name, dtype), np.random.default_rng(new_seed(f"{name} on {device.info.id}"))
+    checked = 0
+    for _ in range(DRAWS or (1 if device.info.kind == "cpu" else 2)):
+        options = {option: values[int(rng.integers(len(values)))] for option, values in workload.options.items()}
+        problems = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))
+        config = workload.space(problems[int(rng.integers(len(problems)))], device.info).sample(rng)
+        for problem in problems:
+            if workload.space(problem, device.info).violated(config) is None:
+                verdict = check(device, workload, problem, config, rng)
+                assert verdict.ok, f"{verdict.message}\n{config}\n{problem}"
+                checked += 1
+    assert checked, f"{name} names no awkward problems"
+
+
+def asked(device: Device, name: str, dtype: str) -> Workload:
+    """The workload, where the device has its element type."""
     if dtype == "float64" and not device.info.fp64:
         pytest.skip(f"{device.info.name} has no double precision")
-    workload = workloads.get(name)
-    seed = new_seed(f"{name} on {device.info.id}")
-    rng = np.random.default_rng(seed)
-    checked = 0
-    for turn in range(1 + RANDOM_CONFIGURATIONS):
-        options = {option: values[int(rng.integers(len(values))) if turn else 0] for option, values in workload.options.items()}
-        problems = workload.awkward(workload.problem(dict.fromkeys(workload.sizes, 64), dtype, options))
-        drawn = workload.space(problems[int(rng.integers(len(problems)))], device.info).sample(rng)
-        for problem in problems:
-            config = drawn if turn else workload.default(problem, device.info)
-            broken = workload.space(problem, device.info).violated(config)
-            if turn and broken:
-                continue
-            assert not broken, f"the default {config} is not legal for {problem}: {broken}"
-            verdict = check(device, workload, problem, config, rng)
-            assert verdict.ok, f"seed {seed}: {verdict.message}\n{config}\n{problem}"
-            checked += 1
-    assert checked, f"{name} names no awkward problems"
+    return workloads.get(name)
 
 
 @pytest.mark.parametrize("name", workloads.names())

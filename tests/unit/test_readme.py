@@ -14,6 +14,7 @@ import click
 import pytest
 
 from portatile.cli import portatile
+from quickly import environment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "bench" / "README.md"]
@@ -58,8 +59,9 @@ def parse(words: list[str]) -> None:
 
 @pytest.mark.parametrize("text", blocks("python"))
 def test_python_block_runs(text: str, tmp_path: Path) -> None:
-    env = {**os.environ, "PORTATILE_DATA_DIR": str(tmp_path / "data"), "PORTATILE_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, "-c", text], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240
+    )
     assert done.returncode == 0, done.stderr
 
 

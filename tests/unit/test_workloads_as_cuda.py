@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=st
 
 FLOPS = 25_000
 # How many problems, and how many instructions a launch may take before the configuration is left to a GPU.
-LIMITS = {"default": (2, 4_000_000), "random": (1, 1_000_000)}
+LIMITS = {"default": (1, 4_000_000), "random": (1, 1_000_000)}
 
 CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
 

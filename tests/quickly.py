@@ -1,0 +1,36 @@
+"""PoCL without its optimiser, which takes most of the time of a test whose kernels run for microseconds.
+
+For tests of what a text computes, not of how fast. The defaults of all workloads, and what users see first, are tested as they ship;
+``PORTATILE_TESTS_OPTIMISED=1`` has everything compiled that way.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from portatile import program
+from portatile.device.base import Target
+from portatile.records import Binary, Source
+
+_OPTION = "-cl-opt-disable"
+WANTED = os.environ.get("PORTATILE_TESTS_OPTIMISED", "0") == "0"
+
+
+def built(source: Source, target: Target, *more: Any, build: Callable[..., Binary] = program.build) -> Binary:
+    """As ``program.build``; of a compiler that defers, which is PoCL's, a binary that the cache tells from an optimised one."""
+    if target.backend == "opencl" and target.defers:
+        source = replace(source, options=(*source.options, _OPTION))
+    return build(source, target, *more)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """This process's variables for another one that keeps all it makes in ``folder``. PoCL's cache takes no notice of these flags."""
+    found = {**os.environ, "PORTATILE_DATA_DIR": str(folder / "data"), "PORTATILE_CACHE_DIR": str(folder / "cache")}
+    if WANTED:
+        (folder / "pocl").mkdir(exist_ok=True)
+        found |= {"POCL_EXTRA_BUILD_FLAGS": _OPTION, "POCL_CACHE_DIR": str(folder / "pocl")}
+    return found
