@@ -48,7 +48,7 @@ _MRI: Config = {"CHUNK": 1024, "TRIG": "direct", "POLY": 0}
 # the best that searches of these alone found on an H200 where there are points or voxels enough for small groups
 _MANY_POINTS: Config = {**_POTENTIAL, "WGY": 1, "UNROLL": 8}
 _MANY_VOXELS: Config = {**_MRI, "WGS": 32, "SPLIT": 4, "PV": 6, "UNROLL": 4, "RESIDENT": 2}
-_IN_OPENCL: Mapping[str, Config] = {"coulomb": {"WGY": 2, "PX": 16, "PY": 1}, "mri": {"RESIDENT": 0}}
+_IN_OPENCL: Mapping[str, Config] = {"coulomb": {"WGY": 2, "PX": 16, "PY": 1}, "mri": {"WGS": 128, "SPLIT": 2, "RESIDENT": 0}}
 
 # BigDFT's other passes: the magic filter's other boundaries, the wavelets' banks, the kinetic operator.
 _PASSES: tuple[dict[str, Value], ...] = (
