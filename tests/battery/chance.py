@@ -104,7 +104,7 @@ class Chance:
             f"{self._one(*_BINARY)}({a}, {b})",
             f"({mask} ? {a} : {b})",
             f"select({a}, {b}, {mask})",
-            f"{self._one('-', '~')}({a})",
+            f"{'~' if kind == 'short' else self._one('-', '~')}({a})",  # ptxas widens neg.s16 before it negates: -32768 gives 32768
             f"shuffle({a}, (u{plain}4)({', '.join(str(self._pick.randrange(4)) for _ in range(4))}))",
             f"({kind}4)(({a}).{self._one('lo', 'hi', 'even', 'xy')}, ({b}).s{self._pick.randrange(4)}, ({kind})({self._whole(1)}))",
             f"bitselect({a}, {b}, {self._vector(kind, depth - 1)})",
