@@ -14,6 +14,7 @@ from typing import Any
 
 from portatile import program
 from portatile.device.base import Target
+from portatile.errors import CompileError
 from portatile.records import Binary, Source
 
 _OPTION = "-cl-opt-disable"
@@ -23,14 +24,22 @@ WANTED = os.environ.get("PORTATILE_TESTS_OPTIMISED", "0") == "0"
 def built(source: Source, target: Target, *more: Any, build: Callable[..., Binary] = program.build) -> Binary:
     """As ``program.build``; of a compiler that defers, which is PoCL's, a binary that the cache tells from an optimised one."""
     if target.backend == "opencl" and target.defers:
-        source = replace(source, options=(*source.options, _OPTION))
+        try:
+            return build(replace(source, options=(*source.options, _OPTION)), target, *more)
+        except CompileError:  # PoCL links only what it has inlined
+            pass
     return build(source, target, *more)
 
 
+def flags(folder: Path) -> dict[str, str]:
+    """Variables for processes whose binaries nobody else uses; ``folder`` is for PoCL's own, whose names do not tell the flags."""
+    if not WANTED:
+        return {}
+    (folder / "pocl").mkdir(exist_ok=True)
+    return {"POCL_EXTRA_BUILD_FLAGS": _OPTION, "POCL_CACHE_DIR": str(folder / "pocl")}
+
+
 def environment(folder: Path) -> dict[str, str]:
-    """This process's variables for another one that keeps all it makes in ``folder``. PoCL's cache takes no notice of these flags."""
-    found = {**os.environ, "PORTATILE_DATA_DIR": str(folder / "data"), "PORTATILE_CACHE_DIR": str(folder / "cache")}
-    if WANTED:
-        (folder / "pocl").mkdir(exist_ok=True)
-        found |= {"POCL_EXTRA_BUILD_FLAGS": _OPTION, "POCL_CACHE_DIR": str(folder / "pocl")}
-    return found
+    """This process's variables for another one that keeps what it makes in ``folder``, and PoCL's forms beside it, for others like it."""
+    places = {"PORTATILE_DATA_DIR": str(folder / "data"), "PORTATILE_CACHE_DIR": str(folder / "cache")}
+    return {**os.environ, **places, **flags(folder.parent)}

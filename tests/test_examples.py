@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import inspect
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import portatile
+from quickly import environment
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
@@ -22,8 +22,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path: Path, tmp_path: Path) -> None:
-    env = {**os.environ, "PORTATILE_DATA_DIR": str(tmp_path / "data"), "PORTATILE_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, str(path)], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, str(path)], env=environment(tmp_path), cwd=tmp_path, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
 

@@ -18,7 +18,7 @@ from portatile.device import devices, findings
 from portatile.device.base import Device, Module, Queue
 from portatile.records import Binary, Source
 from portatile.routines import later, runtime
-from portatile.tuning import finals
+from portatile.tuning import child, finals
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
 _LEAST_CORES = 4  # of a process that shares the machine with others: enough for tuning to compile variants side by side
@@ -60,6 +60,9 @@ def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     if wanted:
         monkeypatch.setattr(program, "build", quickly.built)
         monkeypatch.setattr(later.Later, "_add", lambda *draft: None)  # no binary for other processes
+    if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
+        usual, more = child._environment, quickly.flags(request.getfixturevalue("tmp_path").parent)
+        monkeypatch.setattr(child, "_environment", lambda: usual() | more)
     if wanted != _unoptimised:
         runtime.forget()
         checking.forget()

@@ -19,6 +19,8 @@ from portatile.tuning.protocol import Build, Evaluate, Timing
 from portatile.tuning.supervisor import Supervisor
 from portatile.tuning.tuner import Request, tune
 
+pytestmark = pytest.mark.usefixtures("own_directories")
+
 ADD = "kernel void add(global float *x) { x[get_global_id(0)] += 1; }"
 QUICK = Timing(samples=3, burst=0.0005, most=0.05, race=0.0)
 

@@ -13,7 +13,10 @@ from portatile.device.base import Device
 from portatile.records import Source
 from ptx_machine.device import PtxDevice
 
-pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
+pytestmark = [
+    pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available())),
+    pytest.mark.unoptimised,
+]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

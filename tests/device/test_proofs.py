@@ -18,6 +18,8 @@ from portatile.tuning import finals
 from portatile.tuning.protocol import Timing
 from portatile.tuning.tuner import Request, Result, tune
 
+pytestmark = pytest.mark.usefixtures("own_directories")
+
 TIMED = 1003
 GROUPS = (8, 16, 32, 64, 128)
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)

@@ -23,6 +23,8 @@ from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Timing
 from portatile.tuning.tuner import Progress, Request, tune
 
+pytestmark = pytest.mark.usefixtures("own_directories")
+
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 
 # A tuner in a process of its own: prints a line for each trial, and the end of the run.

@@ -24,6 +24,8 @@ from portatile.tuning.protocol import Build, Built, Open, Opened, Timing
 from portatile.tuning.tuner import Progress, Request, Result, tune
 from portatile.workload import Expected, Inputs, Operand
 
+pytestmark = pytest.mark.usefixtures("own_directories")
+
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 
 

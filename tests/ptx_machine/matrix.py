@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from ptx_machine.values import from_float, to_float
 
 Place = tuple[int, int]
+_WARP = 32
 
 
 def layout(shape: str, kind: str) -> tuple[int, Callable[[int, int], Place], Callable[[int, int], Place], Callable[[int, int], Place]]:
@@ -47,15 +49,28 @@ def multiply(
     shape: str, kinds: tuple[str, str], lane: int, fragments: Sequence[tuple[Sequence[int], Sequence[int]]], c: Sequence[int]
 ) -> list[int]:
     """D of one lane: ``fragments`` has A's and B's registers of all lanes; ``kinds`` are those of A and B and of C and D."""
-    depth, place_a, place_b, place_c = layout(shape, kinds[0])
-    a: dict[Place, float] = {}
-    b: dict[Place, float] = {}
-    for other, (a_registers, b_registers) in enumerate(fragments):
-        a |= {place_a(other, i): x for i, x in enumerate(elements(a_registers, kinds[0]))}
-        b |= {place_b(other, i): x for i, x in enumerate(elements(b_registers, kinds[0]))}
+    depth, _, _, place_c = layout(shape, kinds[0])
+    where, read = _holders(shape, kinds[0]), cache(lambda holder, operand: elements(fragments[holder][operand], kinds[0]))
+
+    def element(operand: int, place: Place) -> float:
+        holder, number = where[operand][place]
+        return read(holder, operand)[number]
+
     result = []
     for i, start in enumerate(elements(c, kinds[1])):
         row, column = place_c(lane, i)
-        products = [a[row, k] * b[k, column] for k in range(depth)]
+        products = [element(0, (row, k)) * element(1, (k, column)) for k in range(depth)]
         result.append(from_float(math.fsum([start, *products]), kinds[1]))
     return result
+
+
+@cache
+def _holders(shape: str, kind: str) -> tuple[dict[Place, Place], dict[Place, Place]]:
+    """The lane and the element number by row and column of A, and of B."""
+    depth, place_a, place_b, _ = layout(shape, kind)
+    rows = int(shape[1 : shape.index("n")])
+    of_a, of_b = rows * depth // _WARP, 8 * depth // _WARP
+    return (
+        {place_a(lane, i): (lane, i) for lane in range(_WARP) for i in range(of_a)},
+        {place_b(lane, i): (lane, i) for lane in range(_WARP) for i in range(of_b)},
+    )

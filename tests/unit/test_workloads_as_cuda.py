@@ -17,9 +17,9 @@ from ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
-FLOPS = 25_000
+FLOPS = 12_000
 # How many problems, and how many instructions a launch may take before the configuration is left to a GPU.
-LIMITS = {"default": (1, 4_000_000), "random": (1, 1_000_000)}
+LIMITS = {"default": (1, 1_500_000), "random": (1, 400_000)}
 
 CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
 
