@@ -82,7 +82,7 @@ def test_cold_warm_measures_every_phase_in_every_state(tmp_path: Path) -> None:
 
 
 def test_workloads_measures_every_form_and_peer(tmp_path: Path) -> None:
-    volumes = ("magicfilter3d", "analysis3d", "synthesis3d", "kinetic", "apply_potential", "density")
+    volumes = ("magicfilter3d", "synthesis3d", "apply_potential")
     names = f"stream,convolution,coulomb,mri,{','.join(volumes)}"
     few = "coulomb|mri|triad|convolution (analysis|periodic 243|256.*float32)"
     args = ("--scale", "4096", "--quick", "--seconds", "0", "--only", names, "--match", few)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checking import draft
+from checking import draft, maybe
 
 from battery import CASES
 from battery.run import obstacle, run
@@ -15,4 +15,5 @@ def test_construct(device: Device, name: str) -> None:
     """Every output equals what NumPy computes, and the bytes behind it are untouched."""
     if reason := obstacle(CASES[name], device):
         pytest.skip(reason)
+    maybe(device)
     run(CASES[name], device, draft)

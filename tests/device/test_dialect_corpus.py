@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checking import draft, new_seed
+from checking import draft, maybe, new_seed
 
 from battery import chance
 from corpus import SAMPLES, Sample, compare, interpreted, run
@@ -26,6 +26,7 @@ def test_program(device: Device, name: str) -> None:
         pytest.skip("no double precision")
     if "image2d_t" in sample.source.text and not device.info.images:
         pytest.skip("no images")
+    maybe(device)
     compare(sample, "the interpreter", run(device, sample, draft(device, sample.source)), interpreted(name))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from checking import check, new_seed
+from checking import DRAWS, check, new_seed
 
 from portatile import verify, workloads
 from portatile.device.base import Device
@@ -15,7 +14,6 @@ from portatile.records import Problem
 from portatile.workload import Workload
 
 CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
-DRAWS = int(os.environ.get("PORTATILE_DRAWS", "0"))  # random configurations; unless it says: 2, and 1 where compiling takes long
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
