@@ -1,4 +1,4 @@
-"""What copies and fills ask of their arguments, the same for every back end."""
+"""What copies and fills ask of their arguments, the same for every back end; and copies between host arrays, by several threads."""
 
 from __future__ import annotations
 
