@@ -4,7 +4,8 @@
 
 Every participant lives in a process of its own, is checked against float64 before it is timed, and has its turn in every
 round, so that clocks, heat and neighbours are the same for all. A GPU rests before each burst, which would else run at whatever
-clock the participant before it left; what is sustained shows the limit of power. Peer of a CPU device is NumPy's BLAS, of a GPU
+clock the participant before it left; what is sustained shows the limit of power. A CPU rests because OpenBLAS's threads wait
+busily for some 30 ms after a call, and would take a core from whoever comes next. Peer of a CPU device is NumPy's BLAS, of a GPU
 cuBLAS through PyTorch. A share is of the multiply-adds (matrix units, where they are faster) that the device was measured to do at the
 start of the run. A row keeps all samples; the file in bench/results names device, driver, versions and commit.
 """
@@ -40,7 +41,7 @@ _COURSE = 2**30  # multiply-adds up to which the course kernels run on a CPU, wh
 _CEILINGS = {"float32": ("fp32",), "float64": ("fp64", "mma")}  # of which the faster counts
 _BURSTS = 9
 BURST_SECONDS = {"cpu": 0.2, "gpu": 0.02, "accelerator": 0.02}
-REST_SECONDS = {"cpu": 0.0, "gpu": 0.08, "accelerator": 0.08}
+REST_SECONDS = {"cpu": 0.1, "gpu": 0.08, "accelerator": 0.08}
 
 
 class Portatile:
