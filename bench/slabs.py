@@ -24,6 +24,7 @@ import numpy as np
 import portatile
 from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import device as devices
+from portatile.device import staging
 from portatile.device.base import Device
 from portatile.routines import runtime, slabs
 from portatile.routines.engine import Engine
@@ -86,7 +87,7 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
                 seconds["slabs"] += 1
                 with charged("stage"):
                     for name in read:
-                        slabs.copied(slabs._staged(lane, part, name), part.matrices[name].array)
+                        staging.copied(slabs._staged(lane, part, name), part.matrices[name].array)
                 with charged("upload"):
                     for name in read:
                         queue.upload(lane.device[name], slabs._staged(lane, part, name), blocking=False)

@@ -1,42 +1,14 @@
-"""What copies and fills ask of their arguments, the same for every back end; and copies between host arrays, by several threads."""
+"""What copies and fills ask of their arguments, the same for every back end."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from ctypes import addressof, c_char
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Image, Memory
 from portatile.errors import ArgumentError
-
-_COPIERS = 8  # threads at most that copy between host arrays: one moves 5 GB/s to new pages, the link 55
-_SHARE = 1 << 21  # bytes for which another thread pays
-
-
-def copied(target: NDArray[Any], source: NDArray[Any]) -> None:
-    """Copy one host array into another of its shape, large ones by several threads, each some of the first axis."""
-    threads = min(_threads(), target.nbytes // _SHARE, len(target))
-    if threads < 2:
-        target[...] = source
-        return
-    bounds = [len(target) * each // threads for each in range(threads + 1)]
-    parts = [slice(low, high) for low, high in pairwise(bounds)]
-    list(_copiers().map(lambda part: np.copyto(target[part], source[part]), parts))
-
-
-def _threads() -> int:
-    return min(_COPIERS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-
-
-@cache
-def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_threads(), "portatile-copy")
 
 
 def address(array: NDArray[Any]) -> int:

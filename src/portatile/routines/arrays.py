@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
-from portatile.device.copies import address, copied
+from portatile.device.copies import address
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.records import Layout
@@ -336,7 +336,7 @@ class Placed(NamedTuple):
             staging.download(queue, copy, self.memory)
             shape = (stored.rows, stored.columns) if stored.number == 1 else (stored.number, stored.rows, stored.columns)
             strides = tuple(stride * span.itemsize for stride in stored.layout.strides)
-            copied(stored.array, as_strided(copy, shape, strides))
+            staging.copied(stored.array, as_strided(copy, shape, strides))
 
     def release(self) -> None:
         """Give back what ``place`` made; a Buffer's memory stays its owner's."""

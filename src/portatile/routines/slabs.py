@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from portatile import execute, settings, workloads
 from portatile.device import staging
 from portatile.device.base import Device, Event, Memory, Queue
-from portatile.device.copies import copied
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
 from portatile.routines.arrays import Matrix
@@ -243,7 +242,7 @@ def _pipeline(home: Engine, task: Task, cut: Cut, width: int) -> None:
                 for name in cut.pieces:
                     if name in task.read:
                         stage = _staged(lane, part, name)
-                        copied(stage, part.matrices[name].array)
+                        staging.copied(stage, part.matrices[name].array)
                         lane.queue.upload(lane.device[name], stage, blocking=False)
                 prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, part.scalars)
                 done = lane.queue.download(_staged(lane, part, task.output), lane.device[task.output], blocking=False)
@@ -296,5 +295,5 @@ def _collect(lane: _Lane) -> None:
             with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as they do in one piece
                 target += found
         else:
-            copied(target, found)
+            staging.copied(target, found)
         lane.pending = None
