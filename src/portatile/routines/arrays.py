@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -92,9 +93,11 @@ def matrix(array: Any, name: str) -> Matrix:
         rows, columns = array.shape
         pointer = address(array)
         return Matrix(array, False, rows, columns, columns, 0, min(pointer & -pointer, MAX_ALIGNMENT))
+    if type(array) is Buffer:
+        return _device_matrix(array, name)
     if isinstance(array, np.ndarray):
         return _host_matrix(array, name)
-    if isinstance(array, Buffer) or is_cuda_array(array):
+    if is_cuda_array(array):
         return _device_matrix(Buffer.wrap(array), name)
     raise unknown(array, name)
 
@@ -138,12 +141,20 @@ def _alignment(array: NDArray[Any]) -> int:
 
 
 def _device_matrix(buffer: Buffer, name: str) -> Matrix:
-    _check_kind(buffer.dtype, buffer.shape, name)
-    size = buffer.dtype.itemsize
-    transposed, rows, columns, stride = _stored(buffer.shape, buffer.strides, size, name, on_device=True)
-    if buffer.offset % size:
-        raise ArgumentError(f"{name} begins {buffer.offset} bytes into its memory, which is no multiple of {size}; copy it")
-    return Matrix(buffer, transposed, rows, columns, stride, buffer.offset // size, alignment(buffer))
+    return Matrix(buffer, *_device_form(buffer.shape, buffer.strides, buffer.dtype, buffer.offset, name), alignment(buffer))
+
+
+@lru_cache(4096)
+def _device_form(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], offset: int, name: str
+) -> tuple[bool, int, int, int, int]:
+    """As ``_stored``, and the elements before the first one; remembered, because the same forms come again and again."""
+    _check_kind(dtype, shape, name)
+    size = dtype.itemsize
+    stored = _stored(shape, strides, size, name, on_device=True)
+    if offset % size:
+        raise ArgumentError(f"{name} begins {offset} bytes into its memory, which is no multiple of {size}; copy it")
+    return *stored, offset // size
 
 
 def alignment(buffer: Buffer) -> int:
@@ -289,9 +300,12 @@ def apart(out: Matrix, other: Matrix, name: str) -> None:
 
 def overlap(one: Matrix, other: Matrix) -> bool:
     """Whether two matrices may share memory."""
-    if not one.on_device and not other.on_device:
-        return np.may_share_memory(one.array, other.array)
-    if one.on_device != other.on_device:
+    mine, yours = one.array, other.array
+    if not isinstance(mine, Buffer) and not isinstance(yours, Buffer):
+        return np.may_share_memory(mine, yours)
+    if not isinstance(mine, Buffer) or not isinstance(yours, Buffer):
+        return False
+    if mine.memory is not yours.memory and not isinstance(mine.memory.handle, int):  # without addresses
         return False
     (memory, first, last), (other_memory, other_first, other_last) = _extent(one), _extent(other)
     return memory == other_memory and first < other_last and other_first < last

@@ -22,6 +22,7 @@ Begin = Callable[[Queue], None]
 """Gives an output the values that it begins with; what runs on a device is put on the queue."""
 
 _MAX_REMEMBERED = 4096
+_LAYOUT = slice(Matrix._fields.index("stride"), None)  # of a Matrix, all that tells how it lies in memory
 _remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
 _chips: dict[object, Device] = {}  # by selector, or by what the environment selects
 _streams: dict[tuple[Device, int, int], Queue] = {}
@@ -45,8 +46,8 @@ def run(
     them the computation reads. ``begin`` gives the output the values that it begins with: what is refused leaves it as it was.
     """
     chip = _chip(selector, matrices)
-    layouts = [size for stored in matrices for size in (stored.stride, stored.offset, stored.alignment, stored.step)]
-    key = (chip, chip.generation, workload, sizes, options, matrices[-1].array.dtype, limit.asked(), *layouts)
+    layouts = tuple([stored[_LAYOUT] for stored in matrices])
+    key = (chip, chip.generation, workload, sizes, options, matrices[-1].array.dtype, limit.asked(), layouts)
     found = _remembered.get(key)
     if found is None:
         problem = _problem(workload, sizes, options, matrices)
@@ -66,7 +67,11 @@ def run(
         _remembered[key] = found
     if begin is not None:
         begin(_queue(chip, out))
-    start(found[0], found[1], dict(zip(found[2], matrices, strict=True)), scalars, read, out)
+    home, prepared, names = found
+    if matrices[-1].on_device:  # and then so do all
+        launch(home, prepared, {name: stored.array.memory for name, stored in zip(names, matrices, strict=True)}, scalars, out)
+    else:
+        start(home, prepared, dict(zip(names, matrices, strict=True)), scalars, read, out)
 
 
 def start(
@@ -152,14 +157,13 @@ def _too_large(home: Engine, problem: Problem, matrices: tuple[Matrix, ...]) -> 
 
 def _chip(selector: str | None, matrices: tuple[Matrix, ...]) -> Device:
     """The device of the matrices that lie on one, else the one selected; raises ArgumentError for a conflict."""
-    homes = {stored.array.device if stored.on_device else None for stored in matrices}
-    if homes == {None}:
-        return _selected(selector)
-    if len(homes) > 1:
-        places = ", ".join("the host" if home is None else home.info.id for home in homes)
+    homes = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in matrices]
+    chip: Device | None = homes[0]
+    if homes.count(chip) < len(homes):
+        places = ", ".join("the host" if home is None else home.info.id for home in dict.fromkeys(homes))
         raise ArgumentError(f"the arrays lie in different places ({places}); move them to one, by Buffer.from_numpy or .numpy()")
-    (chip,) = homes
-    assert isinstance(chip, Device)
+    if chip is None:
+        return _selected(selector)
     if selector is not None and _selected(selector) is not chip:
         raise ArgumentError(f"device={selector!r} is not {chip.info.id}, where the arrays are; leave device out or move them")
     return chip
