@@ -104,6 +104,7 @@ def tasks(scale: int) -> Iterator[Task]:
             yield passing({"n": 256, "ndat": 65536}, "float32", options)
         for dtype in ("float64", "float32"):
             yield passing({"n1": 256, "n2": 256, "ndat": 256}, dtype, {"boundary": "periodic"}, "convolution2d")
+            yield passing({"n1": 256, "n2": 256, "n3": 256}, dtype, {"boundary1": "periodic"}, "stencil")
     shrink = max(int(scale**0.5), 1)
     for side in (512, 2048):
         sizes = {"atoms": 40000 // scale, "nx": side // shrink, "ny": side // shrink, "nz": 1}

@@ -96,6 +96,8 @@ def test_constant_memory_in_several_launches(kind: str) -> None:
         ("convolution", {"n": 256, "ndat": 4096}, "float64", {"boundary": "grow"}),
         ("convolution2d", {"n1": 256, "n2": 256, "ndat": 256}, "float64", {}),
         ("convolution2d", {"n1": 256, "n2": 256, "ndat": 256}, "float32", {"boundary": "zero", "across": "grow", "taps": 20}),
+        ("stencil", {"n1": 256, "n2": 256, "n3": 256}, "float64", {}),
+        ("stencil", {"n1": 256, "n2": 256, "n3": 256}, "float32", {"boundary1": "zero", "boundary2": "zero", "boundary3": "zero"}),
     ],
 )
 def test_defaults_spill_nothing(name: str, sizes: dict[str, int], dtype: str, options: dict[str, Value]) -> None:

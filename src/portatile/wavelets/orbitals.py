@@ -155,17 +155,20 @@ def kinetic(
     spacings = np.broadcast_to(spacings, (axes,)) if spacings.ndim == 0 else spacings
     if spacings.shape != (axes,) or not (spacings > 0).all():
         raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {axes} axes")
-    filters = [np.array(KINETIC.taps) * (-0.5 / step**2) for step in spacings]
+    filters = np.outer(-0.5 / spacings**2, KINETIC.taps)
 
-    def one(orbital: Any) -> Any:
-        return summed.sum_over_axes(orbital, filters, KINETIC.lower, cast(Sequence[Boundary], along), device)
+    def one(orbital: Any, out: Buffer | None = None) -> Any:
+        return summed.sum_over_axes(orbital, filters, KINETIC.lower, along, device, out)
 
     if psi.ndim <= AXES:
         return cast(Array, one(psi))
     arrays.check_orbitals(psi, AXES)
-    if isinstance(psi, Buffer) and (done := summed.at_once(psi, filters, KINETIC.lower, along, device)) is not None:
-        return cast(Array, done)
-    return cast(Array, batch.each(psi, one, (), device))
+    if isinstance(psi, np.ndarray) or psi.size == 0:
+        return cast(Array, batch.each(psi, one, (), device))
+    result = Buffer.empty(psi.shape, psi.dtype, psi.device)
+    for place in range(psi.shape[0]):
+        one(psi[place], result[place])
+    return cast(Array, result)
 
 
 def _filtering(one: Filter, along: tuple[str, ...]) -> on_grid.Filtering:

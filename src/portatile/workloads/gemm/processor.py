@@ -10,7 +10,7 @@ from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.presets import register
 from portatile.workloads.gemm.storage import turned
 
-_LONG = 1200  # the size from which the caches want the problem in bands of rows
+_LONG, _LONG_DOUBLE = 1200, 980  # the sizes in float32 and float64 from which the caches want the problem in bands of rows
 _LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger; then in blocks of k too
 _LONG_TURNED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
 _PANELS = 6 << 20  # bytes of A's panels from which bands of rows keep a part of them near
@@ -26,6 +26,8 @@ _STAGE = 256  # steps of k that a work-item brings to local memory: with its col
 _STAGED_ROWS = 128  # of C, up to which a launch that packs B costs more than each work-item's own copy of its columns ...
 _STAGED_DEPTH = 64  # ... or steps of k, ...
 _STAGED_ALL = 1 << 24  # ... or multiply-adds
+_STAGED_DEEP = 640  # steps of k in float32 up to which, with the few registers of AVX2, ...
+_STAGE_DEEP = 512  # ... a copy of so many in local memory is better for tiles of any number than packed panels
 _ALONE = 1 << 18  # multiply-adds that are done before another core has been told of them
 _STEPS = 32  # vectors across C up to which narrow tiles pay where zeros follow its diagonal
 _TURNED_COLUMNS = 32  # of C, up to which vectors down them are better for an A that is contiguous that way
@@ -56,7 +58,7 @@ def point(problem: Problem, device: DeviceInfo) -> Point:
     m, n = problem.sizes["m"], problem.sizes["n"]
     if problem.options["trans_a"] == "T" and n <= _TURNED_COLUMNS and m >= registers.lanes and m > n:
         return replace(_streamed(turned(problem), registers, device), TURN=True)
-    return _staged(problem, registers, device) or _tile(problem, registers, device.wide_vectors)
+    return _staged(problem, registers, device) or _tile(problem, registers, device)
 
 
 def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Point:
@@ -122,8 +124,13 @@ def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Point
         return None
     if m * n * k <= _ALONE:
         return point
-    enough = [band for band in (0, 43, 32, 8) if count_groups(problem, replace(point, RASTER=band)) >= device.compute_units]
-    return replace(point, RASTER=enough[0]) if enough and point.SM else point if not point.SM else None
+    return _banded(problem, point, device) if point.SM else point
+
+
+def _banded(problem: Problem, point: Point, device: DeviceInfo) -> Point | None:
+    """The point with bands of as many rows as leave work for every core; None where none do."""
+    points = (replace(point, RASTER=band) for band in (0, 43, 32, 8))
+    return next((one for one in points if count_groups(problem, one) >= device.compute_units), None)
 
 
 def _stage(problem: Problem, columns: int, device: DeviceInfo) -> int:
@@ -131,8 +138,9 @@ def _stage(problem: Problem, columns: int, device: DeviceInfo) -> int:
     return next((steps for steps in (_STAGE, 128) if steps * columns * problem.itemsize <= device.local_memory), 64)
 
 
-def _tile(problem: Problem, registers: Registers, wide: bool) -> Point:
+def _tile(problem: Problem, registers: Registers, device: DeviceInfo) -> Point:
     """A tile no larger than C, in blocks where the operands are larger than the caches."""
+    wide = device.wide_vectors
     m, n, k = (problem.sizes[size] for size in "mnk")
     slow, single, least = problem.options["trans_a"] == "T", problem.itemsize == 4, min(m, n, k)
     lanes, vectors, rows = _shape(problem, registers)
@@ -140,12 +148,17 @@ def _tile(problem: Problem, registers: Registers, wide: bool) -> Point:
         long = _LONG_TURNED if slow and not single else _LONG_WIDE
         block, band = (_DEEP if single else _DEEP // 2, 43) if least > long else (0, 0)
     else:
-        block, band = 0, (43 if single else 32) if least > _LONG else 0
+        block, band = 0, (43 if least > _LONG else 0) if single else (32 if least > _LONG_DOUBLE else 0)
     if block == 0 and k >= 2 * _DEEP:
         block = _DEEP if single else _DEEP // 2
     pack_a = slow or (not wide and n > _AGAIN * lanes * vectors)  # addresses that grow evenly cost the few registers there are less
     if slow and m * k * problem.itemsize > _PANELS:
         band = band or 43
+    if not wide and single and (lanes, vectors) == (registers.lanes, 2) and k <= _STAGED_DEEP:
+        deep = replace(register(2 * lanes, rows, 1, block=_STAGE_DEEP), SM=True, PACK_A=pack_a, PACK_B=False)
+        banded = _banded(problem, deep, device) if _STAGE_DEEP * deep.TC * problem.itemsize <= device.local_memory else None
+        if banded is not None:
+            return banded
     return replace(register(lanes, rows, vectors, block=block, band=band), PACK_A=pack_a)
 
 

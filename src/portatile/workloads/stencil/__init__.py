@@ -1,0 +1,248 @@
+"""Filters along each axis of a volume, added up: Laplacians and other stencils in the shape of a star.
+
+On a GPU one launch filters both axes of every plane, another the axis across the planes and adds: five arrays' worth of traffic goes
+through memory. On a CPU one launch does it all, from tiles that caches hold. Passes that turn the array, as separable filters take them,
+and add what they gave would need twenty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import arguments, operands
+from portatile.workloads.axis import Axis
+from portatile.workloads.stencil import reference
+from portatile.workloads.stencil.reference import axes
+
+MAX_TAPS = 32  # an item keeps a window of them in registers
+_MAX_GROUPS = 2**16 - 1  # along the second axis of a launch
+_MAX_LOCAL = 49152  # bytes that every GPU grants
+_DEPTH = 64  # planes that an item goes through
+_KEPT = ("periodic", "zero")  # boundaries that keep the size
+_TILES = ((128, 64), (64, 64), (64, 32), (32, 32), (16, 32), (16, 16))
+
+
+class Stencil(Workload):
+    """Sums along axes: out[i, j, k] = the sum over t of f[0, t] psi[i + lower + t, j, k] + f[1, t] psi[i, j + lower + t, k] + ...
+
+    psi and out are n1 x n2 x n3, stored as n1 x n2 rows of n3; filter has a row of ``taps`` for each of the last ``axes`` axes: with two,
+    n1 is a number of planes. Beyond an axis's ends psi continues by ``boundary1`` to ``boundary3``: periodic, or zero.
+
+    Parameters: FORM: march (a group has an item for each column and walks down the rows, twice) or vectors (a group is one item that
+    sums explicit vectors, plane after plane). T1, T2: rows and columns of a work-group. WINDOW: neighbouring outputs, or vectors of
+    VECTOR of them, that an item sums at a time. RESIDENT: work-groups for which CUDA's compiler must leave registers; 0: as it likes.
+    """
+
+    name = "stencil"
+    sizes: Mapping[str, str] = {"n1": "points along the first axis", "n2": "points along the second", "n3": "points along the third"}
+    options: Mapping[str, tuple[Value, ...]] = {
+        "boundary1": _KEPT,
+        "boundary2": _KEPT,
+        "boundary3": _KEPT,
+        "axes": (3, 2),
+        "taps": (29, *(taps for taps in range(1, MAX_TAPS + 1) if taps != 29)),
+        "lower": (-14, *(lower for lower in range(1 - MAX_TAPS, MAX_TAPS) if lower != -14)),
+    }
+    operands = (Operand("psi"), Operand("filter"), Operand("out", "out"))
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """psi and out are n1 n2 x n3, filter axes x taps."""
+        n1, n2, n3 = problem.sizes.values()
+        return {"psi": (n1 * n2, n3), "filter": (int(problem.options["axes"]), int(problem.options["taps"])), "out": (n1 * n2, n3)}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """All parameters."""
+        one, *_ = axes(problem)
+        room = min(device.local_memory, _MAX_LOCAL) - 2 * one.filter_ld * problem.itemsize
+        return ParameterSpace(
+            {
+                "FORM": ("march", "vectors"),
+                "T1": (4, 8, 16, 32, 64, 128, 256),
+                "T2": (16, 32, 64, 128, 256),
+                "WINDOW": (2, 4, 8),
+                "VECTOR": (1, 2, 4, 8, 16),
+                "RESIDENT": (0, 2, 3, 4),
+            },
+            (
+                "FORM == 'march' or device_kind == 'cpu'",
+                "(VECTOR == 1) == (FORM == 'march') and VECTOR * itemsize <= 64",
+                "FORM == 'vectors' or (T1 >= 16 and T2 <= max_work_group_size)",
+                "FORM == 'march' or T2 % (WINDOW * VECTOR) == 0",
+                "RESIDENT == 0 or (FORM == 'march' and backend == 'cuda' and RESIDENT * T2 <= 1024)",
+                "FORM == 'vectors' or 2 * itemsize * WINDOW * ((T2 + ends + 30) // 32 * 32 + 1) <= room",
+            ),
+            {**problem.facts(), **device.facts(), "ends": _reach(one)[1], "room": room},
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """On a CPU vectors of 64 bytes; elsewhere the largest of some tiles of which there are enough for the device and that waste little,
+        or the smallest.
+        """
+        n1, n2, n3 = problem.sizes.values()
+        if device.kind == "cpu":
+            return {"FORM": "vectors", "T1": 16, "T2": 64, "WINDOW": 4, "VECTOR": 64 // problem.itemsize, "RESIDENT": 0}
+        space = self.space(problem, device)
+        base: Config = {"FORM": "march", "WINDOW": 8, "VECTOR": 1, "RESIDENT": 0}
+        tiles = ((128, 128), *_TILES) if problem.dtype == "float64" else _TILES
+        legal = [config for t1, t2 in tiles if space.violated(config := {**base, "T1": t1, "T2": t2}) is None]
+        enough = [c for c in legal if n1 * -(-n2 // int(c["T1"])) * -(-n3 // int(c["T2"])) >= 4 * device.compute_units]
+        fitting = [c for c in enough if -n3 % int(c["T2"]) * 10 <= n3]
+        return next(iter((*fitting, *enough, *reversed(legal))))
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch over rows, or the planes and then the axis across them; nothing for an empty output."""
+        shapes = self.shapes(problem)
+        if 0 in shapes["out"]:
+            return Plan(())
+        arguments.check_rows(problem, shapes)
+        return Plan((self._vectors(problem, config),) if config["FORM"] == "vectors" else self._marches(problem, config))
+
+    def _marches(self, problem: Problem, config: Config) -> tuple[Launch, ...]:
+        """The planes, and with three axes the one across them."""
+        one, two, three = axes(problem)
+        within = self._pass(problem, config, (one.n, two.n, three.n), _volumes(problem), (two.boundary, three.boundary))
+        if problem.options["axes"] == 2:
+            return (within,)
+        points, plane = (two.n, one.n, three.n), two.n * three.n  # a plane for each place of the second axis
+        seen = {name: replace(layout, strides=(*layout.strides[1::-1], 1)) for name, layout in _volumes(problem).items()}
+        if plane < 2**30 and all(problem.layout[name].strides[0] == three.n for name in seen):  # or one that holds all columns
+            points, seen = (1, one.n, plane), {name: replace(layout, strides=(0, plane, 1)) for name, layout in seen.items()}
+        return within, self._pass(problem, config, points, seen, (one.boundary,))
+
+    def _vectors(self, problem: Problem, config: Config) -> Launch:
+        """All filters in a launch over planes, rows and columns."""
+        one, two, three = axes(problem)
+        t1, t2, vector = (int(config[name]) for name in ("T1", "T2", "VECTOR"))
+        groups = -(-three.n // t2), -(-two.n // t1), -(-one.n // _DEPTH)
+        defines = {**self._defines(problem, config), "VEC": f"{_real(problem)}{vector}", "VECTOR": vector, "DEPTH": _DEPTH}
+        defines |= {"LEAD": _reach(one)[0] + one.lower}
+        values: dict[str, object] = {"window": config["WINDOW"], "vector": vector, "depth": problem.options["axes"] == 3}
+        values |= {"periodic": [axis.boundary == "periodic" for axis in (one, two, three)]}
+        return self._launch(problem, "vectors.cl", defines, values, (one.n, two.n, three.n), _volumes(problem), groups, 1)
+
+    def _pass(
+        self, problem: Problem, config: Config, points: tuple[int, int, int], layout: Mapping[str, Layout], boundaries: tuple[str, ...]
+    ) -> Launch:
+        """The filter along the rows of planes and, with a second boundary, the one along the columns; without, it adds to what is there."""
+        one, *_ = axes(problem)
+        ahead, ends = _reach(one)
+        planes, rows, columns = points
+        t1, t2, window = (int(config[name]) for name in ("T1", "T2", "WINDOW"))
+        groups = planes * -(-columns // t2), -(-rows // t1), 1
+        across = len(boundaries) == 2
+        defines = self._defines(problem, config) | {"FIRST_FILTER": int(across and problem.options["axes"] == 3)}
+        values: dict[str, object] = {
+            "real": _real(problem),
+            "window": window,
+            "taps": one.taps,
+            "ends": ends,
+            "ahead": ahead,
+            "many": 16 // problem.itemsize,
+        }
+        values |= {"lead": ahead + one.lower, "across": across, "adds": not across, "resident": config["RESIDENT"]}
+        values |= {"halo": -(-window * ends // t2) if across else 0}
+        values |= {"periodic": boundaries[0] == "periodic", "once": rows >= t1 + ends + window + ahead}
+        values |= {"periodic_across": boundaries[-1] == "periodic"}
+        return self._launch(problem, "march.cl", defines, values, points, layout, groups, t2)
+
+    def _defines(self, problem: Problem, config: Config) -> dict[str, Value]:
+        one, *_ = axes(problem)
+        ahead, ends = _reach(one)
+        return {
+            "REAL": _real(problem),
+            **({"DOUBLE": True} if problem.dtype == "float64" else {}),
+            "INDEX": arguments.index_type(problem, self.shapes(problem)),
+            **{name: config[name] for name in ("T1", "T2", "WINDOW")},
+            "TAPS": one.taps,
+            "ENDS": ends,
+            "AHEAD": ahead,
+            "FILTER_LD": one.filter_ld,
+            "FIRST_FILTER": int(problem.options["axes"] == 3),
+            "INTERLEAVE": False,
+        }
+
+    def _launch(
+        self,
+        problem: Problem,
+        file: str,
+        defines: Mapping[str, Value],
+        values: Mapping[str, object],
+        points: tuple[int, int, int],
+        layout: Mapping[str, Layout],
+        groups: tuple[int, int, int],
+        items: int,
+    ) -> Launch:
+        """Of the groups along each axis; raises ArgumentError where they are too many."""
+        if max(groups[1:]) > _MAX_GROUPS or groups[0] * items >= 2**31:
+            raise ArgumentError(f"stencil: a volume of {tuple(problem.sizes.values())} points is too long for one launch; cut it")
+        index = str(defines["INDEX"])
+        passed = (
+            *arguments.literals(dict(zip(("planes", "rows", "columns"), points, strict=True))),
+            *arguments.operand("psi", layout["psi"], index, "in"),
+            *arguments.operand("filter", problem.layout["filter"], index, "in"),
+            *arguments.operand("out", layout["out"], index, "inout" if values.get("adds") else "out"),
+        )
+        return Launch(load(__file__, file, defines, **values), "stencil", (groups[0] * items, *groups[1:]), (items, 1, 1), passed)
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """psi and filter uniform in [-0.5, 0.5)."""
+        shapes, layout = self.shapes(problem), problem.layout
+        memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("psi", "filter")}
+        return Inputs({**memory, "out": operands.storage(layout["out"], shapes["out"], problem.dtype)})
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """The sums, and the sums of absolute values as the scale; with ``sample`` at some places of the output."""
+        return {"out": reference.solution(problem, self.shapes(problem), inputs, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """gamma of all taps and the additions between axes; twice for float64, whose reference errs as well.
+
+        An output is an inner product: Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., equation 3.5.
+        """
+        terms = (int(problem.options["taps"]) + 1) * int(problem.options["axes"])
+        return operands.gamma(terms, problem.dtype) * (2 if problem.dtype == "float64" else 1.001)
+
+    def flops(self, problem: Problem) -> float:
+        """2 taps for each point and filtered axis."""
+        return (
+            2.0
+            * int(problem.options["taps"])
+            * int(problem.options["axes"])
+            * float(np.prod(list(problem.sizes.values()), dtype=np.float64))
+        )
+
+    def traffic(self, problem: Problem) -> float:
+        """psi read once, out written once."""
+        return 2.0 * problem.itemsize * float(np.prod(list(problem.sizes.values()), dtype=np.float64))
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """One point; shorter than the filter; sizes that no tile divides, padded, aligned to nothing and aligned well."""
+        cases = (((1, 1, 1), 0, 0), ((5, 3, 7), 0, 0), ((21, 37, 19), 3, 5), ((9, 68, 34), 0, 0), ((20, 36, 40), 4, 0))
+        return operands.padded_problems(self, problem, cases)
+
+
+def _volumes(problem: Problem) -> dict[str, Layout]:
+    """The layouts of psi and out with planes, rows and columns."""
+    lines = {name: problem.layout[name] for name in ("psi", "out")}
+    return {name: replace(layout, strides=(problem.sizes["n2"] * layout.strides[0], *layout.strides)) for name, layout in lines.items()}
+
+
+def _real(problem: Problem) -> str:
+    return "double" if problem.dtype == "float64" else "float"
+
+
+def _reach(axis: Axis) -> tuple[int, int]:
+    """How many places before a point, and how many on either side together, a window reaches that holds the taps' and the point itself."""
+    ahead = max(-axis.lower, 0)
+    return ahead, ahead + max(axis.lower + axis.taps - 1, 0)
+
+
+workload = Stencil()

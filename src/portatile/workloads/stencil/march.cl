@@ -1,0 +1,167 @@
+// Filters along two axes of planes, or along one, and their sum: out[i][j] = sum over t of f[t] s[i + lower + t][j], along the rows,
+// plus sum over t of g[t] s[i][j + lower + t], along the columns, plus what out holds already: each of the last two where it is asked for.
+// A work-group walks down the rows of T2 columns: each item keeps what its column's next windows share in registers. For the other filter
+// the rows of a step lie in local memory, with their neighbours' ends; an item sums WINDOW places of one of WINDOW rows, and everyone
+// fetches the sums of its column. The lines of local memory begin in different banks, so that neighbouring items never meet.
+// A window is of ENDS places more than its outputs, AHEAD of them before the first, and holds the outputs' own places.
+// REAL is the element type, INDEX holds every place in the operands.
+#ifdef DOUBLE
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+
+#define SPAN (T2 + ENDS)
+#define LINE ((SPAN + 30) / 32 * 32 + 1)    // one place more than a multiple of the banks
+
+{% from "axis.cl" import positions, place_in %}
+{{ positions(periodic, once) }}
+// The place in psi that holds a position, or -1 where s is zero.
+{{ place_in("row_of", periodic, once) }}
+{{ place_in("column_of", periodic_across, false) }}
+
+REAL fetch(__global const REAL* restrict from, const INDEX ld, const int row)
+{
+{% if periodic %}
+    return from[row * ld];
+{% else %}
+    return row < 0 ? (REAL)0 : from[row * ld];
+{% endif %}
+}
+
+{# sum0, sum1, ... of a window over the values `prefix` p, the first of which is `lead` places before the first tap's; the weights lie in
+   `filters` from `start` on. #}
+{% macro sums(prefix, start) %}
+{% for w in range(window) %}
+            REAL sum{{ w }} = (REAL)0;
+{% endfor %}
+{% for u in range(taps) %}
+{% set p = lead + u %}
+{% if u % many == 0 %}
+            const {{ real }}{{ many }} f{{ u }} = *(__local const {{ real }}{{ many }}*)(filters + {{ start }} + {{ u }});
+{% endif %}
+{% if prefix == "cell" %}
+{% for q in (range(p, p + window) if u == 0 else range(p + window - 1, p + window)) %}
+            const REAL cell{{ q }} = cells[{{ q }}];
+{% endfor %}
+{% endif %}
+{% for w in range(window) %}
+            sum{{ w }} += f{{ u // many * many }}.s{{ u % many }} * {{ prefix }}{{ w + p }};
+{% endfor %}
+{% endfor %}
+{% endmacro %}
+
+__kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resident ~ ") " if resident }}void stencil(
+    const int planes, const int rows, const int columns,
+    __global const REAL* restrict psi, const INDEX psi_offset, const INDEX psi_ld, const INDEX psi_line,
+    __global const REAL* restrict filter, const INDEX filter_offset, const INDEX filter_ld,
+    __global REAL* restrict out, const INDEX out_offset, const INDEX out_ld, const INDEX out_line)
+{
+    __local REAL filters[{{ 2 if across else 1 }} * FILTER_LD] __attribute__((aligned(16)));
+{% if across %}
+    __local REAL steps[WINDOW * LINE];
+    __local REAL turned[WINDOW * LINE];
+{% endif %}
+    const int item = (int)get_local_id(0);
+    const int tiles = (columns + T2 - 1) / T2;
+    const int begin = (int)get_group_id(0) % tiles * T2;
+    const int left = (int)get_group_id(1) * T1;
+    const INDEX plane = (INDEX)((int)get_group_id(0) / tiles);
+
+    for (int w = item; w < {{ 2 if across else 1 }} * TAPS; w += T2)
+        filters[w / TAPS * FILTER_LD + w % TAPS] = filter[filter_offset + (w / TAPS + FIRST_FILTER) * filter_ld + w % TAPS];
+
+    // whoever has no column reads, for its neighbours, what stands for one there
+    const int column = {{ "column_of(begin + item, columns)" if across else "min(begin + item, columns - 1)" }};
+    const bool mine = begin + item < columns;
+    __global const REAL* lines = psi + psi_offset + plane * psi_ld;
+    __global const REAL* from = lines + max(column, 0);
+    __global REAL* to = out + out_offset + plane * out_ld + begin + item;
+    const int p = START(left - AHEAD);
+{% macro load(d) %}fetch(from, psi_line, row_of(DOWN(p, {{ d }}), rows)){% endmacro %}
+{% set zeros = across and not periodic_across %}
+{% macro own(d) %}{{ "column < 0 ? (REAL)0 : " if zeros }}{{ load(d) }}{% endmacro %}
+{% for u in range(ends) %}
+    REAL v{{ u }} = {{ own(u) }};
+{% endfor %}
+{% for w in range(window) %}
+    REAL v{{ ends + w }};
+    REAL next{{ w }} = {{ own(ends + w) }};
+{% endfor %}
+{% if halo %}
+    // the places beside the tile, of each of which an item has the same one in every step
+{% for h in range(halo) %}
+    const int row{{ h }} = min((item + {{ h }} * T2) / ENDS, WINDOW - 1), end{{ h }} = (item + {{ h }} * T2) % ENDS;
+    const bool has{{ h }} = item + {{ h }} * T2 < WINDOW * ENDS;
+    const int cell{{ h }}_ = end{{ h }} < AHEAD ? end{{ h }} : end{{ h }} + T2;
+    const int at{{ h }} = column_of(begin - AHEAD + cell{{ h }}_, columns);
+    __global const REAL* beside{{ h }} = lines + max(at{{ h }}, 0);
+    REAL near{{ h }} = (REAL)0;
+{% endfor %}
+{% macro beside(h, step) %}
+        if (has{{ h }} && {{ "at" ~ h ~ " >= 0 && " if zeros }}left + {{ step }} + row{{ h }} < rows)
+            near{{ h }} = beside{{ h }}[(left + {{ step }} + row{{ h }}) * psi_line];
+{% endmacro %}
+{% for h in range(halo) %}
+{{ beside(h, 0) }}
+{% endfor %}
+{% endif %}
+    barrier(CLK_LOCAL_MEM_FENCE);
+
+#pragma unroll 1
+    for (int step = 0; step < T1 && left + step < rows; step += WINDOW) {
+{% for w in range(window) %}
+        v{{ ends + w }} = next{{ w }};
+{% endfor %}
+{% if adds %}
+{% for w in range(window) %}
+        REAL base{{ w }} = (REAL)0;
+        if (mine && left + step + {{ w }} < rows)
+            base{{ w }} = to[(left + step + {{ w }}) * out_line];
+{% endfor %}
+{% endif %}
+{% if across %}
+        // the centre of each window is the row that it filters across
+{% for w in range(window) %}
+        steps[{{ w }} * LINE + AHEAD + item] = v{{ w + ahead }};
+{% endfor %}
+{% for h in range(halo) %}
+        if (has{{ h }})
+            steps[row{{ h }} * LINE + cell{{ h }}_] = near{{ h }};
+{% endfor %}
+        barrier(CLK_LOCAL_MEM_FENCE);
+{% endif %}
+        if (step + WINDOW < T1 && left + step + WINDOW < rows) {
+{% for w in range(window) %}
+            next{{ w }} = {{ own("step + " ~ (ends + window + w)) }};
+{% endfor %}
+{% for h in range(halo) %}
+{{ beside(h, "step + WINDOW") }}
+{% endfor %}
+        }
+{% if across %}
+        {
+            const int row = item % WINDOW, start = item / WINDOW * WINDOW;
+            __local const REAL* cells = steps + row * LINE + start;
+{{ sums("cell", "FILTER_LD") }}
+{% for w in range(window) %}
+            turned[row * LINE + start + {{ w }}] = sum{{ w }};
+{% endfor %}
+        }
+{% endif %}
+        {
+{{ sums("v", 0) }}
+{% if across %}
+            barrier(CLK_LOCAL_MEM_FENCE);
+{% for w in range(window) %}
+            sum{{ w }} += turned[{{ w }} * LINE + item];
+{% endfor %}
+{% endif %}
+{% for w in range(window) %}
+            if (mine && left + step + {{ w }} < rows)
+                to[(left + step + {{ w }}) * out_line] = {{ "base" ~ w ~ " + " if adds }}sum{{ w }};
+{% endfor %}
+        }
+{% for u in range(ends) %}
+        v{{ u }} = v{{ u + window }};
+{% endfor %}
+    }
+}
