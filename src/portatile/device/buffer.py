@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from math import prod
 from operator import index
 from typing import Any
@@ -40,14 +41,14 @@ class Buffer:
         self, memory: Memory, shape: tuple[int, ...], dtype: DTypeLike, strides: tuple[int, ...] | None = None, offset: int = 0
     ) -> None:
         self.memory = memory
-        self.shape = tuple(int(n) for n in shape)
+        self.shape = tuple(map(int, shape))
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.strides = packed(self.shape, self.dtype.itemsize) if strides is None else tuple(strides)
         self.offset = offset
         if len(self.strides) != len(self.shape):
             raise ArgumentError(f"{len(self.strides)} strides for the {len(self.shape)} dimensions of {self.shape}")
-        low, high = self._extent()
-        if low < 0 or high > memory.nbytes:
+        low, high = _span(self.shape, self.strides, self.dtype.itemsize)
+        if offset + low < 0 or offset + high > memory.nbytes:
             raise ArgumentError(f"shape {self.shape} with strides {self.strides} from byte {offset} leaves memory of {memory.nbytes} bytes")
 
     @classmethod
@@ -98,7 +99,7 @@ class Buffer:
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -112,6 +113,11 @@ class Buffer:
 
     def __getitem__(self, key: Any) -> Buffer:
         """A view by integers, slices, ``...`` and ``None``, with NumPy's meaning."""
+        if (
+            type(key) is int and self.size and self.shape and -self.shape[0] <= key < self.shape[0]
+        ):  # a matrix of a stack, an orbital of a batch
+            begin = self.offset + key % self.shape[0] * self.strides[0]
+            return Buffer(self.memory, self.shape[1:], self.dtype, self.strides[1:], begin)
         model: NDArray[Any] = as_strided(np.empty(1, self.dtype), self.shape, self.strides)  # never read: only its strides
         keys = key if isinstance(key, tuple) else (key,)
         if not all(k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer)) for k in keys):
@@ -259,6 +265,7 @@ def _foreign(array: Any) -> Strided:
     raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")
 
 
+@lru_cache(4096)
 def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
     if 0 in shape:
         return 0, 0

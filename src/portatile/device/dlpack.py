@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,7 @@ def take(capsule: object) -> Strided:
     return Strided((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, tensor.device_id, _Taken(address))
 
 
+@lru_cache(4096)
 def packed(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """The strides, in bytes, of a C-contiguous array."""
     strides, step = [], itemsize

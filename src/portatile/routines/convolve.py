@@ -26,8 +26,6 @@ from portatile.routines.scratch import SHARE, scratch
 
 Bank = Literal["analysis", "synthesis"]
 
-_NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-
 
 def convolve1d(
     psi: Array, taps: ArrayLike, *, lower: int, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None
@@ -172,7 +170,7 @@ def _passes(
 
 def _volume(psi: Any, passes: tuple[_Pass, ...], bank: str) -> tuple[volume.Volume, tuple[int, ...]] | None:
     """The passes over an array that lies packed, and the result's shape; None where no kernel takes them, or nothing is to do."""
-    dtype = _NAMES.get(psi.dtype)
+    dtype = arrays.NAMES.get(psi.dtype)
     if dtype is None or not all(isinstance(one.lower, (int, float, np.number)) and not isinstance(one.lower, bool) for one in passes):
         return None
     return _whole(psi.shape, dtype, bank, tuple([(one.boundary, one.filters.shape[1], one.lower, one.name) for one in passes]))

@@ -6,7 +6,7 @@ A filter along three axes gives the values. They are multiplied with a field and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -78,19 +78,27 @@ def squares(psi: Buffer, occupation: Sequence[float], there: Filtering) -> Buffe
     return after
 
 
-def _orbitals(psi: Buffer, there: Filtering) -> list[Volume] | None:
+def _orbitals(psi: Buffer, there: Filtering) -> tuple[Volume, ...] | None:
     """One orbital, or those of a batch; None where they do not lie packed, no kernel takes them, or memory is too scarce to keep some."""
-    options, shape = workloads.get("convolution").options, psi.shape[-AXES:]
-    if psi.dtype.name not in ITEMSIZE or psi.size == 0 or not arrays.is_packed(psi):
+    options, name = workloads.get("convolution").options, arrays.NAMES.get(psi.dtype)
+    if name is None or psi.size == 0 or not arrays.is_packed(psi):
         return None
     if there.taps.size not in options["taps"] or there.lower not in options["lower"]:
         return None
-    (start, alignment), points, along = arrays.beginning(psi), prod(shape), there.along("there")
-    orbitals = [Volume(shape, psi.dtype.name, "single", along, (start + at * points, alignment)) for at in range(psi.size // points)]
-    largest = max(orbitals[0].nbytes)
+    orbitals, largest = _volumes(psi.shape, name, there.along("there"), arrays.beginning(psi))
     if largest > psi.device.info.global_memory // SHARE or limit.too_large(psi.device, (psi.nbytes, psi.nbytes, *[largest] * 5)):
         return None
     return orbitals
+
+
+@lru_cache(maxsize=1024)
+def _volumes(shape: tuple[int, ...], dtype: str, along: tuple[Along, ...], beginning: tuple[int, int]) -> tuple[tuple[Volume, ...], int]:
+    """Each orbital of a batch that begins there in its memory, and the bytes of the largest array between its filters."""
+    start, alignment = beginning
+    one = shape[-AXES:]
+    points = prod(one)
+    found = tuple(Volume(one, dtype, "single", along, (start + at * points, alignment)) for at in range(prod(shape) // points))
+    return found, max(found[0].nbytes)
 
 
 def _weights(psi: Buffer, filters: dict[str, Filtering]) -> dict[str, Memory]:

@@ -14,6 +14,7 @@ from portatile import workloads
 from portatile.execute import Executable
 from portatile.records import ITEMSIZE, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.routines.engine import Engine
+from portatile.workloads.convolution2d import SPARE
 
 _KINDS = ("gpu",)  # devices that filter two axes at once
 _BANKS = ("single",)
@@ -119,7 +120,7 @@ def _at_once(volume: Volume, both: _Pass, info: DeviceInfo) -> bool:
         return False
     width = both.after[-1]
     tile = int(workload.default(_problem(volume, both, ELSEWHERE, ELSEWHERE), info)["T2"])
-    return width * ITEMSIZE[volume.dtype] % 16 == 0 and -width % tile * 10 <= width
+    return width * ITEMSIZE[volume.dtype] % 16 == 0 and -width % tile * SPARE <= width
 
 
 def _problem(volume: Volume, one: _Pass, source: tuple[int, int], target: tuple[int, int]) -> Problem:

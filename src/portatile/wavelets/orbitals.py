@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -99,10 +100,10 @@ def density(
         return cast(Array, guests.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
     given: Any = psi
     arrays.check_orbitals(given, AXES)
-    orbitals = [given] if given.ndim == AXES else [given[place] for place in range(given.shape[0])]
-    many = [1.0] * len(orbitals) if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
+    count = 1 if given.ndim == AXES else given.shape[0]
+    many = [1.0] * count if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
     weights = [arrays.factor(weight, "occupation") for weight in many]
-    if not orbitals or len(weights) != len(orbitals):
+    if not count or len(weights) != count:
         raise ArgumentError(
             f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
         )
@@ -110,6 +111,7 @@ def density(
     if batch.stays(given, device) and (done := on_grid.squares(given, weights, there)) is not None:
         return cast(Array, done)
     total: Any = None
+    orbitals = [given] if given.ndim == AXES else [given[place] for place in range(count)]
     for orbital, weight in zip(orbitals, weights, strict=True):
         values: Any = magicfilter3d(batch.on_device(orbital, device) if moved else orbital, boundary=boundary, device=device)
         if total is None:
@@ -148,14 +150,7 @@ def kinetic(
     along = kinds(boundary, axes)
     if not set(along) <= {"periodic", "zero"}:
         raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
-    try:
-        spacings = np.asarray(spacing, np.float64)
-    except (TypeError, ValueError):
-        spacings = np.empty(0)
-    spacings = np.broadcast_to(spacings, (axes,)) if spacings.ndim == 0 else spacings
-    if spacings.shape != (axes,) or not (spacings > 0).all():
-        raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {axes} axes")
-    filters = np.outer(-0.5 / spacings**2, KINETIC.taps)
+    filters = _second_derivatives(_steps(spacing, axes))
 
     def one(orbital: Any, out: Buffer | None = None) -> Any:
         return summed.sum_over_axes(orbital, filters, KINETIC.lower, along, device, out)
@@ -169,6 +164,26 @@ def kinetic(
     for place in range(psi.shape[0]):
         one(psi[place], result[place])
     return cast(Array, result)
+
+
+def _steps(spacing: Any, axes: int) -> tuple[float, ...]:
+    """The spacing along each axis; raises ArgumentError for what is neither one positive number nor one for each."""
+    single = isinstance(spacing, (int, float)) or getattr(spacing, "ndim", 1) == 0
+    try:
+        steps = (float(spacing),) * axes if single else tuple(map(float, spacing))
+    except (TypeError, ValueError):
+        steps = ()
+    if len(steps) != axes or not all(step > 0 for step in steps):
+        raise ArgumentError(f"spacing={spacing!r}: give one positive number, or one for each of {axes} axes")
+    return steps
+
+
+@lru_cache(maxsize=64)
+def _second_derivatives(steps: tuple[float, ...]) -> NDArray[np.float64]:
+    """A filter for each axis: -1/2 of the second derivative."""
+    filters = np.outer(-0.5 / np.array(steps) ** 2, KINETIC.taps)
+    filters.flags.writeable = False
+    return filters
 
 
 def _filtering(one: Filter, along: tuple[str, ...]) -> on_grid.Filtering:

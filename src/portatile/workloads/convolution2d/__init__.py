@@ -21,11 +21,14 @@ from portatile.workloads.convolution2d import reference
 from portatile.workloads.convolution2d.reference import axes
 
 MAX_TAPS = 20  # an item keeps a window of them in registers
+SPARE = 8  # a tile fits an axis that it is at most this fraction too long for
 _MAX_GROUPS = 2**16 - 1  # along the second and third axis of a launch
 _TILES: tuple[Config, ...] = tuple(
     {"T1": t1, "T2": t2, "TJ": tj}
     for t1, t2, tj in ((128, 64, 8), (64, 64, 8), (64, 32, 8), (32, 32, 8), (32, 32, 4), (16, 32, 4), (16, 16, 4), (16, 8, 4), (16, 8, 2))
 )
+_LONG: Config = {"WINDOW": 8, "TURN": 16}  # windows of float64 on a GPU whose tiles are not the largest
+_LONG_TILES: tuple[Config, ...] = tuple({"T1": t1, "T2": 32, "TJ": 8, **_LONG} for t1 in (128, 64))
 
 
 class Convolution2d(Workload):
@@ -91,13 +94,13 @@ class Convolution2d(Workload):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The largest of these tiles that fits the second axis and of which there are enough for the device, or the smallest."""
-        double, space = problem.dtype == "float64", self.space(problem, device)
-        window = 4 if double or device.kind == "cpu" else 8
-        base: dict[str, Value] = {"WINDOW": window, "TURN": 8, "VECTOR": 2 if double else 4, "AHEAD": True, "OVERLAY": False, "RESIDENT": 0}
-        legal = [config for tile in _TILES if space.violated(config := {**tile, **base}) is None]
-        enough = [config for config in legal if _groups(problem, config) * 2 >= 3 * device.compute_units]
+        double, gpu, space = problem.dtype == "float64", device.kind == "gpu", self.space(problem, device)
+        base: Config = {"WINDOW": 8 if gpu and not double else 4, "TURN": 8, "VECTOR": 2 if double else 4, "AHEAD": True, "OVERLAY": False}
+        tiles = (_TILES[0], *_LONG_TILES, *_TILES[3:]) if double and gpu else _TILES
+        legal = [config for tile in tiles if space.violated(config := {**base, "RESIDENT": 0, **tile}) is None]
+        enough = [config for config in legal if _groups(problem, config) >= _waves(config) * device.compute_units]
         width = axes(problem)[1].length
-        fitting = [config for config in enough if -width % int(config["T2"]) * 10 <= width]
+        fitting = [config for config in enough if -width % int(config["T2"]) * SPARE <= width]
         return next(iter((*fitting, *enough, *reversed(legal))))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
@@ -187,6 +190,11 @@ class Convolution2d(Workload):
         """One point; shorter than the filter; sizes that no tile divides, padded, aligned to nothing and aligned well."""
         cases = (((1, 1, 1), 0, 0), ((5, 3, 7), 0, 0), ((21, 37, 19), 3, 5), ((68, 34, 9), 0, 0), ((36, 40, 20), 4, 0))
         return operands.padded_problems(self, problem, cases)
+
+
+def _waves(config: Config) -> float:
+    """Work-groups for each compute unit from which a tile is better than smaller ones: the last with long windows needs a single one."""
+    return 0.95 if config.items() >= _LONG_TILES[-1].items() else 1.5
 
 
 def _groups(problem: Problem, config: Config) -> int:
