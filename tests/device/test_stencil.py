@@ -43,8 +43,8 @@ def test_forms_and_reaches(device: Device, form: str, taps: int, lower: int) -> 
         bare = WORKLOAD.problem(sizes, "float32", {"axes": axes, "taps": taps, "lower": lower, **kinds})
         gaps = {name: operands.padded(whole, int(rng.integers(3)), 3) for name, whole in WORKLOAD.shapes(bare).items()}
         problem = WORKLOAD.problem(sizes, "float32", bare.options, gaps)
-        if WORKLOAD.space(problem, device.info).violated(FORMS[form]) is not None:
-            pytest.skip(f"{form} is not for {device.info.kind}s")
+        if form == "vectors" and device.info.kind != "cpu":
+            pytest.skip("a GPU's items have no such private memory")  # the other form is slow on a CPU, and as right
         verdict = check(device, WORKLOAD, problem, FORMS[form], rng)
         assert verdict.ok, f"{verdict.message}\n{problem}"
 

@@ -113,9 +113,7 @@ class Buffer:
 
     def __getitem__(self, key: Any) -> Buffer:
         """A view by integers, slices, ``...`` and ``None``, with NumPy's meaning."""
-        if (
-            type(key) is int and self.size and self.shape and -self.shape[0] <= key < self.shape[0]
-        ):  # a matrix of a stack, an orbital of a batch
+        if type(key) is int and self.shape and self.size and -self.shape[0] <= key < self.shape[0]:  # one of a batch, say
             begin = self.offset + key % self.shape[0] * self.strides[0]
             return Buffer(self.memory, self.shape[1:], self.dtype, self.strides[1:], begin)
         model: NDArray[Any] = as_strided(np.empty(1, self.dtype), self.shape, self.strides)  # never read: only its strides

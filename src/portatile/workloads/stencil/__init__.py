@@ -25,6 +25,7 @@ from portatile.workloads.stencil.reference import axes
 MAX_TAPS = 32  # an item keeps a window of them in registers
 _MAX_GROUPS = 2**16 - 1  # along the second axis of a launch
 _MAX_LOCAL = 49152  # bytes that every GPU grants
+_MOST_PRIVATE = 2**20  # bytes of an item's own arrays, which lie on the stack of a thread
 _DEPTH = 64  # planes that an item goes through
 _KEPT = ("periodic", "zero")  # boundaries that keep the size
 _TILES = ((128, 128), (64, 128), (64, 64), (32, 64), (32, 32), (16, 32))
@@ -72,14 +73,15 @@ class Stencil(Workload):
                 "RESIDENT": (0, 2, 3, 4),
             },
             (
-                "FORM == 'march' or device_kind == 'cpu'",
+                "(FORM == 'vectors') == (device_kind == 'cpu')",
                 "(VECTOR == 1) == (FORM == 'march') and VECTOR * itemsize <= 64",
                 "FORM == 'vectors' or (T1 >= 16 and T2 <= max_work_group_size)",
                 "FORM == 'march' or T2 % (WINDOW * VECTOR) == 0",
+                "FORM == 'march' or itemsize * ((ends + 1) * T1 * T2 + (T1 + ends) * (T2 + ends)) <= most_private",
                 "RESIDENT == 0 or (FORM == 'march' and backend == 'cuda' and RESIDENT * T2 <= 1024)",
                 "FORM == 'vectors' or 2 * itemsize * WINDOW * ((T2 + ends + 30) // 32 * 32 + 1) <= room",
             ),
-            {**problem.facts(), **device.facts(), "ends": _reach(one)[1], "room": room},
+            {**problem.facts(), **device.facts(), "ends": _reach(one)[1], "room": room, "most_private": _MOST_PRIVATE},
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
