@@ -57,7 +57,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {
     __local REAL filters[{{ 2 if across else 1 }} * FILTER_LD] __attribute__((aligned(16)));
 {% if across %}
-    __local REAL steps[WINDOW * LINE];
+    __local REAL steps[WINDOW * LINE + T2];
     __local REAL turned[WINDOW * LINE];
 {% endif %}
     const int item = (int)get_local_id(0);
@@ -69,35 +69,47 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
     for (int w = item; w < {{ 2 if across else 1 }} * TAPS; w += T2)
         filters[w / TAPS * FILTER_LD + w % TAPS] = filter[filter_offset + (w / TAPS + FIRST_FILTER) * filter_ld + w % TAPS];
 
-    // whoever has no column reads, for its neighbours, what stands for one there
+    // Whoever has no column reads, for its neighbours, what stands for one there. What an item does in the loop depends on no condition
+    // that the loop does not change, for PoCL 5 would take it out of the loop, with the barriers: so its rows end before they begin.
     const int column = {{ "column_of(begin + item, columns)" if across else "min(begin + item, columns - 1)" }};
-    const bool mine = begin + item < columns;
+    const int stored = begin + item < columns ? rows : 0;
     __global const REAL* lines = psi + psi_offset + plane * psi_ld;
     __global const REAL* from = lines + max(column, 0);
     __global REAL* to = out + out_offset + plane * out_ld + begin + item;
     const int p = START(left - AHEAD);
 {% macro load(d) %}fetch(from, psi_line, row_of(DOWN(p, {{ d }}), rows)){% endmacro %}
 {% set zeros = across and not periodic_across %}
-{% macro own(d) %}{{ "column < 0 ? (REAL)0 : " if zeros }}{{ load(d) }}{% endmacro %}
-{% for u in range(ends) %}
-    REAL v{{ u }} = {{ own(u) }};
+{% macro own(name, d) %}
+            {{ name }} = {{ load(d) }};
+{% if zeros %}
+            {{ name }} = column < 0 ? (REAL)0 : {{ name }};
+{% endif %}
+{% endmacro %}
+{% for u in range(ends + window) %}
+    REAL v{{ u }};
 {% endfor %}
 {% for w in range(window) %}
-    REAL v{{ ends + w }};
-    REAL next{{ w }} = {{ own(ends + w) }};
+    REAL next{{ w }};
+{% endfor %}
+{% for u in range(ends) %}
+{{ own("v" ~ u, u) }}
+{% endfor %}
+{% for w in range(window) %}
+{{ own("next" ~ w, ends + w) }}
 {% endfor %}
 {% if halo %}
-    // the places beside the tile, of each of which an item has the same one in every step
+    // the places beside the tile, of each of which an item has the same one in every step; whoever has none has one behind the lines
 {% for h in range(halo) %}
-    const int row{{ h }} = min((item + {{ h }} * T2) / ENDS, WINDOW - 1), end{{ h }} = (item + {{ h }} * T2) % ENDS;
-    const bool has{{ h }} = item + {{ h }} * T2 < WINDOW * ENDS;
+    const int row{{ h }} = (item + {{ h }} * T2) / ENDS, end{{ h }} = (item + {{ h }} * T2) % ENDS;
     const int cell{{ h }}_ = end{{ h }} < AHEAD ? end{{ h }} : end{{ h }} + T2;
     const int at{{ h }} = column_of(begin - AHEAD + cell{{ h }}_, columns);
+    const int place{{ h }} = row{{ h }} < WINDOW ? row{{ h }} * LINE + cell{{ h }}_ : WINDOW * LINE + item;
+    const int read{{ h }} = {{ "at" ~ h ~ " >= 0 && " if zeros }}row{{ h }} < WINDOW ? rows : 0;
     __global const REAL* beside{{ h }} = lines + max(at{{ h }}, 0);
     REAL near{{ h }} = (REAL)0;
 {% endfor %}
 {% macro beside(h, step) %}
-        if (has{{ h }} && {{ "at" ~ h ~ " >= 0 && " if zeros }}left + {{ step }} + row{{ h }} < rows)
+        if (left + {{ step }} + row{{ h }} < read{{ h }})
             near{{ h }} = beside{{ h }}[(left + {{ step }} + row{{ h }}) * psi_line];
 {% endmacro %}
 {% for h in range(halo) %}
@@ -114,7 +126,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {% if adds %}
 {% for w in range(window) %}
         REAL base{{ w }} = (REAL)0;
-        if (mine && left + step + {{ w }} < rows)
+        if (left + step + {{ w }} < stored)
             base{{ w }} = to[(left + step + {{ w }}) * out_line];
 {% endfor %}
 {% endif %}
@@ -124,14 +136,13 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
         steps[{{ w }} * LINE + AHEAD + item] = v{{ w + ahead }};
 {% endfor %}
 {% for h in range(halo) %}
-        if (has{{ h }})
-            steps[row{{ h }} * LINE + cell{{ h }}_] = near{{ h }};
+        steps[place{{ h }}] = near{{ h }};
 {% endfor %}
         barrier(CLK_LOCAL_MEM_FENCE);
 {% endif %}
         if (step + WINDOW < T1 && left + step + WINDOW < rows) {
 {% for w in range(window) %}
-            next{{ w }} = {{ own("step + " ~ (ends + window + w)) }};
+{{ own("next" ~ w, "step + " ~ (ends + window + w)) }}
 {% endfor %}
 {% for h in range(halo) %}
 {{ beside(h, "step + WINDOW") }}
@@ -156,7 +167,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {% endfor %}
 {% endif %}
 {% for w in range(window) %}
-            if (mine && left + step + {{ w }} < rows)
+            if (left + step + {{ w }} < stored)
                 to[(left + step + {{ w }}) * out_line] = {{ "base" ~ w ~ " + " if adds }}sum{{ w }};
 {% endfor %}
         }
