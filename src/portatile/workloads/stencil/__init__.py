@@ -105,19 +105,20 @@ class Stencil(Workload):
         if 0 in shapes["out"]:
             return Plan(())
         arguments.check_rows(problem, shapes)
-        return Plan((self._vectors(problem, config),) if config["FORM"] == "vectors" else self._marches(problem, config))
+        return Plan((self._vectors(problem, config),) if config["FORM"] == "vectors" else self._marches(problem, config, device))
 
-    def _marches(self, problem: Problem, config: Config) -> tuple[Launch, ...]:
+    def _marches(self, problem: Problem, config: Config, device: DeviceInfo) -> tuple[Launch, ...]:
         """The planes, and with three axes the one across them."""
         one, two, three = axes(problem)
-        within = self._pass(problem, config, (one.n, two.n, three.n), _volumes(problem), (two.boundary, three.boundary))
+        gpu = device.kind == "gpu"
+        within = self._pass(problem, config, (one.n, two.n, three.n), _volumes(problem), (two.boundary, three.boundary), gpu)
         if problem.options["axes"] == 2:
             return (within,)
         points, plane = (two.n, one.n, three.n), two.n * three.n  # a plane for each place of the second axis
         seen = {name: replace(layout, strides=(*layout.strides[1::-1], 1)) for name, layout in _volumes(problem).items()}
         if plane < 2**30 and all(problem.layout[name].strides[0] == three.n for name in seen):  # or one that holds all columns
             points, seen = (1, one.n, plane), {name: replace(layout, strides=(0, plane, 1)) for name, layout in seen.items()}
-        return within, self._pass(problem, config, points, seen, (one.boundary,))
+        return within, self._pass(problem, config, points, seen, (one.boundary,), gpu)
 
     def _vectors(self, problem: Problem, config: Config) -> Launch:
         """All filters in a launch over planes, rows and columns."""
@@ -131,7 +132,13 @@ class Stencil(Workload):
         return self._launch(problem, "vectors.cl", defines, values, (one.n, two.n, three.n), _volumes(problem), groups, 1)
 
     def _pass(
-        self, problem: Problem, config: Config, points: tuple[int, int, int], layout: Mapping[str, Layout], boundaries: tuple[str, ...]
+        self,
+        problem: Problem,
+        config: Config,
+        points: tuple[int, int, int],
+        layout: Mapping[str, Layout],
+        boundaries: tuple[str, ...],
+        gpu: bool,
     ) -> Launch:
         """The filter along the rows of planes and, with a second boundary, the one along the columns; without, it adds to what is there."""
         one, *_ = axes(problem)
@@ -152,7 +159,7 @@ class Stencil(Workload):
         values |= {"lead": ahead + one.lower, "across": across, "adds": not across, "resident": config["RESIDENT"]}
         values |= {"halo": -(-window * ends // t2) if across else 0}
         values |= {"periodic": boundaries[0] == "periodic", "once": rows >= t1 + ends + window + ahead}
-        values |= {"periodic_across": boundaries[-1] == "periodic"}
+        values |= {"periodic_across": boundaries[-1] == "periodic", "gpu": gpu}
         return self._launch(problem, "march.cl", defines, values, points, layout, groups, t2)
 
     def _defines(self, problem: Problem, config: Config) -> dict[str, Value]:

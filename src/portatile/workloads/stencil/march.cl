@@ -18,6 +18,9 @@
 {{ place_in("row_of", periodic, once) }}
 {{ place_in("column_of", periodic_across, false) }}
 
+{# Whether a row is there for an item that `is` concerned: on a CPU as one condition that each step changes, for PoCL 5 takes others out of
+   the loop, with the barriers; CUDA's compiler orders loads better by several. #}
+{% macro both(is, end, row) %}{{ is ~ " && " ~ row ~ " < rows" if gpu else row ~ " < " ~ end }}{% endmacro %}
 REAL fetch(__global const REAL* restrict from, const INDEX ld, const int row)
 {
 {% if periodic %}
@@ -57,7 +60,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {
     __local REAL filters[{{ 2 if across else 1 }} * FILTER_LD] __attribute__((aligned(16)));
 {% if across %}
-    __local REAL steps[WINDOW * LINE + T2];
+    __local REAL steps[WINDOW * LINE{{ " + T2" if not gpu }}];
     __local REAL turned[WINDOW * LINE];
 {% endif %}
     const int item = (int)get_local_id(0);
@@ -69,10 +72,12 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
     for (int w = item; w < {{ 2 if across else 1 }} * TAPS; w += T2)
         filters[w / TAPS * FILTER_LD + w % TAPS] = filter[filter_offset + (w / TAPS + FIRST_FILTER) * filter_ld + w % TAPS];
 
-    // Whoever has no column reads, for its neighbours, what stands for one there. What an item does in the loop depends on no condition
-    // that the loop does not change, for PoCL 5 would take it out of the loop, with the barriers: so its rows end before they begin.
+    // whoever has no column reads, for its neighbours, what stands for one there
     const int column = {{ "column_of(begin + item, columns)" if across else "min(begin + item, columns - 1)" }};
-    const int stored = begin + item < columns ? rows : 0;
+    const bool mine = begin + item < columns;
+{% if not gpu %}
+    const int mine_end = mine ? rows : 0;
+{% endif %}
     __global const REAL* lines = psi + psi_offset + plane * psi_ld;
     __global const REAL* from = lines + max(column, 0);
     __global REAL* to = out + out_offset + plane * out_ld + begin + item;
@@ -98,18 +103,22 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {{ own("next" ~ w, ends + w) }}
 {% endfor %}
 {% if halo %}
-    // the places beside the tile, of each of which an item has the same one in every step; whoever has none has one behind the lines
+    // the places beside the tile, of each of which an item has the same one in every step
+{% macro there(h) %}has{{ h }}{{ " && at" ~ h ~ " >= 0" if zeros }}{% endmacro %}
 {% for h in range(halo) %}
-    const int row{{ h }} = (item + {{ h }} * T2) / ENDS, end{{ h }} = (item + {{ h }} * T2) % ENDS;
+    const int row{{ h }} = min((item + {{ h }} * T2) / ENDS, WINDOW - 1), end{{ h }} = (item + {{ h }} * T2) % ENDS;
+    const bool has{{ h }} = item + {{ h }} * T2 < WINDOW * ENDS;
     const int cell{{ h }}_ = end{{ h }} < AHEAD ? end{{ h }} : end{{ h }} + T2;
     const int at{{ h }} = column_of(begin - AHEAD + cell{{ h }}_, columns);
-    const int place{{ h }} = row{{ h }} < WINDOW ? row{{ h }} * LINE + cell{{ h }}_ : WINDOW * LINE + item;
-    const int read{{ h }} = {{ "at" ~ h ~ " >= 0 && " if zeros }}row{{ h }} < WINDOW ? rows : 0;
     __global const REAL* beside{{ h }} = lines + max(at{{ h }}, 0);
     REAL near{{ h }} = (REAL)0;
+{% if not gpu %}
+    const int place{{ h }} = has{{ h }} ? row{{ h }} * LINE + cell{{ h }}_ : WINDOW * LINE + item; // or behind the lines
+    const int there{{ h }}_end = {{ there(h) }} ? rows : 0;
+{% endif %}
 {% endfor %}
 {% macro beside(h, step) %}
-        if (left + {{ step }} + row{{ h }} < read{{ h }})
+        if ({{ both(there(h), "there" ~ h ~ "_end", "left + " ~ step ~ " + row" ~ h) }})
             near{{ h }} = beside{{ h }}[(left + {{ step }} + row{{ h }}) * psi_line];
 {% endmacro %}
 {% for h in range(halo) %}
@@ -126,7 +135,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {% if adds %}
 {% for w in range(window) %}
         REAL base{{ w }} = (REAL)0;
-        if (left + step + {{ w }} < stored)
+        if ({{ both("mine", "mine_end", "left + step + " ~ w) }})
             base{{ w }} = to[(left + step + {{ w }}) * out_line];
 {% endfor %}
 {% endif %}
@@ -136,7 +145,12 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
         steps[{{ w }} * LINE + AHEAD + item] = v{{ w + ahead }};
 {% endfor %}
 {% for h in range(halo) %}
+{% if gpu %}
+        if (has{{ h }})
+            steps[row{{ h }} * LINE + cell{{ h }}_] = near{{ h }};
+{% else %}
         steps[place{{ h }}] = near{{ h }};
+{% endif %}
 {% endfor %}
         barrier(CLK_LOCAL_MEM_FENCE);
 {% endif %}
@@ -167,7 +181,7 @@ __kernel __attribute__((reqd_work_group_size(T2, 1, 1))) {{ "MIN_GROUPS(" ~ resi
 {% endfor %}
 {% endif %}
 {% for w in range(window) %}
-            if (left + step + {{ w }} < stored)
+            if ({{ both("mine", "mine_end", "left + step + " ~ w) }})
                 to[(left + step + {{ w }}) * out_line] = {{ "base" ~ w ~ " + " if adds }}sum{{ w }};
 {% endfor %}
         }
