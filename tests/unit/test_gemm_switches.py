@@ -90,6 +90,9 @@ def test_a_device_gets_the_shapes_that_it_has() -> None:
     assert WORKLOAD.lowered(reads, CPU) == presets.MEDIUM.config()
     assert WORKLOAD.lowered(reads, GPU) == reads
     assert WORKLOAD.space(case, GPU).violated(reads) is None
+    staged = replace(presets.register(8, 6, 4, block=256), SM=True, PACK_B=False).config()
+    assert WORKLOAD.lowered(staged, CPU) == staged
+    assert WORKLOAD.lowered(staged, GPU) == {**staged, "KB": 128}, "64 KiB of B's columns in float64 do not fit"
     assert WORKLOAD.space(case, CPU).violated(reads) is not None
 
 

@@ -75,7 +75,7 @@ class CudaTarget(Target):
         try:
             options = _options(source, self.architecture)
             (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-            log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace").strip("\0 \n")
+            log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace").replace("\0", "").strip()
             if int(failed):
                 raise CompileError(f"{source.file} does not build for {self.architecture}: {failed.name}", log)
             ptx = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)

@@ -24,6 +24,18 @@
 
 // The column of out that holds value o.
 {{ place_out("column_of") }}
+{% if form == "block" %}
+#ifndef PORTATILE_CUDA // some compilers call vload and vstore as functions
+typedef VEC loose __attribute__((aligned(sizeof(REAL))));
+#define LOAD(p) (*(__global const loose*)(p))
+#define STORE(x, p) (*(__global loose*)(p) = (x))
+#endif
+{% endif %}
+#ifndef LOAD
+#define LOAD(p) vload{{ reads }}(0, p)
+#define STORE(x, p) vstore{{ writes }}(x, 0, p)
+#endif
+
 // READS elements from a column on of a row of psi, zeros where it ends or where there is no such row.
 READ fetch(__global const REAL* restrict psi, const INDEX ld, const int row, const int column, const int columns)
 {
@@ -35,7 +47,7 @@ READ fetch(__global const REAL* restrict psi, const INDEX ld, const int row, con
 #if ALIGNED_PSI
         return *(__global const READ*)(psi + row * ld + column);
 #else
-        return vload{{ reads }}(0, psi + row * ld + column);
+        return LOAD(psi + row * ld + column);
 #endif
     return (READ)({% for i in range(reads) %}OF({{ i }}){{ ", " if not loop.last }}{% endfor %});
 {% endif %}
@@ -57,7 +69,7 @@ READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int r
 #if ALIGNED_PSI
     return LDG((__global const READ*)place);
 #else
-    return vload{{ reads }}(0, place);
+    return LOAD(place);
 #endif
 {% endif %}
 }
@@ -135,7 +147,7 @@ READ fetch_whole(__global const REAL* restrict from, const INDEX ld, const int r
 #if ALIGNED_OUT
                     *(__global WRITE*)here = {{ name }};
 #else
-                    vstore{{ writes }}({{ name }}, 0, here);
+                    STORE({{ name }}, here);
 #endif
                 {{ "else" if not inside }}
 {% endif %}

@@ -14,6 +14,9 @@ from portatile.workloads.gemm.parameters import MEANINGS
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
+_STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
+_WIDEST = 8  # bytes of an element
+
 
 class Gemm(Workload):
     """Matrix product: C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C for real matrices with contiguous rows.
@@ -54,11 +57,18 @@ class Gemm(Workload):
         return presets.preset(name, problem.dtype)
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """Plain multiply-adds where there are no matrix units, another shape where theirs differs, reads without NVIDIA's instructions."""
+        """Plain multiply-adds where there are no matrix units, another shape where theirs differs, reads without NVIDIA's instructions, and
+        a CPU's columns of B cut to what a GPU's local memory holds.
+        """
         shapes = space.matrix_shapes(device)
         lower = {**space.LATER, **config}
         if not device.nvidia:
             lower |= {"LDG": False, "SHUFFLE": False}
+        if lower.get("FORM") == "cpu" and lower.get("SM") and device.kind != "cpu":
+            steps, columns = int(lower["KB"]), int(lower["TC"])
+            while steps > 1 and steps * columns * _WIDEST > _STATIC:
+                steps //= 2
+            lower |= {"KB": steps}
         if not space.joins(device):
             lower |= {"JOIN": False}
         if lower.get("MMA") and lower["MMA_SHAPE"] not in shapes:
