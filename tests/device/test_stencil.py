@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, new_seed
+from checking import check, maybe, new_seed
 from scipy import ndimage
 
 from portatile import wavelets, workloads
@@ -36,6 +36,7 @@ REACHES = [(29, -14), (1, 0), (3, -1), (4, -9), (5, 2)]
 @pytest.mark.parametrize("form", FORMS)
 def test_forms_and_reaches(device: Device, form: str, taps: int, lower: int) -> None:
     """With two axes and three, and boundaries drawn for each axis; more rows and planes than one work-group's, and gaps between rows."""
+    maybe(device)
     rng = np.random.default_rng(new_seed(f"{form} {taps} from {lower}"))
     for axes, shape in product((2, 3), ((20, 37, 70), (67, 5, 33))):
         kinds: dict[str, Value] = {f"boundary{axis}": ("periodic", "zero")[int(rng.integers(2))] for axis in (1, 2, 3)}

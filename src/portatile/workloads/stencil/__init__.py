@@ -100,7 +100,7 @@ class Stencil(Workload):
         return next(iter((*fitting, *enough, *reversed(legal), {**base, "T1": 16, "T2": 16})))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch over rows, or the planes and then the axis across them; nothing for an empty output."""
+        """One launch, or the planes and then the axis across them; nothing for an empty output."""
         shapes = self.shapes(problem)
         if 0 in shapes["out"]:
             return Plan(())
