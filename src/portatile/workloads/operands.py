@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError
 from portatile.records import Layout, Problem
-from portatile.workload import Expected, Workload, packed_layout
+from portatile.workload import Expected, Operands, Workload, packed_layout
 
 
 def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[Any]:
@@ -40,6 +40,15 @@ def random(rng: np.random.Generator, layout: Layout, shape: Sequence[int], dtype
         kind = np.float32 if dtype == "float32" else np.float64
         view(memory, layout, shape)[...] = rng.random(tuple(shape), dtype=kind) - kind(0.5)
     return memory
+
+
+def drawn(workload: Workload, problem: Problem, rng: np.random.Generator) -> Operands:
+    """Random memory, as of ``random``, for each operand that is read, and storage for each that is only written."""
+    shapes, found = workload.shapes(problem), {}
+    for operand in workload.operands:
+        place = problem.layout[operand.name], shapes[operand.name], problem.dtype
+        found[operand.name] = storage(*place) if operand.role == "out" else random(rng, *place)
+    return found
 
 
 def padded(shape: Sequence[int], pad: int = 0, offset: int = 0, alignment: int = 128) -> Layout:

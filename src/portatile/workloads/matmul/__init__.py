@@ -134,9 +134,7 @@ class Matmul(Workload):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """A and B uniform in [-0.5, 0.5)."""
-        shapes = self.shapes(problem)
-        memory = {name: operands.random(rng, problem.layout[name], shapes[name], problem.dtype) for name in ("a", "b")}
-        return Inputs({**memory, "c": operands.storage(problem.layout["c"], shapes["c"], problem.dtype)})
+        return Inputs(operands.drawn(self, problem, rng))
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """A B, and |A| |B| as the scale; with ``sample`` on some rows and columns."""

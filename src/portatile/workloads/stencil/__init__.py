@@ -203,9 +203,7 @@ class Stencil(Workload):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """psi and filter uniform in [-0.5, 0.5)."""
-        shapes, layout = self.shapes(problem), problem.layout
-        memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("psi", "filter")}
-        return Inputs({**memory, "out": operands.storage(layout["out"], shapes["out"], problem.dtype)})
+        return Inputs(operands.drawn(self, problem, rng))
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """The sums, and the sums of absolute values as the scale; with ``sample`` at some places of the output."""

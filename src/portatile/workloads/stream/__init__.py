@@ -100,10 +100,8 @@ class Stream(Workload):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """x, y and the scalar uniform in [-0.5, 0.5)."""
-        shapes, layout = self.shapes(problem), problem.layout
-        memory = {name: operands.random(rng, layout[name], shapes[name], problem.dtype) for name in ("x", "y")}
-        scalar = float(np.dtype(problem.dtype).type(rng.random() - 0.5))
-        return Inputs({**memory, "out": operands.storage(layout["out"], shapes["out"], problem.dtype)}, {"scalar": scalar})
+        memory = operands.drawn(self, problem, rng)
+        return Inputs(memory, {"scalar": float(np.dtype(problem.dtype).type(rng.random() - 0.5))})
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """The values in float64, and the sum of the terms' magnitudes as the scale (copy: 0, it is exact)."""
