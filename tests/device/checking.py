@@ -31,9 +31,15 @@ DRAWS = int(os.environ.get("PORTATILE_DRAWS", "0"))  # of what is drawn at rando
 
 
 def maybe(device: Device, share: float = 1 / 3) -> None:
-    """Skip most of many alike tests, others every time, where compiling takes long."""
-    if device.target.defers and not DRAWS and secrets.randbelow(1000) >= 1000 * share:
-        pytest.skip(f"not drawn this time; PORTATILE_DRAWS=1 asks {device.info.platform} for all")
+    """Skip most of many alike tests, others every time, on a device where compiling takes long."""
+    if device.target.defers:
+        sometimes(share)
+
+
+def sometimes(share: float) -> None:
+    """Skip all but a share of many alike tests, others every time."""
+    if not DRAWS and secrets.randbelow(1000) >= 1000 * share:
+        pytest.skip("not drawn this time; PORTATILE_DRAWS=1 asks for all")
 
 
 _MOST_DEVICES, _MOST_MODULES = 4, 64

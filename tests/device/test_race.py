@@ -91,6 +91,14 @@ def test_no_race_where_none_is_wanted(device: Device) -> None:
     assert result.best.median == min(trial.median for trial in result.trials)
 
 
+def test_a_race_is_decided_even_if_loading_took_all_its_time(device: Device, all_near: None) -> None:
+    timing = Timing(samples=3, burst=0.0005, most=0.05, race=0.01)
+    with ResultStore(None) as store:
+        result = tune(request(device, Faulty(("none",), (32, 64, 128)), timing=timing), store)
+    assert (len(result.finalists), result.unraced) == (3, "")
+    assert max(len(trial.samples) for trial in result.finalists) >= 3
+
+
 def test_ctrl_c_in_the_race_keeps_the_search(device: Device, all_near: None) -> None:
     def tired(progress: Progress) -> None:
         if progress.racing:

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from checking import check, new_seed
+from checking import check, new_seed, sometimes
 
 from portatile import program, workloads
 from portatile.device import cuda_compiler
@@ -43,6 +43,8 @@ def test_the_interpreter_rounds_multiply_adds_once(kind: str, monkeypatch: pytes
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_configurations_are_right(name: str, dtype: str, chosen: str) -> None:
     """The largest of the awkward problems that the interpreter can bear, within the workload's own error bound."""
+    if chosen == "random":
+        sometimes(1 / 2)
     workload = workloads.get(name)
     rng = np.random.default_rng(new_seed(f"{name} {dtype} {chosen}"))
     pick = (lambda values: values[int(rng.integers(len(values)))]) if chosen == "random" else (lambda values: values[0])

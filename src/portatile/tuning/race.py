@@ -15,7 +15,8 @@ def hold(bench: Bench, job: Race) -> Raced:
     """Time the entries round by round, each round in another order, so that what disturbs the device disturbs all of them.
 
     One that is wrong now, or no longer runs, is out, and the others go on; one that is certainly slower than the leader runs no
-    further. It ends when the others are certainly alike, after the last look, or with the time.
+    further. It ends when the others are certainly alike, after the last look, or with the time; but not before so few rounds that it
+    could not be decided, however long the entries took to load.
     """
     ends = time.perf_counter() + job.seconds
     results: dict[int, Evaluated] = {}
@@ -106,7 +107,7 @@ def _run(bench: Bench, field: list[Loaded], results: dict[int, Evaluated], ends:
             runs[loaded.job.number] = runs_in(timing, timing.burst, min(first, loaded.job.best or first))
     running = [loaded for loaded in field if loaded.job.number in runs]
     slowest = max((loaded.job.best or 0.0 for loaded in running), default=0.0)
-    bench.announce("run", max(ends - time.perf_counter(), 0.0) + len(running) * max(slowest, timing.burst))
+    bench.announce("run", max(ends - time.perf_counter(), 0.0) + (1 + finals.LEAST_ROUNDS) * len(running) * max(slowest, timing.burst))
     for turn in range(1, finals.LOOKS[-1] + 1):
         started = time.perf_counter()
         shift = turn % max(len(running), 1)
@@ -116,7 +117,7 @@ def _run(bench: Bench, field: list[Loaded], results: dict[int, Evaluated], ends:
                 loaded.record.samples.append(seconds)
         running = [loaded for loaded in running if loaded.job.number not in results]
         now = time.perf_counter()
-        if len(running) < 2 or now + (now - started) > ends:
+        if len(running) < 2 or (turn >= finals.LEAST_ROUNDS and now + (now - started) > ends):
             return
         if turn in finals.LOOKS:
             samples = [loaded.record.samples for loaded in running]
