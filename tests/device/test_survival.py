@@ -203,7 +203,8 @@ def test_ctrl_c_keeps_what_was_found(device: Device, tmp_path: Path) -> None:
     assert opened == "False", "the parent loaded OpenCL"
     assert not wait_until_gone(workers)
     with ResultStore(tmp_path / "results.sqlite") as store:
-        assert len(store.trials()) == int(count) >= 3
+        assert int(count) >= 3
+        assert 0 <= len(store.trials()) - int(count) <= 1, "what was stored just before it need not be told; nothing told may be lost"
 
 
 def test_two_tuners_share_a_store(device: Device, tmp_path: Path) -> None:
