@@ -387,6 +387,9 @@ class _Steps:
             facts |= {"LOCAL_ARGUMENT": self.local_argument}
             facts |= {"JOIN": self.join, "SHARES": _shares(self.parts)}
             facts |= staging(self.problem, point, self.split and not self.join) if point.FORM == "gpu" else reading(self.problem, point)
+        if point.FORM == "cpu":
+            single = self.problem.itemsize == 4  # in float64 nothing was gained
+            facts["FETCH"] = single and self.device.kind == "cpu"  # compilers for GPUs may refuse what it is written in
         facts["ZEROS"] = "" if self.shape is None else f"{self.shape.operand} {self.shape.zeros}"
         config = point.config()
         values = {**config, **facts, "real": real(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
