@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from portatile.errors import CompileError, DeviceError, LaunchError
-from portatile.tuning import race
+from portatile.tuning import finals, race
 from portatile.tuning.protocol import Evaluate, Race, Raced, Timing
 from portatile.verify import Verdict
 
@@ -127,4 +127,9 @@ def test_with_the_device_the_race_ends(when: str | int, error: Exception) -> Non
 
 def test_who_is_wrong_is_told_even_where_no_race_is_held() -> None:
     assert hold(Bench(wrong=frozenset({0, 1}))) == {0: "wrong", 1: "wrong"}  # one alone does not race
-    assert hold(Bench(wrong=frozenset({1})), seconds=0.0) == {1: "wrong"}
+
+
+def test_without_time_there_are_a_few_rounds() -> None:
+    bench = Bench(wrong=frozenset({1}))
+    assert hold(bench, seconds=0.0) == {0: "ok", 1: "wrong", 2: "ok"}
+    assert bench.bursts[0] == 1 + finals.LEAST_ROUNDS + 1
