@@ -38,7 +38,7 @@ def hold(bench: Bench, job: Race) -> Raced:
     told = (results[entry.number] for entry in job.entries if entry.number in results)
     if decided:
         return Raced(tuple(told))
-    return Raced(tuple(outcome for outcome in told if outcome.status != "ok"), "there was no time for it")  # who is wrong is out anyway
+    return Raced(tuple(outcome for outcome in told if outcome.status != "ok"))  # one alone has not raced; who is wrong is out anyway
 
 
 def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Loaded | None:
