@@ -1,22 +1,17 @@
-#!/usr/bin/env python3
-"""The newest recorded searches of every device and problem as a picture, docs/pictures/convergence.svg: best so far against seconds.
-
-python3 bench/curves.py
-"""
+"""The newest recorded searches of every device and problem: a table of how soon they were near the best, and a picture of each search."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
-from measure import HERE, RESULTS
+from convergence import line
+from recorded import Picture, Run, Table, markdown, runs
 
-PICTURE = HERE.parent / "docs" / "pictures" / "convergence.svg"
 GOALS = (0.95, 0.98)
 Curve = Sequence[Sequence[float]]
 """Seconds from the start of the process, and the share of the best known that the best so far has from then on."""
@@ -39,20 +34,29 @@ class Panel:
     seconds: float
     """What is shown; the budget of every search."""
 
-    @property
-    def order(self) -> tuple[bool, str]:
-        """GPUs first."""
-        return "CPU" in self.title or "PoCL" in self.title, self.title
+
+def newest(recorded: Iterable[Run]) -> dict[str, tuple[Run, Mapping[str, Any]]]:
+    """Of each problem on each device the newest searches, GPUs first."""
+    found = {_title(series): (run, series) for run in recorded for series in run.document["series"]}
+    return dict(sorted(found.items(), key=lambda item: ("PoCL" in item[0], item[0])))
 
 
-def panels(folder: Path = RESULTS) -> list[Panel]:
-    """Of each problem on each device the newest recorded searches."""
-    found: dict[str, Panel] = {}
-    for run in sorted((json.loads(path.read_text()) for path in folder.glob("convergence-*.json")), key=lambda run: str(run["time"])):
-        for series in run["series"]:
-            title = _title(series)
-            found[title] = Panel(title, series["curves"], max(one["seconds"] for one in series["runs"]))
-    return sorted(found.values(), key=lambda panel: panel.order)
+def panels(found: Mapping[str, tuple[Run, Mapping[str, Any]]]) -> list[Panel]:
+    """What the picture shows of them."""
+    return [Panel(title, series["curves"], max(one["seconds"] for one in series["runs"])) for title, (_, series) in found.items()]
+
+
+def made(folder: Path) -> Iterator[Table | Picture]:
+    """The table and the picture."""
+    found = newest(runs("convergence", folder))
+    rows = []
+    for title, (run, series) in found.items():
+        _, speed, first, rate, *goals, end = line(dict(series), ())
+        rows.append([title, run.document["budget"], f"{float(speed) / 1e3:.3g}", first, rate, *goals, end, run.commit])
+    within = [f"within {1 - goal:.0%} for good, s: median / worst" for goal in GOALS]
+    head = ("", "budget", "best, Tflop/s", "first trial, s", "trials a minute", *within, "at the end: median / worst", "commit")
+    yield Table("convergence", markdown(head, rows), frozenset(run.file for run, _ in found.values()))
+    yield Picture("convergence.svg", picture(panels(found)))
 
 
 def _title(series: Mapping[str, Any]) -> str:
@@ -60,7 +64,7 @@ def _title(series: Mapping[str, Any]) -> str:
     sizes = list(dict.fromkeys(task["sizes"].values()))
     shape = f"{sizes[0]}^3" if len(sizes) == 1 else " x ".join(map(str, task["sizes"].values()))
     platform = {"NVIDIA CUDA": "OpenCL", "Portable Computing Language": "PoCL"}.get(device["platform"], device["platform"])
-    where = device["name"] if platform != "PoCL" else "CPU"
+    where = device["name"].replace("(R)", "").removeprefix("pthread-")
     through = "CUDA" if device["id"].startswith("cuda") else platform
     return f"{where}, {through}: {task['workload']} {shape} {task['dtype']}"
 
@@ -101,8 +105,3 @@ def _panel(panel: Panel, left: int, top: int) -> Iterator[str]:
 
 def _text(kind: str, x: float, y: float, text: str) -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
-
-
-if __name__ == "__main__":
-    PICTURE.write_text(picture(panels()))
-    print(PICTURE)

@@ -1,34 +1,24 @@
-#!/usr/bin/env python3
-"""The newest recorded reading of every product as a page of tables, docs/measurements/gemm.md, and as a picture of each GPU beside it.
-
-    python3 bench/figures.py
+"""The newest recorded speed of every matrix product: a table for each device, and a picture for each GPU.
 
 A row is a problem; its figures may come from several runs, each the newest in which that problem was measured on that device.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, prod
 from pathlib import Path
 from typing import Any
 
-from measure import HERE, RESULTS
+from measure import slug
+from recorded import Picture, Run, markdown, runs
+from recorded import Table as Page
 
-DOCS = HERE.parent / "docs"
 DTYPES = ("float32", "float64")
 BACKENDS = {"cuda": "CUDA", "opencl": "OpenCL"}
 _SPELT = {"N": ("A", "B"), "T": ("A^T", "B^T")}
-
-_HEAD = """# Figures of matrix products
-
-Written by `bench/figures.py` from `bench/results/`, where the samples are: of each row the newest reading. `bench/README.md` says how they
-are taken. Every figure is the speed over the vendor's library in the same run, by turns, by medians; out of the box, without tuning by the
-user; row-major random operands, results checked.
-"""
 
 # Of the picture. Okabe and Ito's blue and vermilion, which people with any colour vision tell apart, and different shapes.
 _WIDTH, _ROW, _LEFT, _TOP, _GAP = 760, 20, 150, 56, 40
@@ -57,14 +47,20 @@ class Product:
         return told if self.trans == "NN" else f"{told}, {_SPELT[self.trans[0]][0]} {_SPELT[self.trans[1]][1]}"
 
     @property
-    def order(self) -> tuple[bool, bool, int, str]:
+    def order(self) -> tuple[bool, bool, int, str, tuple[int, ...]]:
         """Squares, then other shapes, then stacks; each by its work, what is stored plainly before what is transposed."""
         sizes = dict(self.sizes)
-        return "batch" in sizes, len(set(sizes.values())) > 1, prod(sizes.values()), "" if self.trans == "NN" else self.trans
+        return (
+            "batch" in sizes,
+            len(set(sizes.values())) > 1,
+            prod(sizes.values()),
+            "" if self.trans == "NN" else self.trans,
+            tuple(sizes.values()),
+        )
 
 
 @dataclass(frozen=True)
-class Reading:
+class Figure:
     """How many times as fast as the peer: in short bursts, and in longer runs where they were measured."""
 
     product: Product
@@ -73,6 +69,7 @@ class Reading:
     cpu: str
     peer: str
     commit: str
+    file: str
     burst: float
     sustained: float | None
     share: float | None = None
@@ -81,89 +78,81 @@ class Reading:
 
 
 Series = tuple[str, str]  # dtype and back end
-Table = dict[Product, dict[Series, Reading]]
+Table = dict[Product, dict[Series, Figure]]
 
 
-def readings(pinned: bool) -> Iterator[Reading]:
+def figures(recorded: Iterable[Run], pinned: bool) -> Iterator[Figure]:
     """What portatile chooses, the oldest first: with every participant on one core of a CPU, or without such bounds."""
-    runs = [json.loads(path.read_text()) for path in RESULTS.glob("gemm-*.json")]
-    for run in sorted(runs, key=lambda run: str(run["time"])):
-        if (run["options"].get("pin") is not None) != pinned:
+    for run in recorded:
+        document = run.document
+        if (document["options"].get("pin") is not None) != pinned:
             continue
-        for problem in run["problems"]:
+        for problem in document["problems"]:
             product = Product(tuple(problem["sizes"].items()), problem["trans"])
             for row in problem["rows"]:
                 place, _, selector = row["place"].partition(" ")
                 if place == "portatile" and row["name"] == "tuned" and row.get("ratio") is not None:
-                    about = product, problem["dtype"], run["devices"][selector], run["cpu"], row["peer"], run["commit"].split()[0][:7]
-                    yield Reading(*about, row["ratio"], row.get("ratio_sustained"), row.get("share"), row.get("ceiling", ""))
+                    where = document["devices"][selector], f"{document.get('cores', 1)} cores of {document['cpu']}", row["peer"]
+                    speeds = row["ratio"], row.get("ratio_sustained"), row.get("share"), row.get("ceiling", "")
+                    yield Figure(product, problem["dtype"], *where, run.commit, run.file, *speeds)
 
 
-def tables() -> dict[str, Table]:
-    """By the GPU's name, or by the platform that drives a CPU: the newest reading in every place."""
+def tables(recorded: list[Run]) -> dict[str, Table]:
+    """By the GPU's name, or by cores and platform of a CPU: the newest figure in every place."""
     found: dict[str, Table] = {}
     for pinned in (False, True):
-        for reading in readings(pinned):
-            device = reading.device
-            if (device["kind"] == "cpu") is pinned:
-                title = _platform(reading) if pinned else device["name"]
-                found.setdefault(title, {}).setdefault(reading.product, {})[reading.dtype, device["backend"]] = reading
+        for figure in figures(recorded, pinned):
+            device = figure.device
+            title = _platform(figure, pinned) if device["kind"] == "cpu" else device["name"]
+            if device["kind"] == "cpu" or not pinned:
+                found.setdefault(title, {}).setdefault(figure.product, {})[figure.dtype, device["backend"]] = figure
     return found
 
 
-def _platform(reading: Reading) -> str:
-    device = reading.device
+def _platform(figure: Figure, pinned: bool) -> str:
+    device = figure.device
     name = "PoCL" if device["platform"] == "Portable Computing Language" else device["platform"].split("(")[0]
     version = ".".join(device["driver"].split("-")[0].split("+")[0].split(".")[:2])
-    return f"One core of {reading.cpu.replace('(R)', '')}, {name} {version}"
+    cpu = figure.cpu.replace("(R)", "")
+    return f"{'One core of ' + cpu.partition(' of ')[2] if pinned else cpu}, {name} {version}"
 
 
-def page(found: Mapping[str, Table]) -> str:
-    """The text of docs/measurements/gemm.md."""
-    return "\n".join([_HEAD, *(f"## {title}\n\n{_section(title, table)}" for title, table in found.items())])
-
-
-def _section(title: str, table: Table) -> str:
-    newest = [reading for row in table.values() for reading in row.values()][-1]
+def _table(title: str, table: Table) -> Page:
+    newest = [figure for row in table.values() for figure in row.values()][-1]
     on_gpu = newest.device["kind"] == "gpu"
-    said = "In short bursts; in brackets in runs of 0.1 s and more, which power binds" if on_gpu else "CPU time, all on the same core"
     series = [(dtype, backend) for dtype in DTYPES for backend in BACKENDS if any((dtype, backend) in row for row in table.values())]
     names = [f"{dtype} {BACKENDS[backend]}" if on_gpu else dtype for dtype, backend in series]
-    shared = any(reading.share is not None for row in table.values() for reading in row.values())
-    extra = (" share |", " --- |") if shared else ("", "")
-    head = f"| m x n x k | {' | '.join(names)} | commit |{extra[0]}\n| --- |{' ---: |' * len(names)} --- |{extra[1]}\n"
-    rows = (
-        f"| {product.name} | {' | '.join(_told(table[product].get(one)) for one in series)} | {_commits(table[product])} |"
-        + (f" {_shares(table[product], series)} |" if shared else "")
+    shared = any(figure.share is not None for row in table.values() for figure in row.values())
+    rows = [
+        [
+            product.name,
+            *(_told(table[product].get(one)) for one in series),
+            *([_shares(table[product], series)] if shared else []),
+            ", ".join(sorted({figure.commit for figure in table[product].values()})),
+        ]
         for product in _sorted(table)
-    )
-    said += "; share: of the device's own multiply-adds, measured in the same run" if shared else ""
+    ]
+    head = ["m x n x k", *names, *(["% of peak"] if shared else []), "commit"]
     picture = f"![{title}: speed over its library](../pictures/{_slug(title)}.svg)\n\n" if on_gpu else ""
-    return f"{picture}{said}; peer: {newest.peer}.\n\n{head}" + "\n".join(rows) + "\n"
+    text = f"{picture}Speed over {newest.peer}.\n\n{markdown(head, rows)}"
+    files = frozenset(figure.file for row in table.values() for figure in row.values())
+    return Page(_slug(title) if on_gpu else f"cpu-{_slug(title)}", text, files, title)
 
 
 def _sorted(table: Table) -> list[Product]:
     return sorted(table, key=lambda product: product.order)
 
 
-def _told(reading: Reading | None) -> str:
-    if reading is None:
+def _told(figure: Figure | None) -> str:
+    if figure is None:
         return ""
-    return f"{reading.burst:.2f}" if reading.sustained is None else f"{reading.burst:.2f} ({reading.sustained:.2f})"
+    return f"{figure.burst:.2f}" if figure.sustained is None else f"{figure.burst:.2f} ({figure.sustained:.2f})"
 
 
-def _shares(row: Mapping[Series, Reading], series: list[Series]) -> str:
-    """Of each reading that has one, in the order of the columns: 92 % of fp32 CUDA."""
-    found = [(one, row[one]) for one in series if one in row]
-    return ", ".join(
-        f"{100 * reading.share:.0f} % of {reading.ceiling}" + (f" {BACKENDS[one[1]]}" if reading.device["kind"] == "gpu" else "")
-        for one, reading in found
-        if reading.share is not None
-    )
-
-
-def _commits(row: Mapping[Series, Reading]) -> str:
-    return ", ".join(sorted({reading.commit for reading in row.values()}))
+def _shares(row: Mapping[Series, Figure], series: list[Series]) -> str:
+    """Of the device's own multiply-adds, in the order of the columns."""
+    shares = [row[one].share if one in row else None for one in series]
+    return " / ".join("-" if share is None else f"{100 * share:.0f}" for share in shares) if any(shares) else ""
 
 
 @dataclass(frozen=True)
@@ -182,8 +171,8 @@ class Axis:
 
 def picture(title: str, table: Table) -> str:
     """A self-contained SVG: a line for each product, the speed over the peer across, a panel for each dtype."""
-    products, known = _sorted(table), [reading for row in table.values() for reading in row.values()]
-    speeds = [10 * reading.burst for reading in known]
+    products, known = _sorted(table), [figure for row in table.values() for figure in row.values()]
+    speeds = [10 * figure.burst for figure in known]
     low, high = min(8, floor(min(speeds))), max(12, ceil(max(speeds)))
     bottom, peer = _TOP + _ROW * len(products), known[-1].peer.rpartition(", ")[2]
     width = (_WIDTH - _LEFT - _GAP * len(DTYPES)) / len(DTYPES)
@@ -194,10 +183,10 @@ def picture(title: str, table: Table) -> str:
         parts.extend(_tick(axis, tenths, bottom) for tenths in range(low, high + 1))
         for line, product in enumerate(products):
             for backend, spelt in BACKENDS.items():
-                reading = table[product].get((dtype, backend))
-                if reading is not None:
-                    said = f"{product.name}, {dtype}, {spelt}: {reading.burst:.2f}"
-                    parts.append(_mark(backend, axis.at(reading.burst), _at(line), said))
+                figure = table[product].get((dtype, backend))
+                if figure is not None:
+                    said = f"{product.name}, {dtype}, {spelt}: {figure.burst:.2f}"
+                    parts.append(_mark(backend, axis.at(figure.burst), _at(line), said))
     for x, (backend, spelt) in zip((_LEFT, _LEFT + 70), BACKENDS.items(), strict=True):
         parts += [_mark(backend, x, 14, spelt), _text("", x + 12, 18, spelt)]
     parts.append(_text("end", _WIDTH - _GAP, 18, f"speed over {peer} = 1, more is better"))
@@ -229,21 +218,13 @@ def _at(line: int) -> int:
 
 
 def _slug(title: str) -> str:
-    return "gemm-" + title.lower().replace(" ", "-")
+    return "gemm-" + slug(title)
 
 
-def files() -> dict[Path, str]:
-    """What there is to write, by path."""
-    found = tables()
-    drawn = {
-        DOCS / "pictures" / f"{_slug(title)}.svg": picture(title, table)
-        for title, table in found.items()
-        if not title.startswith("One core")
-    }
-    return {DOCS / "measurements" / "gemm.md": page(found), **drawn}
-
-
-if __name__ == "__main__":
-    for path, text in files().items():
-        path.write_text(text)
-        print(path)
+def made(folder: Path) -> Iterator[Page | Picture]:
+    """A table for each device, and a picture for each GPU."""
+    for title, table in sorted(tables(runs("gemm", folder)).items(), key=lambda item: ("NVIDIA" not in item[0], -len(item[1]), item[0])):
+        page = _table(title, table)
+        yield page
+        if page.name == _slug(title):
+            yield Picture(f"{page.name}.svg", picture(title, table))
