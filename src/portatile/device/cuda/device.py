@@ -196,6 +196,9 @@ class CudaDevice(Device):
                         self.admit(queue.stream)
             return CudaMemory(self, int(found[0]), nbytes)
 
+    def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        return CudaMemory(self, memory.handle + offset, nbytes, owner=memory)
+
     def free(self, pointer: int, generation: int) -> None:
         """Give memory back once everything queued so far is done; does not wait."""
         if generation != self.generation or self._context is None:
