@@ -13,9 +13,9 @@ from portatile.cli import main
 from portatile.device.base import Device
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning.company import OTHERS, Company
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Progress, Request, tune
+from portatile.tuning.search.concurrent_searches import OTHERS, Company
+from portatile.tuning.search.tuner import Progress, Request, tune
 
 pytestmark = [
     pytest.mark.usefixtures("own_directories"),

@@ -14,9 +14,9 @@ from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning import finals
+from portatile.tuning.final import ranking
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Request, Result, tune
+from portatile.tuning.search.tuner import Request, Result, tune
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -95,7 +95,7 @@ def test_what_was_no_rival_is_proven_before_it_may_win(device: Device, tmp_path:
     with ResultStore(tmp_path / "results.sqlite") as store:
         assert {trial.status for trial in of_fault(run(device, store, jobs=0), "lame")} == {"ok"}
         result = run(device, store, ParameterSpace({"fault": ("lame",), "group": GROUPS}), jobs=0)
-        assert sorted(trial.status for trial in of_fault(result, "lame")) == ["ok", *["wrong"] * (finals.FIELD - 1)]
+        assert sorted(trial.status for trial in of_fault(result, "lame")) == ["ok", *["wrong"] * (ranking.FIELD - 1)]
         assert result.best == result.default
         newest = store.trials(Query(config={"fault": "lame", "group": GROUPS[0]}))
         assert [trial.status for trial in newest if trial.standing is None] == ["ok", "wrong"]

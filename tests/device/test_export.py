@@ -25,7 +25,7 @@ from portatile import verify, workloads
 from portatile.cli import main
 from portatile.device import cuda_compiler, icd
 from portatile.device.base import Device
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
 from portatile.space import ParameterSpace

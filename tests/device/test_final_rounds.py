@@ -19,7 +19,7 @@ from portatile.records import Layout, Problem
 from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Progress, Request, tune
+from portatile.tuning.search.tuner import Progress, Request, tune
 from portatile.workload import Expected, Inputs
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)

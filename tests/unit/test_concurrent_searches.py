@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chips import CPU, GPU
-from portatile.tuning.company import OTHERS, Company
+from portatile.tuning.search.concurrent_searches import OTHERS, Company
 
 pytestmark = [
     pytest.mark.usefixtures("own_directories"),
@@ -24,7 +24,7 @@ SEARCH = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 from chips import GPU
-from portatile.tuning.company import Company
+from portatile.tuning.search.concurrent_searches import Company
 with Company(GPU):
     print("timing", flush=True)
     time.sleep(60)

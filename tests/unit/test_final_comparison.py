@@ -10,10 +10,10 @@ from test_store import DEVICE, PROBLEM, trial
 
 from portatile.records import Plan, canonical
 from portatile.trials import Certificate, Trial
-from portatile.tuning.child import Variant
-from portatile.tuning.finalists import Finals
-from portatile.tuning.objective import Goal
+from portatile.tuning.final.comparison import Finals
 from portatile.tuning.protocol import Evaluated, Raced
+from portatile.tuning.search.objective import Goal
+from portatile.tuning.search.worker_process import Variant
 
 
 class Planner:

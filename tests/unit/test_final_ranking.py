@@ -12,8 +12,8 @@ from test_store import trial
 
 from portatile.records import Resources
 from portatile.trials import Standing
-from portatile.tuning import finals
-from portatile.tuning.finals import alike, contenders, finish, interval, slower
+from portatile.tuning.final import ranking
+from portatile.tuning.final.ranking import alike, contenders, finish, interval, slower
 
 
 def dice(purpose: str) -> np.random.Generator:
@@ -88,27 +88,27 @@ def test_nobody_is_equal_who_was_not_shown_to_be() -> None:
     for slow in ([1.45, 1.46, 1.45], [1.0, 1.01, 1.0]):
         order = finish([[1.0, 1.01, 1.0], slow], [1, 1])
         assert [(one.number, one.equal) for one in order] == [(0, True), (1, False)]
-        assert not finals.apart(slow, [1.0, 1.01, 1.0])
+        assert not ranking.apart(slow, [1.0, 1.01, 1.0])
     rng = dice("equal")
     winner = rng.normal(1, 0.02, 32)
     for factor, is_equal in ((1.0, True), (1.1, False)):
         other = (factor * winner * rng.normal(1, 0.002, 32)).tolist()  # what slows a round down slows both
-        assert finals.equal(other, winner.tolist()) is is_equal
-    assert not finals.equal(winner.tolist()[:16], winner.tolist())  # it ran no further, for it was slower
+        assert ranking.equal(other, winner.tolist()) is is_equal
+    assert not ranking.equal(winner.tolist()[:16], winner.tolist())  # it ran no further, for it was slower
     wild = rng.normal(1, 0.3, 16).tolist()
-    assert not finals.equal(wild[::-1], wild)  # such a machine shows nothing within 5 %
+    assert not ranking.equal(wild[::-1], wild)  # such a machine shows nothing within 5 %
 
 
 def test_the_confidence_is_what_so_many_samples_give() -> None:
-    assert [finals.confidence(count) for count in (1, 3, 5, 6, 64)] == [0.0, 0.75, 0.9375, 0.95, 0.95]
+    assert [ranking.confidence(count) for count in (1, 3, 5, 6, 64)] == [0.0, 0.75, 0.9375, 0.95, 0.95]
     draws = dice("confidence").random((4000, 3))
     covered = ((draws.min(axis=1) <= 0.5) & (draws.max(axis=1) >= 0.5)).mean()
-    assert abs(covered - finals.confidence(3)) < 0.03
+    assert abs(covered - ranking.confidence(3)) < 0.03
 
 
 def test_who_left_early_cannot_lead() -> None:
     samples = [[1.0] * 16, [0.9] * 3 + [1.3] * 5]
-    assert finals.leader(samples) == 0
+    assert ranking.leader(samples) == 0
     assert [(one.number, one.equal) for one in finish([*samples, [1.3] * 8], [0, 0, 0])] == [(0, True), (1, False), (2, False)]
 
 
@@ -131,6 +131,6 @@ def test_contenders_are_near_and_few() -> None:
 
 def test_cost_is_registers_then_workspace_then_text() -> None:
     lean, fat = (replace(trial(9), resources={"k": Resources(n), "pack": Resources(8)}) for n in (64, 128))
-    assert finals.cost(lean, 4096) < finals.cost(fat, 0)
-    assert finals.cost(lean, 0) < finals.cost(lean, 4096)
-    assert finals.cost(trial(1), 0) < finals.cost(trial(2), 0)
+    assert ranking.cost(lean, 4096) < ranking.cost(fat, 0)
+    assert ranking.cost(lean, 0) < ranking.cost(lean, 4096)
+    assert ranking.cost(trial(1), 0) < ranking.cost(trial(2), 0)

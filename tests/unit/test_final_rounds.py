@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from portatile.errors import CompileError, DeviceError, LaunchError
-from portatile.tuning import finals, race
+from portatile.tuning.final import ranking, rounds
 from portatile.tuning.protocol import Evaluate, Race, Raced, Timing
 from portatile.verify import Verdict
 
@@ -79,7 +79,7 @@ def entries() -> tuple[Evaluate, ...]:
 
 
 def hold(bench: Any, seconds: float = 10.0) -> dict[int, str]:
-    return {outcome.number: outcome.status for outcome in race.hold(bench, Race(entries(), seconds)).outcomes}
+    return {outcome.number: outcome.status for outcome in rounds.hold(bench, Race(entries(), seconds)).outcomes}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_who_cannot_run_is_out_and_the_others_go_on(when: str | int, error: Exce
 @pytest.mark.parametrize("error", [LaunchError("gone"), DeviceError("gone")])
 def test_with_the_device_the_race_ends(when: str | int, error: Exception) -> None:
     bench = Bench(fails={1: (when, error)}, living=False)
-    assert race.hold(bench, Race(entries(), 10.0)) == Raced((), "gone", broken=True)  # type: ignore[arg-type]
+    assert rounds.hold(bench, Race(entries(), 10.0)) == Raced((), "gone", broken=True)  # type: ignore[arg-type]
     assert not any(contender.loaded for contender in bench.contenders)
 
 
@@ -132,4 +132,4 @@ def test_who_is_wrong_is_told_even_where_no_race_is_held() -> None:
 def test_without_time_there_are_a_few_rounds() -> None:
     bench = Bench(wrong=frozenset({1}))
     assert hold(bench, seconds=0.0) == {0: "ok", 1: "wrong", 2: "ok"}
-    assert bench.bursts[0] == 1 + finals.LEAST_ROUNDS + 1
+    assert bench.bursts[0] == 1 + ranking.LEAST_ROUNDS + 1

@@ -18,7 +18,7 @@ from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, canonic
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
 from portatile.trials import Trial
-from portatile.tuning import dispatch, shapes
+from portatile.tuning.search import held_out, shapes
 from portatile.workload import Expected, Inputs, Operand, Workload
 
 GPU = replace(chips.GPU, compute_units=48, global_memory=2**34, max_allocation=2**33)
@@ -124,7 +124,7 @@ def crossed() -> tuple[list[Trial], list[Trial]]:
 
 def test_regret_is_less_than_that_of_the_nearest_and_of_the_default(crossed: tuple[list[Trial], list[Trial]]) -> None:
     known, measured = crossed
-    told = {name: dispatch.summary(dispatch.regrets(TILES, GPU, known, measured, rule)) for name, rule in dispatch.RULES.items()}
+    told = {name: held_out.summary(held_out.regrets(TILES, GPU, known, measured, rule)) for name, rule in held_out.RULES.items()}
     print(told)
     assert told["dispatcher"].unknown == 0
     assert told["dispatcher"].mean < 0.1
@@ -144,10 +144,10 @@ def test_what_is_held_out_is_not_looked_at(crossed: tuple[list[Trial], list[Tria
         seen.append(asked)
         return {}
 
-    found = dispatch.regrets(TILES, GPU, [*known, trial(aligned, known[0].config)], measured, spy)
+    found = held_out.regrets(TILES, GPU, [*known, trial(aligned, known[0].config)], measured, spy)
     assert len(seen) == len(SHAPES)
-    assert dispatch.summary(found).unknown == len(SHAPES)
-    assert math.isnan(dispatch.summary(found).mean)
+    assert held_out.summary(found).unknown == len(SHAPES)
+    assert math.isnan(held_out.summary(found).mean)
 
 
 def test_a_config_that_wastes_the_shape_is_passed_over() -> None:

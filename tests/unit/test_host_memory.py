@@ -7,12 +7,12 @@ import pytest
 from portatile import workloads
 from portatile.cli import main
 from portatile.errors import ArgumentError
-from portatile.tuning import room
+from portatile.tuning.search import host_memory
 
 
 @pytest.mark.parametrize("sizes", [("65536", "65536", "1"), ("3000000000", "1", "1")])
 def test_operands_that_do_not_fit(sizes: tuple[str, str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "available", lambda: 8 << 30)
+    monkeypatch.setattr(host_memory, "available", lambda: 8 << 30)
     m, n, k = sizes
     assert main(["tune", "gemm", "-m", m, "-n", n, "-k", k, "--budget", "1"]) == 2
     assert "8.0 GiB are free" in " ".join(capsys.readouterr().err.split())
@@ -23,14 +23,14 @@ def test_what_fits_and_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> Non
     problem = gemm.problem({"m": 1000, "n": 1000, "k": 1000})
     needed = 3 * 1000 * 1000 * 8 + 8 * 1000 * 1000
     for free, fits in [(needed, True), (needed - 1, False), (None, True)]:
-        monkeypatch.setattr(room, "available", lambda free=free: free)
+        monkeypatch.setattr(host_memory, "available", lambda free=free: free)
         if fits:
-            room.check(gemm, problem)
+            host_memory.check(gemm, problem)
         else:
             with pytest.raises(ArgumentError, match="choose smaller sizes"):
-                room.check(gemm, problem)
+                host_memory.check(gemm, problem)
 
 
 def test_the_system_says_what_is_free() -> None:
-    free = room.available()
+    free = host_memory.available()
     assert free is None or 0 < free < 1 << 50

@@ -18,7 +18,7 @@ from portatile.cli import main
 from portatile.errors import UsageError
 from portatile.formats import t4
 from portatile.records import Problem, to_json
-from portatile.shipping import intake
+from portatile.shipping import import_results
 from portatile.store import ResultStore, known_results
 from portatile.trials import Trial
 
@@ -147,12 +147,12 @@ def test_a_malformed_run_is_refused_with_its_place(tmp_path: Path, capsys: pytes
 def test_what_names_no_problem_is_left_to_replay(tmp_path: Path) -> None:
     paths = write(tmp_path, recorded())
     with pytest.raises(UsageError, match="replay"):
-        intake.read(paths["cache"])
+        import_results.read(paths["cache"])
     foreign = json.loads(paths["t4"].read_text())
     del foreign["metadata"]
     (tmp_path / "foreign.json").write_text(json.dumps(foreign))
     with pytest.raises(UsageError, match=r"foreign.json.*replay"):
-        intake.read(tmp_path / "foreign.json")
+        import_results.read(tmp_path / "foreign.json")
 
 
 def test_a_problem_that_leaves_out_its_defaults_is_the_whole_one(tmp_path: Path) -> None:
@@ -160,13 +160,13 @@ def test_a_problem_that_leaves_out_its_defaults_is_the_whole_one(tmp_path: Path)
     for one in trials:
         one["problem"] |= {"options": {}, "layout": {}}
     (tmp_path / "list.json").write_text(json.dumps(trials))
-    assert {trial.problem.key for trial in intake.read(tmp_path / "list.json")} == {GEMM.key}
+    assert {trial.problem.key for trial in import_results.read(tmp_path / "list.json")} == {GEMM.key}
 
 
 def test_results_of_a_workload_that_is_not_here_are_kept(tmp_path: Path) -> None:
     trials = [replace(one, problem=Problem("future", {"n": 3}, "float32")) for one in some(8, 2)]
     (tmp_path / "list.json").write_bytes(to_json(trials))
-    assert intake.read(tmp_path / "list.json") == trials
+    assert import_results.read(tmp_path / "list.json") == trials
 
 
 @pytest.mark.parametrize(("text", "complaint"), [("nonsense", "no JSON"), ('{"a": 1}', "holds no trials"), ("3", "holds no trials")])
@@ -184,7 +184,7 @@ def test_an_unwritten_device_is_not_mistaken(tmp_path: Path) -> None:
     with ResultStore(tmp_path / "own.sqlite") as store:
         store.add(one)
         later = [replace(one, cold=True), replace(one, samples=(1.0, 2.0)), replace(one, config={"TILE": 99})]
-        (arrived,) = intake.add(store, later, [DEVICE])
+        (arrived,) = import_results.add(store, later, [DEVICE])
         assert (arrived.added, arrived.known, arrived.here) == (2, 1, True)
 
 

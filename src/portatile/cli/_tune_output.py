@@ -14,7 +14,8 @@ from portatile.cli import _console
 from portatile.errors import UsageError
 from portatile.records import canonical, duration
 from portatile.trials import Trial
-from portatile.tuning import finals, tuner
+from portatile.tuning.final import ranking
+from portatile.tuning.search import tuner
 from portatile.workload import Workload
 
 
@@ -48,9 +49,9 @@ def _beside_winner(trial: Trial, winner: Trial) -> str:
     """``equal``, ``slower`` or ``open``, by the samples of the race that both were in; ``first`` for its winner, or one of another race."""
     if trial.standing is None or winner.standing is None or trial.standing.place == 1 or trial.standing.race != winner.standing.race:
         return "first"
-    if trial.standing.tied and finals.equal(trial.samples, winner.samples):  # what earlier versions stored as tied was only not told apart
+    if trial.standing.tied and ranking.equal(trial.samples, winner.samples):  # what earlier versions stored as tied was only not told apart
         return "equal"
-    return "slower" if finals.apart(trial.samples, winner.samples) else "open"
+    return "slower" if ranking.apart(trial.samples, winner.samples) else "open"
 
 
 def lines(result: tuner.Result) -> Iterator[str]:
@@ -58,7 +59,7 @@ def lines(result: tuner.Result) -> Iterator[str]:
     if result.finalists and result.finalists[0].standing is not None:
         winner = result.finalists[0]
         rounds, found = len(winner.samples), Counter(_beside_winner(trial, winner) for trial in result.finalists)
-        sure = min(finals.confidence(len(trial.samples)) for trial in result.finalists)
+        sure = min(ranking.confidence(len(trial.samples)) for trial in result.finalists)
         equal = f"; = {found['equal']} equal to the winner within the noise" if found["equal"] else ""
         unclear = f"; ~ {found['open']} not separated from the winner ({rounds} rounds)" if found["open"] else ""
         yield f"{len(result.finalists)} finalists raced: [ ] holds the median with {100 * sure:.0f} % confidence{equal}{unclear}"
@@ -115,6 +116,6 @@ def document(result: tuner.Result) -> list[dict[str, Any]]:
     found = []
     for trial in result.finalists:
         if trial.standing is not None:
-            certain = {"rounds": len(trial.samples), "confidence": finals.confidence(len(trial.samples))}
+            certain = {"rounds": len(trial.samples), "confidence": ranking.confidence(len(trial.samples))}
             found.append({"config": trial.config, "seconds_per_run": trial.median, **asdict(trial.standing), **certain})
     return found

@@ -20,7 +20,7 @@ from portatile.device.cuda_memory import CudaImage, CudaMemory, CudaPinned
 from portatile.device.cuda_queue import CudaQueue
 from portatile.device.cuda_texture import PITCH, Rows, longest_row, texture
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import Backend, Binary, Resources
 
 BACKEND: Backend = "cuda"

@@ -10,7 +10,7 @@ from portatile.device import cuda_driver
 from portatile.device.cuda_compiler import CudaTarget
 from portatile.device.cuda_driver import call, driver
 from portatile.device.cuda_texture import PITCH, longest_row
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import DeviceInfo
 
 

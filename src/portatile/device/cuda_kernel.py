@@ -15,7 +15,7 @@ from portatile.device.base import Argument, Kernel, Memory
 from portatile.device.cuda_driver import call, driver, failure
 from portatile.device.cuda_memory import CudaImage, CudaMemory
 from portatile.errors import LaunchError
-from portatile.form import Sampler, check_form
+from portatile.images import Sampler, check_form
 from portatile.records import Entry, Resources, Size3
 
 if TYPE_CHECKING:

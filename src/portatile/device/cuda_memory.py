@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from portatile.device.base import Event, Image, Memory
 from portatile.device.cuda_driver import call, driver, failure, running
 from portatile.errors import ArgumentError
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 
 if TYPE_CHECKING:
     from portatile.device.cuda import CudaDevice

@@ -9,7 +9,7 @@ import numpy as np
 
 from portatile.device.cuda_driver import attribute, call, driver
 from portatile.errors import DeviceError, LaunchError
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 
 if TYPE_CHECKING:
     from portatile.device.cuda import CudaDevice

@@ -26,7 +26,7 @@ from portatile.device.opencl_pool import Pool
 from portatile.device.opencl_program import binary_of, construct, log_of
 from portatile.device.opencl_queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
-from portatile.form import ImageForm, Sampler
+from portatile.images import ImageForm, Sampler
 from portatile.records import ArgKind, Backend, Binary, Entry, Parameter, Resources, Source
 
 BACKEND: Backend = "opencl"

@@ -17,7 +17,7 @@ from portatile.device.copies import check_fill, contiguous, fits
 from portatile.device.opencl_launch import bare
 from portatile.device.opencl_pool import Pool
 from portatile.errors import ArgumentError, DeviceError, LaunchError, PortatileError
-from portatile.form import ImageForm, Sampler, check_form
+from portatile.images import ImageForm, Sampler, check_form
 from portatile.records import Entry, Resources, Size3
 
 if TYPE_CHECKING:

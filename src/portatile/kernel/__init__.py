@@ -19,12 +19,12 @@ from portatile.kernel import text as texts
 from portatile.kernel.arguments import match
 from portatile.kernel.cases import Cases, shapes, spell_shapes
 from portatile.kernel.checks import Checks, Reference, Tolerance
+from portatile.kernel.early_stop import Impatient
 from portatile.kernel.expression import Expression, Given
+from portatile.kernel.from_t1 import terms
 from portatile.kernel.geometry import Geometry
-from portatile.kernel.impatient import Impatient
+from portatile.kernel.recheck import Trust
 from portatile.kernel.runner import Runner, home
-from portatile.kernel.specified import terms
-from portatile.kernel.trust import Trust
 from portatile.kernel.tuned import TunedKernel
 from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Value, canonical, digest
 from portatile.select import Choice
@@ -32,8 +32,8 @@ from portatile.space import ParameterSpace
 from portatile.space.constraint import Predicate
 from portatile.store import ResultStore, known_results
 from portatile.trials import Budget, Trial
-from portatile.tuning import tuner
-from portatile.tuning.objective import Objective
+from portatile.tuning.search import tuner
+from portatile.tuning.search.objective import Objective
 from portatile.workload import Expected, Inputs, Operand, Workload, packed_layout
 
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]

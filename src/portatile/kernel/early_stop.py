@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from portatile.errors import CompileError
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 
 _HOPELESS = 10  # trials, all of which did not compile: then it is the text
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from portatile import device as devices
 from portatile.records import duration, rate
 from portatile.trials import Trial
-from portatile.tuning.tuner import Result
+from portatile.tuning.search.tuner import Result
 
 if TYPE_CHECKING:
     from portatile.kernel import Kernel

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from portatile import workloads
 from portatile.errors import ArgumentError, UsageError
-from portatile.formats import foreign, kernel_tuner, own, t4
+from portatile.formats import kernel_tuner, other_tuners, portatile_json, t4
 from portatile.records import DeviceInfo, Problem, canonical
 from portatile.shipping.folder import TABLE, TRIALS
 from portatile.store import Query, ResultStore, device_key
@@ -38,7 +38,7 @@ def read(path: Path) -> list[Trial]:
             raise UsageError(f"{path} is no folder that `portatile export` wrote: it lacks {TABLE} or {TRIALS}")
         path = path / TRIALS
     try:
-        document = json.loads(foreign.raw(path))
+        document = json.loads(other_tuners.raw(path))
     except ValueError as error:
         if isinstance(error, ArgumentError):
             raise
@@ -53,9 +53,9 @@ def read(path: Path) -> list[Trial]:
             if not document.get("metadata", {}).get("portatile"):
                 raise UsageError("this T4 does not say of which problem and device it is; search it with tune --replay")
             return _checked(found, "$.results")
-        if not own.is_one(document):
+        if not portatile_json.is_one(document):
             raise UsageError("this holds no trials: it is neither what `portatile results --json` or `tune --json` prints, nor T4")
-        return _checked(*own.read(document))
+        return _checked(*portatile_json.read(document))
     except UsageError as error:
         kind = ArgumentError if isinstance(error, ArgumentError) else UsageError
         raise kind(f"{path}: {error}") from None

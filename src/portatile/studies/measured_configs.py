@@ -10,8 +10,8 @@ from portatile.records import Config, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning import tuner
 from portatile.tuning.protocol import Timing
+from portatile.tuning.search import tuner
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portatile.dialect.swizzles import operand
+from portatile.dialect.passes.swizzles import operand
 from portatile.dialect.tokens import Tokens
 
 

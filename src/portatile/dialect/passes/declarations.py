@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from portatile.dialect.attributes import Attributes
-from portatile.dialect.conversions import Conversions
-from portatile.dialect.expressions import Names
-from portatile.dialect.jumps import Jumps
 from portatile.dialect.names import (
     ACCESS,
     CONSTANT,
@@ -23,6 +19,10 @@ from portatile.dialect.names import (
     SPACES,
     words,
 )
+from portatile.dialect.passes.attributes import Attributes
+from portatile.dialect.passes.expressions import Names
+from portatile.dialect.passes.jumps import Jumps
+from portatile.dialect.passes.pointer_conversions import Conversions
 from portatile.dialect.preprocess import Places
 from portatile.dialect.tokens import Tokens
 from portatile.errors import CompileError

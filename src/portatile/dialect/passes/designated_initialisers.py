@@ -6,8 +6,8 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from portatile.dialect.expressions import Names
 from portatile.dialect.names import SPACES
+from portatile.dialect.passes.expressions import Names
 from portatile.dialect.tokens import Tokens
 
 _NO_TYPE = SPACES | {"const", "volatile", "static", "struct", "union", "register", "extern"}

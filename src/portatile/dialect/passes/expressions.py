@@ -6,11 +6,11 @@ import ast
 import re
 from dataclasses import dataclass
 
-from portatile.dialect.choices import choice
-from portatile.dialect.increments import count
 from portatile.dialect.names import CPP_ONLY, NOT_A_CALL, SCALARS, SPACES, SPELT, VECTORS
-from portatile.dialect.shifts import SHIFTS, shift
-from portatile.dialect.swizzles import ambiguous, swizzle
+from portatile.dialect.passes.bool_increments import count
+from portatile.dialect.passes.shifts import SHIFTS, shift
+from portatile.dialect.passes.swizzles import ambiguous, swizzle
+from portatile.dialect.passes.vector_conditionals import choice
 from portatile.dialect.tokens import Tokens
 
 _WIDTH = r"(?:2|3|4|8|16)?"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portatile.dialect.expressions import Names
+from portatile.dialect.passes.expressions import Names
 from portatile.dialect.tokens import Tokens
 
 

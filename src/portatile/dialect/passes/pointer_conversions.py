@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from portatile.dialect.expressions import Names
 from portatile.dialect.names import ACCESS, INTEGER_WORDS, SCALARS, SPACES
+from portatile.dialect.passes.expressions import Names
 from portatile.dialect.tokens import Tokens
 
 _QUALIFIERS = SPACES | ACCESS | {"const", "volatile", "restrict", "__restrict", "__restrict__", "__const", "static", "register", "extern"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from portatile.dialect.choices import end_of_value
+from portatile.dialect.passes.vector_conditionals import end_of_value
 from portatile.dialect.tokens import ASSIGNMENTS, Tokens
 
 SHIFTS = frozenset({"<<", ">>", "<<=", ">>="})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portatile.dialect.swizzles import SINGLE
+from portatile.dialect.passes.swizzles import SINGLE
 from portatile.dialect.tokens import ASSIGNMENTS, Tokens
 
 _BEFORE_CONDITION = ASSIGNMENTS | {",", ";", "(", "[", "{", "}", "?", ":", "return", "case"}

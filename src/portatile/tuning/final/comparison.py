@@ -9,12 +9,13 @@ from statistics import median
 
 from portatile.records import Problem, canonical, duration
 from portatile.trials import Certificate, Standing, Trial
-from portatile.tuning import finals, planner, reserve
-from portatile.tuning.child import Variant
-from portatile.tuning.objective import Goal
-from portatile.tuning.planner import Planner
+from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.protocol import Evaluated
-from portatile.tuning.supervisor import Supervisor
+from portatile.tuning.search import planner
+from portatile.tuning.search.objective import Goal
+from portatile.tuning.search.planner import Planner
+from portatile.tuning.search.supervisor import Supervisor
+from portatile.tuning.search.worker_process import Variant
 
 _WAIT = 0.7  # of the time: as long as the race waits for what is being evaluated
 _SHORT_WAIT = 1.0  # seconds of it where the rounds need all the time: what is nearly done shall not be lost
@@ -52,7 +53,8 @@ class Finals:
         self.unraced = "no time was left for it"
         if seconds <= 0:
             return ()
-        least = min(reserve.rounds([trial.median for trial in field], finals.LOOKS[0]), seconds)  # for rounds that can tell the field apart
+        distinguishing = reserved_time.rounds([trial.median for trial in field], ranking.LOOKS[0])
+        least = min(distinguishing, seconds)
         if not self.supervisor.calm(min(_WAIT * seconds, max(seconds - least, _SHORT_WAIT))):
             self.unraced = "a variant was still running when the time was up"
             return ()
@@ -60,7 +62,7 @@ class Finals:
         field, seconds = self._proven(), self.seconds()
         if seconds <= 0:
             return ()
-        count = reserve.affordable([trial.median for trial in field], max(seconds, least))
+        count = reserved_time.affordable([trial.median for trial in field], max(seconds, least))
         if count == 0:
             self.unraced = f"a few rounds take too long at {duration(field[0].median)} a run"
             return ()
@@ -69,9 +71,9 @@ class Finals:
     def field(self) -> list[Trial]:
         """Who is fast enough to race."""
         if self.goal.is_time:
-            return finals.contenders(tuple(self.trials.values()), self.trials[self.default])
+            return ranking.contenders(tuple(self.trials.values()), self.trials[self.default])
         valid = [trial for trial in self.trials.values() if trial.status == "ok"]
-        return sorted(valid, key=self.goal.score)[: finals.FIELD]
+        return sorted(valid, key=self.goal.score)[: ranking.FIELD]
 
     def _proven(self) -> list[Trial]:
         return [trial for trial in self.field() if trial.proven]
@@ -85,7 +87,7 @@ class Finals:
             plan = self.planner.plan(self.problem, trial.config)
             variant = self.planner.variant(number, trial.config, plan)
             entries.append(replace(variant, parts=variant.parts[-1:]))  # the small problems were right in the search, and take time
-            costs.append(finals.cost(trial, plan.workspace))
+            costs.append(ranking.cost(trial, plan.workspace))
         ran: list[Evaluated] = []
         held = self.supervisor.race(tuple(entries), tuple(trial.median for trial in field), seconds, least)
         for outcome in held.outcomes:
@@ -98,9 +100,9 @@ class Finals:
             self.unraced = held.message or "fewer than two were still right"
             return ()
         self.unraced = ""
-        slower = finals.drift([median(outcome.samples) for outcome in ran], [field[outcome.number].comparable for outcome in ran])
+        slower = ranking.drift([median(outcome.samples) for outcome in ran], [field[outcome.number].comparable for outcome in ran])
         race, raced = datetime.now(UTC).isoformat(), []
-        for finisher in finals.finish([outcome.samples for outcome in ran], [costs[outcome.number] for outcome in ran]):
+        for finisher in ranking.finish([outcome.samples for outcome in ran], [costs[outcome.number] for outcome in ran]):
             outcome = ran[finisher.number]
             before = field[outcome.number]
             standing = Standing(finisher.seconds / slower, finisher.interval, finisher.place, finisher.equal, race)

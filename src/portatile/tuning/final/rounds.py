@@ -6,9 +6,9 @@ import time
 from contextlib import ExitStack
 
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
-from portatile.tuning import finals
-from portatile.tuning.bench import Bench, Loaded, Record, runs_in
+from portatile.tuning.final import ranking
 from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
+from portatile.tuning.worker.bench import Bench, Loaded, Record, runs_in
 
 
 def hold(bench: Bench, job: Race) -> Raced:
@@ -34,7 +34,7 @@ def hold(bench: Bench, job: Race) -> Raced:
         return Raced((), str(error), broken=True)
     except PortatileError as error:
         return Raced((), str(error))
-    decided = max((len(outcome.samples) for outcome in results.values()), default=0) >= finals.LEAST_ROUNDS
+    decided = max((len(outcome.samples) for outcome in results.values()), default=0) >= ranking.LEAST_ROUNDS
     told = (results[entry.number] for entry in job.entries if entry.number in results)
     if decided:
         return Raced(tuple(told))
@@ -107,8 +107,8 @@ def _run(bench: Bench, field: list[Loaded], results: dict[int, Evaluated], ends:
             runs[loaded.job.number] = runs_in(timing, timing.burst, min(first, loaded.job.best or first))
     running = [loaded for loaded in field if loaded.job.number in runs]
     slowest = max((loaded.job.best or 0.0 for loaded in running), default=0.0)
-    bench.announce("run", max(ends - time.perf_counter(), 0.0) + (1 + finals.LEAST_ROUNDS) * len(running) * max(slowest, timing.burst))
-    for turn in range(1, finals.LOOKS[-1] + 1):
+    bench.announce("run", max(ends - time.perf_counter(), 0.0) + (1 + ranking.LEAST_ROUNDS) * len(running) * max(slowest, timing.burst))
+    for turn in range(1, ranking.LOOKS[-1] + 1):
         started = time.perf_counter()
         shift = turn % max(len(running), 1)
         for loaded in running[shift:] + running[:shift] if turn % 2 else reversed(running[shift:] + running[:shift]):
@@ -117,11 +117,11 @@ def _run(bench: Bench, field: list[Loaded], results: dict[int, Evaluated], ends:
                 loaded.record.samples.append(seconds)
         running = [loaded for loaded in running if loaded.job.number not in results]
         now = time.perf_counter()
-        if len(running) < 2 or (turn >= finals.LEAST_ROUNDS and now + (now - started) > ends):
+        if len(running) < 2 or (turn >= ranking.LEAST_ROUNDS and now + (now - started) > ends):
             return
-        if turn in finals.LOOKS:
+        if turn in ranking.LOOKS:
             samples = [loaded.record.samples for loaded in running]
-            first_place = samples[finals.leader(samples)]
-            running = [loaded for loaded in running if not finals.slower(loaded.record.samples, first_place)]
-            if all(loaded.record.samples is first_place or finals.alike(loaded.record.samples, first_place) for loaded in running):
+            first_place = samples[ranking.leader(samples)]
+            running = [loaded for loaded in running if not ranking.slower(loaded.record.samples, first_place)]
+            if all(loaded.record.samples is first_place or ranking.alike(loaded.record.samples, first_place) for loaded in running):
                 return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from portatile.tuning.child import Child
 from portatile.tuning.protocol import Phase
+from portatile.tuning.search.worker_process import Child
 
 _ALWAYS = 20.0  # seconds that a launch has in the shortest search: some drivers compile in it
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from portatile.records import Config, Launch
-from portatile.tuning.child import Variant
 from portatile.tuning.protocol import Evaluated, Part
+from portatile.tuning.search.worker_process import Variant
 
 
 @dataclass

@@ -18,10 +18,10 @@ from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.trials import Certificate, Check
-from portatile.tuning import room
-from portatile.tuning.arena import Arena
-from portatile.tuning.child import Variant
 from portatile.tuning.protocol import Case, Part, thin
+from portatile.tuning.search import host_memory
+from portatile.tuning.search.worker_process import Variant
+from portatile.tuning.shared_arrays import Arena
 from portatile.workload import Workload, packed_layout
 
 _MARGIN = 1.05  # what a reading may be above a measured ceiling
@@ -35,7 +35,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: Arena) -> tuple[
 
     Raises ArgumentError where this machine's memory does not hold them.
     """
-    room.check(workload, timed)
+    host_memory.check(workload, timed)
     rng = np.random.default_rng([seed, 1])
     problems = [*workload.awkward(timed), timed]
     roles = {operand.name: operand.role for operand in workload.operands}

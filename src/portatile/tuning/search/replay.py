@@ -14,12 +14,12 @@ import numpy as np
 
 from portatile import strategies, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, PortatileError
-from portatile.formats import foreign, kernel_tuner, own, t4
+from portatile.formats import kernel_tuner, other_tuners, portatile_json, t4
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget, Status, Trial
-from portatile.tuning.tuner import Listener, Progress, Result, Stopped
+from portatile.tuning.search.tuner import Listener, Progress, Result, Stopped
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -89,7 +89,7 @@ def recordings(path: Path) -> list[Recording]:
 
     All but the store may be packed by gzip. Raises ArgumentError with the path of what is wrong in it.
     """
-    data = foreign.raw(path)
+    data = other_tuners.raw(path)
     if data.startswith(_SQLITE):
         with ResultStore.reader(path) as store:
             return group(store.trials(), path.stem)
@@ -100,8 +100,8 @@ def recordings(path: Path) -> list[Recording]:
             found = kernel_tuner.trials(document)
         elif t4.is_one(document):
             found = t4.read(document)
-        elif own.is_one(document):
-            found, _ = own.read(document)
+        elif portatile_json.is_one(document):
+            found, _ = portatile_json.read(document)
         else:
             known = "a result store, what `portatile results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner"
             raise ArgumentError(f"this holds no trials: it is not {known}")

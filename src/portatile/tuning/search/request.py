@@ -14,9 +14,9 @@ from portatile.errors import UsageError
 from portatile.records import Config, DeviceInfo, Problem, canonical, duration, spelled
 from portatile.space import ParameterSpace
 from portatile.trials import Budget, Status, Trial
-from portatile.tuning.objective import Objective
-from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Timing
+from portatile.tuning.search.deadlines import Limits
+from portatile.tuning.search.objective import Objective
 from portatile.workload import Workload
 
 Stopped = Literal["budget", "exhausted", "interrupted"]

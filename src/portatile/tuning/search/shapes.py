@@ -17,9 +17,9 @@ from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore, shipped
 from portatile.trials import Budget
-from portatile.tuning import dispatch, tuner
-from portatile.tuning.dispatch import Regret
 from portatile.tuning.protocol import Timing
+from portatile.tuning.search import held_out, tuner
+from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
 
 Phase = Literal["search", "cross"]
@@ -172,7 +172,7 @@ def regrets(workload: Workload, store: ResultStore, device: DeviceInfo, problems
     known = [*store.crossed(workload.name), *shipped(workload.name)]
     measured = store.trials(Query(workload=workload.name, device=device, status="ok"))
     chosen = [trial for trial in measured if problems is None or trial.problem.key in problems]
-    return {name: dispatch.regrets(workload, device, known, chosen, rule) for name, rule in dispatch.RULES.items()}
+    return {name: held_out.regrets(workload, device, known, chosen, rule) for name, rule in held_out.RULES.items()}
 
 
 def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value]) -> tuple[Problem, ...]:

@@ -18,8 +18,6 @@ from portatile.model import Screen
 from portatile.records import DeviceInfo, Launch, Plan, Source
 from portatile.trials import Status
 from portatile.tuning import protocol
-from portatile.tuning.child import Child, Dead, Variant
-from portatile.tuning.patience import Limits, Patience
 from portatile.tuning.protocol import (
     Build,
     Built,
@@ -36,6 +34,8 @@ from portatile.tuning.protocol import (
     Refused,
     Reply,
 )
+from portatile.tuning.search.deadlines import Limits, Patience
+from portatile.tuning.search.worker_process import Child, Dead, Variant
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
 _MOST_COMPILERS = 14

@@ -18,16 +18,17 @@ from portatile.model import Screen
 from portatile.records import Config, Plan, Problem, canonical
 from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial
-from portatile.tuning import finals, objective, planner, proofs, reserve
-from portatile.tuning.arena import Arena
-from portatile.tuning.company import OTHERS, Company
-from portatile.tuning.finalists import Finals
-from portatile.tuning.objective import Goal
-from portatile.tuning.planner import Planner
-from portatile.tuning.proofs import Pending
+from portatile.tuning.final import ranking, reserved_time
+from portatile.tuning.final.comparison import Finals
 from portatile.tuning.protocol import Evaluated
-from portatile.tuning.request import Listener, Progress, Request, Result, Stopped
-from portatile.tuning.supervisor import Setup, Supervisor
+from portatile.tuning.search import deferred_checks, objective, planner
+from portatile.tuning.search.concurrent_searches import OTHERS, Company
+from portatile.tuning.search.deferred_checks import Pending
+from portatile.tuning.search.objective import Goal
+from portatile.tuning.search.planner import Planner
+from portatile.tuning.search.request import Listener, Progress, Request, Result, Stopped
+from portatile.tuning.search.supervisor import Setup, Supervisor
+from portatile.tuning.shared_arrays import Arena
 
 __all__ = ["Listener", "Progress", "Request", "Result", "Stopped", "tune"]
 
@@ -194,7 +195,7 @@ class _Run:
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
             return
         variant = replace(variant, screened=screened)
-        now = proofs.first_half(variant) if screened else variant
+        now = deferred_checks.first_half(variant) if screened else variant
         self.waiting[variant.number] = Pending(config, source, variant, now)
         self.supervisor.submit(now)
 
@@ -227,10 +228,10 @@ class _Run:
 
     def _rivals_now(self, trial: Trial) -> bool:
         """Whether a trial would race if the search ended now. Who is none today is none later, for the others only get faster."""
-        if self.goal.is_time and self.best is not None and min(trial.samples) > finals.NEAR * self.best.comparable:
+        if self.goal.is_time and self.best is not None and min(trial.samples) > ranking.NEAR * self.best.comparable:
             return False
         faster = sum(self._score(other) <= self._score(trial) for other in self.trials.values() if other.status == "ok")
-        return faster < finals.FIELD
+        return faster < ranking.FIELD
 
     def _score(self, trial: Trial) -> float:
         return trial.comparable if self.goal.is_time else self.goal.score(trial)
@@ -277,7 +278,7 @@ class _Run:
             self.supervisor.best = self.best.median if self.goal.grows_with_time else None
             self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))
-            self.near = reserve.near(self.fastest, self.best.median)
+            self.near = reserved_time.near(self.fastest, self.best.median)
         elif trial.status != "skipped":
             self.failures[trial.status] += 1
         if self.listen is not None:
@@ -316,11 +317,13 @@ class _Run:
     def _race_seconds(self) -> float:
         """What a race may take: what the budget keeps back, or a tenth of what the search took."""
         most = self.request.timing.race
-        longest = reserve.wanted(self.near, most)
+        longest = reserved_time.wanted(self.near, most)
         if self.request.budget.seconds is not None:
             return min(longest, self._seconds_left(race=True))
         spent = time.monotonic() - self.started
-        return min(longest, max(_SHORTEST_RACE, 0.1 * spent, min(reserve.rounds(self.near, finals.LOOKS[0]), reserve.MOST * spent)))
+        return min(
+            longest, max(_SHORTEST_RACE, 0.1 * spent, min(reserved_time.rounds(self.near, ranking.LOOKS[0]), reserved_time.MOST * spent))
+        )
 
     def _announce(self, field: Sequence[Trial]) -> None:
         if self.listen is not None:
@@ -367,7 +370,7 @@ class _Run:
         seconds = self.request.budget.seconds
         if seconds is None:
             return math.inf
-        kept = reserve.kept(seconds, self.near, self.request.timing.race) if len(self.near) > 1 and not race else 0.0
+        kept = reserved_time.kept(seconds, self.near, self.request.timing.race) if len(self.near) > 1 and not race else 0.0
         return self.started + seconds - kept - time.monotonic()
 
     def _evaluated(self) -> int:

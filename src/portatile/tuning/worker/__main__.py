@@ -1,6 +1,6 @@
 """The child process: opens a device, or only its compiler, and answers the parent's frames until the pipe closes.
 
-``python -m portatile.tuning.worker FD``: frames are read from standard input and written to descriptor FD. Standard output is
+``python -m portatile.tuning.worker.__main__ FD``: frames are read from standard input and written to descriptor FD. Standard output is
 the log file that standard error is, because drivers and kernels print.
 """
 
@@ -22,9 +22,8 @@ from portatile.cache import Cache
 from portatile.device.base import Device
 from portatile.errors import CompileError, DeviceError, PortatileError
 from portatile.records import Binary, DeviceInfo, Source
-from portatile.tuning import protocol, race
-from portatile.tuning.arena import ArenaView
-from portatile.tuning.bench import Bench
+from portatile.tuning import protocol
+from portatile.tuning.final import rounds
 from portatile.tuning.protocol import (
     Build,
     Built,
@@ -43,6 +42,8 @@ from portatile.tuning.protocol import (
     Reply,
     Request,
 )
+from portatile.tuning.shared_arrays import ArenaView
+from portatile.tuning.worker.bench import Bench
 
 _PR_SET_PDEATHSIG = 1
 
@@ -97,7 +98,7 @@ class _Timing:
                 return self.bench.evaluate(message)
             case Race():
                 assert self.bench is not None
-                return race.hold(self.bench, message)
+                return rounds.hold(self.bench, message)
         raise AssertionError(message)
 
     def _announce(self, phase: Phase, expected: float) -> None:

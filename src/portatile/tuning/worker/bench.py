@@ -15,10 +15,10 @@ from portatile.errors import CompileError, DeviceError, LaunchError, PortatileEr
 from portatile.execute import Executable
 from portatile.records import Binary, Plan, Resources, Source
 from portatile.trials import Status
-from portatile.tuning.arena import ArenaView
 from portatile.tuning.protocol import Case, Evaluate, Evaluated, Phase, Timing, thick
 from portatile.tuning.sensors import Sensors, cache_bytes
-from portatile.tuning.table import Table
+from portatile.tuning.shared_arrays import ArenaView
+from portatile.tuning.worker.operands import Table
 from portatile.verify import Verdict, worst
 
 _PROFILES = 3  # runs of a variant that are timed by their events

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Device, Image, Memory, Queue
 from portatile.errors import DeviceError
-from portatile.tuning.arena import ArenaView
 from portatile.tuning.protocol import Case
+from portatile.tuning.shared_arrays import ArenaView
 from portatile.verify import GUARD_BYTES, POISON_BYTE, Verdict, compare, guard, guard_verdict, unchanged, worst
 from portatile.workload import Expected
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from portatile.tuning.finals import FIELD, LEAST_ROUNDS, LOOKS, NEAR
+from portatile.tuning.final.ranking import FIELD, LEAST_ROUNDS, LOOKS, NEAR
 
 SHARE = 0.08
 """Of a budget of seconds, kept back for a race of fast kernels."""

@@ -11,7 +11,7 @@ import click
 
 from portatile.cli import _files, _options
 from portatile.errors import UsageError, reason
-from portatile.studies import tidy
+from portatile.studies import tidy_table
 
 OPTIONS = (
     click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the table here: .csv or .json."),
@@ -44,12 +44,18 @@ class Target:
         if self.output is not None:
             suffix = self.output.suffix
             try:
-                text = draw() if suffix == ".svg" and draw else tidy.as_json(rows) + "\n" if suffix == ".json" else tidy.to_csv(kind, rows)
+                text = (
+                    draw()
+                    if suffix == ".svg" and draw
+                    else tidy_table.as_json(rows) + "\n"
+                    if suffix == ".json"
+                    else tidy_table.to_csv(kind, rows)
+                )
                 self.output.write_text(text, encoding="utf-8")
             except OSError as error:
                 raise UsageError(f"{self.output} cannot be written: {reason(error)}") from error
         if self.as_json:
-            click.echo(tidy.as_json(rows))
+            click.echo(tidy_table.as_json(rows))
         elif self.as_csv:
-            click.echo(tidy.to_csv(kind, rows), nl=False)
+            click.echo(tidy_table.to_csv(kind, rows), nl=False)
         return self.as_json or self.as_csv
