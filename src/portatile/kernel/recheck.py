@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from portatile import cache, select
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, LaunchError
+from portatile.kernel.definition import Definition
 from portatile.records import Plan, Problem
 from portatile.routines.certify import Certifier
 from portatile.routines.later import waiting
@@ -17,14 +17,11 @@ from portatile.select import Choice
 from portatile.trials import Trial
 from portatile.workload import Expected, Inputs, Workload
 
-if TYPE_CHECKING:
-    from portatile.kernel import Kernel
-
 
 class Trust:
     """Looks after one kernel on every device. What was checked once is remembered in the binary cache, for later processes too."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Definition) -> None:
         self._kernel = kernel
         self._certifiers: dict[Device, Certifier] = {}
 
@@ -56,7 +53,7 @@ class _Own(Certifier):
 
     advice = "Tune it again, or mend the text."
 
-    def __init__(self, kernel: Kernel, device: Device) -> None:
+    def __init__(self, kernel: Definition, device: Device) -> None:
         self.kernel = kernel
         kept = cache.default()
         super().__init__(device, kept, lambda source: waiting.build(source, device, kept), self._planned)
