@@ -10,7 +10,7 @@ import pytest
 
 from portatile import program
 from portatile.device.base import Device, Module, Queue
-from portatile.device.opencl import ClDevice
+from portatile.device.opencl.device import ClDevice
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Binary, Source
 

@@ -10,7 +10,7 @@ import pytest
 
 from portatile import device, workloads
 from portatile.cli import _chips, main
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import to_json
 from portatile.tuning import tuner
 

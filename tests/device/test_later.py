@@ -23,7 +23,7 @@ from portatile.routines.later import Later
 _TEXT = "kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fill(global int *x) {{ x[get_global_id(0)] = {number}; }}"
 _SCRIPT = """
 import sys, numpy as np, portatile
-from portatile.device import opencl
+from portatile.device.opencl import device as opencl
 a = np.random.default_rng(3).standard_normal((60, 50)).astype(np.float32)
 product = portatile.matmul(a, a.T, device=sys.argv[1])
 np.testing.assert_allclose(product, a @ a.T, rtol=1e-3, atol=1e-3)

@@ -9,8 +9,8 @@ import pytest
 
 from portatile import program
 from portatile.device.base import Device
-from portatile.device.opencl_launch import bare
-from portatile.device.opencl_queue import ClKernel, ClQueue, cl
+from portatile.device.opencl.launch import bare
+from portatile.device.opencl.queue import ClKernel, ClQueue, cl
 from portatile.errors import LaunchError
 from portatile.records import Source
 

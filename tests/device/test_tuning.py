@@ -12,8 +12,8 @@ import pytest
 from faulty import Faulty
 
 from portatile import cache, program, workloads
-from portatile.device import cuda_compiler
 from portatile.device.base import Device
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import DeviceNotFoundError, NoValidVariantError, SpaceError, UnknownNameError
 from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Source
 from portatile.space import ParameterSpace

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Device, Event, Image, Kernel, Memory, Module, Queue
-from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.cuda.compiler import CudaTarget
 from portatile.errors import ArgumentError
 from portatile.form import ImageForm, Sampler, check_form
 from portatile.records import Binary, DeviceInfo, Resources, Size3

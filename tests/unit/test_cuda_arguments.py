@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from portatile import program
-from portatile.device import cuda_compiler
 from portatile.device.base import Argument
-from portatile.device.cuda_kernel import CudaKernel
-from portatile.device.cuda_memory import CudaImage, CudaMemory
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.cuda.kernel import CudaKernel
+from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.errors import LaunchError
 from portatile.form import ImageForm, Sampler
 from portatile.records import Entry, Source

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from portatile import dialect, program
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import CompileError
 from portatile.records import Entry, Parameter, Source
 

@@ -1,8 +1,7 @@
 """What a back end provides: Target compiles, Device loads and allocates, Queue runs, Event tells when.
 
-A back end is one file beside this one that defines ``BACKEND`` (its name) and ``survey() -> Survey`` (cheap, creates no
-context); one whose compiler needs no hardware also has ``target(architecture) -> Target``. Devices know nothing of
-dialects, tuning or workloads.
+A back end is one folder beside this file that supplies ``survey() -> Survey`` (cheap, creates no context); one whose
+compiler needs no hardware also has ``target(architecture) -> Target``. Devices know nothing of dialects, tuning or workloads.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from portatile.device.cuda_driver import attribute, call, driver
+from portatile.device.cuda.driver import attribute, call, driver
 from portatile.errors import DeviceError, LaunchError
 from portatile.form import ImageForm
 
 if TYPE_CHECKING:
-    from portatile.device.cuda import CudaDevice
+    from portatile.device.cuda.device import CudaDevice
 
 PITCH = 512  # bytes; a multiple of what textures ask of rows that lie one after the other
 _KEPT = 256

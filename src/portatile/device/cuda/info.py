@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from portatile.device import cuda_driver
-from portatile.device.cuda_compiler import CudaTarget
-from portatile.device.cuda_driver import call, driver
-from portatile.device.cuda_texture import PITCH, longest_row
+from portatile.device.cuda import driver as cuda_driver
+from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.cuda.driver import call, driver
+from portatile.device.cuda.image import PITCH, longest_row
 from portatile.form import ImageForm
 from portatile.records import DeviceInfo
 

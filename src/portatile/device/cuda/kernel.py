@@ -12,14 +12,14 @@ import numpy as np
 
 from portatile.device import ranges
 from portatile.device.base import Argument, Kernel, Memory
-from portatile.device.cuda_driver import call, driver, failure
-from portatile.device.cuda_memory import CudaImage, CudaMemory
+from portatile.device.cuda.driver import call, driver, failure
+from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.errors import LaunchError
 from portatile.form import Sampler, check_form
 from portatile.records import Entry, Resources, Size3
 
 if TYPE_CHECKING:
-    from portatile.device.cuda import CudaDevice
+    from portatile.device.cuda.device import CudaDevice
 
 LOCAL_ALIGNMENT = 128  # bytes; every __local argument starts at a multiple of it
 _DEFAULT_DYNAMIC = 48 * 1024  # bytes of local memory that need no opting in

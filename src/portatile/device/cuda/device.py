@@ -10,15 +10,15 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device import cuda_compiler
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
-from portatile.device.cuda_compiler import CudaTarget
-from portatile.device.cuda_driver import Current, attribute, call, driver, failure, import_error, running
-from portatile.device.cuda_info import describe
-from portatile.device.cuda_kernel import CudaKernel
-from portatile.device.cuda_memory import CudaImage, CudaMemory, CudaPinned
-from portatile.device.cuda_queue import CudaQueue
-from portatile.device.cuda_texture import PITCH, Rows, longest_row, texture
+from portatile.device.cuda import compiler
+from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.cuda.driver import Current, attribute, call, driver, failure, import_error, running
+from portatile.device.cuda.image import PITCH, Rows, longest_row, texture
+from portatile.device.cuda.info import describe
+from portatile.device.cuda.kernel import CudaKernel
+from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPinned
+from portatile.device.cuda.queue import CudaQueue
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
 from portatile.form import ImageForm
 from portatile.records import Backend, Binary, Resources
@@ -37,7 +37,7 @@ def target(architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> Target
     Raises DeviceNotFoundError where NVRTC is missing or does not know the architecture.
     """
     made = CudaTarget(architecture, kind)
-    cuda_compiler.check_architecture(architecture)
+    compiler.check_architecture(architecture)
     return made
 
 
@@ -57,9 +57,9 @@ def ordinal(pointer: int) -> int:
 def survey() -> Survey:
     """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves, numbered as the driver numbers them."""
     if driver is None:
-        return Survey((), (Finding(_level(), "CUDA", f"cuda-bindings cannot be imported: {import_error}", cuda_compiler.REMEDY),))
-    reason = cuda_compiler.available()
-    compiler = Finding(_level(), "NVRTC", reason, cuda_compiler.REMEDY) if reason else Finding("ok", "NVRTC", _nvrtc_version())
+        return Survey((), (Finding(_level(), "CUDA", f"cuda-bindings cannot be imported: {import_error}", compiler.REMEDY),))
+    reason = compiler.available()
+    nvrtc = Finding(_level(), "NVRTC", reason, compiler.REMEDY) if reason else Finding("ok", "NVRTC", _nvrtc_version())
     try:
         call(driver.cuInit, 0)
         version = int(call(driver.cuDriverGetVersion))
@@ -69,9 +69,9 @@ def survey() -> Survey:
         level = "absent" if hidden else _level()
         advice = "install NVIDIA's driver; in a container, start it with its GPU support"
         advice = "check CUDA_VISIBLE_DEVICES, which may hide every GPU" if hidden else advice
-        return Survey((), (compiler, Finding(level, "CUDA driver", f"cannot be used: {str(error).splitlines()[0]}", advice)))
+        return Survey((), (nvrtc, Finding(level, "CUDA driver", f"cannot be used: {str(error).splitlines()[0]}", advice)))
     driver_text = f"{version // 1000}.{version % 1000 // 10}"
-    findings = [compiler, Finding("ok", "CUDA driver", f"CUDA {driver_text}: {count} GPU(s)")]
+    findings = [nvrtc, Finding("ok", "CUDA driver", f"CUDA {driver_text}: {count} GPU(s)")]
     if reason is not None:
         return Survey((), tuple(findings))
     return Survey(tuple(CudaDevice(index, driver_text) for index in range(count)), tuple(findings))
@@ -170,7 +170,7 @@ class CudaDevice(Device):
         if binary.kind not in ("cubin", "ptx"):
             raise CompileError(f"{self.info.id} loads cubin and PTX, not {binary.kind}")
         damaged = "the binary is damaged: build it again"
-        if binary.kind == "cubin" and not cuda_compiler.is_whole(binary.data):
+        if binary.kind == "cubin" and not compiler.is_whole(binary.data):
             raise CompileError(f"{self.info.id}: {damaged}")
         with self.current():
             error, *module = driver.cuModuleLoadData(binary.data if binary.kind == "cubin" else binary.data.rstrip(b"\0") + b"\0")

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from portatile.device import ranges
 from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
-from portatile.device.opencl_launch import bare
-from portatile.device.opencl_pool import Pool
+from portatile.device.opencl.launch import bare
+from portatile.device.opencl.pool import Pool
 from portatile.errors import ArgumentError, DeviceError, LaunchError, PortatileError
 from portatile.form import ImageForm, Sampler, check_form
 from portatile.records import Entry, Resources, Size3
 
 if TYPE_CHECKING:
-    from portatile.device.opencl import ClDevice
+    from portatile.device.opencl.device import ClDevice
 
 import_error = ""
 try:

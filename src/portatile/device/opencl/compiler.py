@@ -8,11 +8,11 @@ import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from portatile.device.opencl_queue import cl
+from portatile.device.opencl.queue import cl
 from portatile.errors import CompileError, DeviceError
 
 if TYPE_CHECKING:
-    from portatile.device.opencl import ClDevice
+    from portatile.device.opencl.device import ClDevice
 
 
 def construct(program: Any, options: list[str], device: ClDevice, message: str, text: str = "") -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from portatile.device.opencl_queue import cl
+from portatile.device.opencl.queue import cl
 from portatile.form import ImageForm, Sampler
 
 _CHANNEL_ORDER = {1: "R", 2: "RG", 4: "RGBA"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portatile.device.base import Event, Image, Memory
-from portatile.device.cuda_driver import call, driver, failure, running
+from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.errors import ArgumentError
 from portatile.form import ImageForm
 
 if TYPE_CHECKING:
-    from portatile.device.cuda import CudaDevice
-    from portatile.device.cuda_texture import Row
+    from portatile.device.cuda.device import CudaDevice
+    from portatile.device.cuda.image import Row
 
 
 class CudaMemory(Memory):

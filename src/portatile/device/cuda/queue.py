@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Event, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
-from portatile.device.cuda_driver import call, driver, failure, running
-from portatile.device.cuda_kernel import CudaKernel
-from portatile.device.cuda_memory import CudaEvent, CudaImage, CudaMemory
+from portatile.device.cuda.driver import call, driver, failure, running
+from portatile.device.cuda.kernel import CudaKernel
+from portatile.device.cuda.memory import CudaEvent, CudaImage, CudaMemory
 from portatile.errors import ArgumentError
 from portatile.records import Size3
 
 if TYPE_CHECKING:
-    from portatile.device.cuda import CudaDevice
+    from portatile.device.cuda.device import CudaDevice
 
 
 class CudaQueue(Queue):

@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import settings
-from portatile.device import icd, ptxas
+from portatile.device import ptxas
 from portatile.device.base import Device, Finding, Image, Kernel, Memory, Module, Queue, Survey, Target
 from portatile.device.copies import address
-from portatile.device.opencl_borrow import Borrowed
-from portatile.device.opencl_image import description, pixel, sampling
-from portatile.device.opencl_info import describe
-from portatile.device.opencl_pool import Pool
-from portatile.device.opencl_program import binary_of, construct, log_of
-from portatile.device.opencl_queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
+from portatile.device.opencl import icd
+from portatile.device.opencl.borrow import Borrowed
+from portatile.device.opencl.compiler import binary_of, construct, log_of
+from portatile.device.opencl.image import description, pixel, sampling
+from portatile.device.opencl.info import describe
+from portatile.device.opencl.pool import Pool
+from portatile.device.opencl.queue import ClImage, ClKernel, ClMemory, ClQueue, cl, failure, import_error
 from portatile.errors import ArgumentError, CompileError, DeviceError, LaunchError
 from portatile.form import ImageForm, Sampler
 from portatile.records import ArgKind, Backend, Binary, Entry, Parameter, Resources, Source
