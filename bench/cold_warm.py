@@ -59,7 +59,7 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     import numpy as np
 
     from portatile import cache, device, execute, store
-    from portatile.routines.later import Later
+    from portatile.runtime.deferred import Later
     from portatile.select import resolver
 
     watch.lap("import")

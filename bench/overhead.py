@@ -18,7 +18,8 @@ import numpy as np
 
 import portatile
 from portatile.device.buffer import Buffer
-from portatile.routines import arrays, runtime
+from portatile.arguments import matrices
+from portatile.runtime import run
 
 REPEATS = 2000
 

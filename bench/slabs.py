@@ -26,8 +26,8 @@ from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import device as devices
 from portatile.device import staging
 from portatile.device.base import Device
-from portatile.routines import runtime, slabs
-from portatile.routines.engine import Engine
+from portatile.runtime import run, slabs
+from portatile.runtime.engine import Engine
 from portatile.workload import Cut
 
 STAGES = ("buffers", "stage", "upload", "kernel", "download", "collect")

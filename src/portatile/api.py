@@ -10,7 +10,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
-from portatile.routines import engine, runtime
+from portatile.runtime import engine, run
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget

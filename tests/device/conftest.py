@@ -17,7 +17,7 @@ from portatile import program
 from portatile.device import devices, findings
 from portatile.device.base import Device, Module, Queue
 from portatile.records import Binary, Source
-from portatile.routines import later, runtime
+from portatile.runtime import deferred, run
 from portatile.tuning import child, finals
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()

@@ -17,7 +17,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError, DeviceNotFoundError, UnknownNameError
 from portatile.records import Layout
-from portatile.routines import runtime
+from portatile.runtime import run
 from portatile.verify import compare
 from portatile.workloads import operands
 
@@ -98,7 +98,7 @@ def test_nothing_is_looked_up_again(device: Device, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("portatile.select.choose", None)
     monkeypatch.setattr("portatile.program.build", None)
     monkeypatch.setattr("portatile.workload.Workload.problem", None)
-    portatile.routines.runtime.forget()  # type: ignore[attr-defined]
+    portatile.runtime.run.forget()  # type: ignore[attr-defined]
     assert close(product(np.ones((9, 7), np.float32), np.ones((7, 8), np.float32)), np.full((9, 8), 7.0))
 
 

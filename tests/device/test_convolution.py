@@ -17,7 +17,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
-from portatile.routines import volume
+from portatile.runtime import separable
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d, passes3d
 from portatile.wavelets import MAGICFILTER
 from portatile.workloads import convolution, operands

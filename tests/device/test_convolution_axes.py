@@ -18,9 +18,11 @@ from portatile import wavelets
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import convolve, guests, runtime, volume
+from portatile.arguments import foreign
+from portatile.routines import convolve
+from portatile.runtime import run, separable
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
-from portatile.routines.limit import memory_limit
+from portatile.runtime.memory_limit import memory_limit
 
 pytestmark = pytest.mark.unoptimised
 

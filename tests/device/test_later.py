@@ -18,7 +18,7 @@ from portatile.cache import Cache
 from portatile.device.base import Device
 from portatile.errors import DeviceError
 from portatile.records import Binary, Source
-from portatile.routines.later import Later
+from portatile.runtime.deferred import Later
 
 _TEXT = "kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fill(global int *x) {{ x[get_global_id(0)] = {number}; }}"
 _SCRIPT = """

@@ -15,7 +15,7 @@ from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.driver import call, driver
 from portatile.form import ImageForm
 from portatile.records import Binary
-from portatile.routines import runtime
+from portatile.runtime import run
 
 
 def test_everything_is_given_back(device: Device, binary: Binary) -> None:

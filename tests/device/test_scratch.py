@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from portatile.device.base import Device
-from portatile.routines import runtime
-from portatile.routines.scratch import Scratch, scratch
+from portatile.runtime import run
+from portatile.runtime.scratch import Scratch, scratch
 
 
 def test_a_place_keeps_its_memory_and_grows(device: Device) -> None:

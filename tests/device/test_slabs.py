@@ -16,7 +16,7 @@ from portatile import settings, workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, UsageError
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.routines import runtime, slabs
+from portatile.runtime import run, slabs
 from portatile.space import ParameterSpace
 from portatile.workload import Workload
 

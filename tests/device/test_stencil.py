@@ -15,8 +15,8 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.records import Config, Value
-from portatile.routines import summed
-from portatile.routines.limit import memory_limit
+from portatile.wavelets import axis_sums
+from portatile.runtime.memory_limit import memory_limit
 from portatile.wavelets import KINETIC
 from portatile.workloads import operands
 

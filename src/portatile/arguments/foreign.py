@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
-from portatile.routines import arrays
+from portatile.arguments import matrices
 
 
 def is_guest(array: Any) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple
 
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Array, Matrix
+from portatile.arguments import matrices
+from portatile.runtime import run
+from portatile.arguments.matrices import Array, Matrix
 
 
 class Result(NamedTuple, Generic[Array]):

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Array, Matrix
+from portatile.arguments import matrices
+from portatile.runtime import run
+from portatile.arguments.matrices import Array, Matrix
 
 _Stack = NDArray[Any] | Buffer
 

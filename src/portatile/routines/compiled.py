@@ -15,9 +15,10 @@ from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Layout, Problem, Value, spelled
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Matrix
-from portatile.routines.engine import engine
+from portatile.arguments import matrices
+from portatile.runtime import run
+from portatile.arguments.matrices import Matrix
+from portatile.runtime.engine import engine
 from portatile.select import Choice
 
 # What a routine is called where its workload has another name, with the options that make the difference.

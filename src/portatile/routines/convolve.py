@@ -18,11 +18,12 @@ from portatile.device.base import Device, Memory
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, axes, guests, limit, runtime, volume
-from portatile.routines.arrays import Array
-from portatile.routines.axes import AXES, Boundary, described
-from portatile.routines.engine import engine
-from portatile.routines.scratch import SHARE, scratch
+from portatile.arguments import axes, foreign, matrices
+from portatile.runtime import memory_limit, run, separable
+from portatile.arguments.matrices import Array
+from portatile.arguments.axes import AXES, Boundary, described
+from portatile.runtime.engine import engine
+from portatile.runtime.scratch import SHARE, scratch
 
 Bank = Literal["analysis", "synthesis"]
 

@@ -10,8 +10,9 @@ import numpy as np
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Array
+from portatile.arguments import matrices
+from portatile.runtime import run
+from portatile.arguments.matrices import Array
 
 _MOST = float(np.finfo(np.float32).max)
 

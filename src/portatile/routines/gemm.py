@@ -7,9 +7,11 @@ device; the work is queued on the caller's current stream, the result is of the 
 from __future__ import annotations
 
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, batched, results, runtime, triangle
-from portatile.routines.arrays import Array
-from portatile.routines.triangle import Diag, Side, Trans, Uplo
+from portatile.arguments import matrices, outputs, stacks
+from portatile.routines import triangular
+from portatile.runtime import run
+from portatile.arguments.matrices import Array
+from portatile.routines.triangular import Diag, Side, Trans, Uplo
 
 
 def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None = None) -> Array:

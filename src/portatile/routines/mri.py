@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Array, Matrix
+from portatile.arguments import matrices
+from portatile.runtime import run
+from portatile.arguments.matrices import Array, Matrix
 
 
 def mri_q(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, results, runtime, triangle
-from portatile.routines.arrays import Array
-from portatile.routines.triangle import OTHER, TURNED, Diag, Side, Trans, Uplo
+from portatile.arguments import matrices, outputs
+from portatile.routines import triangular
+from portatile.runtime import run
+from portatile.arguments.matrices import Array
+from portatile.routines.triangular import OTHER, TURNED, Diag, Side, Trans, Uplo
 
 
 def symm(

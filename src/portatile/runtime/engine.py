@@ -11,8 +11,8 @@ from portatile import cache, execute, select, store, workloads
 from portatile.device.base import Device, Memory, Module, Queue
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
-from portatile.routines.certify import Certifier
-from portatile.routines.later import waiting
+from portatile.runtime.certify import Certifier
+from portatile.runtime.deferred import waiting
 from portatile.select import Choice
 
 _MAX_PREPARED = 4096  # problems, each with its kernels

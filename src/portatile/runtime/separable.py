@@ -13,7 +13,7 @@ from typing import NamedTuple
 from portatile import workloads
 from portatile.execute import Executable
 from portatile.records import ITEMSIZE, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
-from portatile.routines.engine import Engine
+from portatile.runtime.engine import Engine
 from portatile.workloads.convolution2d import SPARE
 
 _KINDS = ("gpu",)  # devices that filter two axes at once

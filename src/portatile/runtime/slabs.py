@@ -16,10 +16,10 @@ from portatile.device import staging
 from portatile.device.base import Device, Event, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
-from portatile.routines.arrays import Matrix
-from portatile.routines.engine import Engine, Prepared
-from portatile.routines.limit import asked, limit_of
-from portatile.routines.scratch import scratch
+from portatile.arguments.matrices import Matrix
+from portatile.runtime.engine import Engine, Prepared
+from portatile.runtime.memory_limit import asked, limit_of
+from portatile.runtime.scratch import scratch
 from portatile.select import Choice
 from portatile.workload import Cut
 

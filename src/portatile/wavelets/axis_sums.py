@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from portatile import device as devices
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, limit, pointwise, runtime
+from portatile.arguments import matrices
+from portatile.runtime import memory_limit, run
+from portatile.wavelets import pointwise
 from portatile.routines.convolve import convolve1d
-from portatile.routines.scratch import scratch
+from portatile.runtime.scratch import scratch
 
 
 def sum_over_axes(

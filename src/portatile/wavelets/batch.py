@@ -11,8 +11,8 @@ import numpy as np
 from portatile import device as devices
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import limit
-from portatile.routines.axes import AXES
+from portatile.runtime import memory_limit
+from portatile.arguments.axes import AXES
 
 _FREE = 16  # points by which an axis grows at most
 

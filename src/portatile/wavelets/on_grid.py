@@ -17,11 +17,12 @@ from portatile import workloads
 from portatile.device.base import Memory
 from portatile.device.buffer import Buffer
 from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary
-from portatile.routines import arrays, limit, volume
-from portatile.routines.axes import AXES
-from portatile.routines.engine import Engine, engine
-from portatile.routines.scratch import SHARE, scratch
-from portatile.routines.volume import ELSEWHERE, Along, Volume
+from portatile.arguments import matrices
+from portatile.runtime import memory_limit, separable
+from portatile.arguments.axes import AXES
+from portatile.runtime.engine import Engine, engine
+from portatile.runtime.scratch import SHARE, scratch
+from portatile.runtime.separable import ELSEWHERE, Along, Volume
 
 
 class Filtering(NamedTuple):

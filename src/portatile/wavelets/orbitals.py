@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, guests, on_grid, pointwise, summed
-from portatile.routines.arrays import Array
-from portatile.routines.axes import AXES, Boundary, described, kinds
+from portatile.arguments import foreign, matrices
+from portatile.wavelets import axis_sums, on_grid, pointwise
+from portatile.arguments.matrices import Array
+from portatile.arguments.axes import AXES, Boundary, described, kinds
 from portatile.wavelets import batch
 from portatile.wavelets.filters import KINETIC, MAGICFILTER, Filter
 from portatile.wavelets.transforms import magicfilter3d

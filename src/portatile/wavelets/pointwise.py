@@ -11,7 +11,7 @@ from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.records import Layout
-from portatile.routines.engine import engine
+from portatile.runtime.engine import engine
 
 
 def product(x: Any, y: Any) -> Any:

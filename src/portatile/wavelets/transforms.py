@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from portatile.errors import ArgumentError
-from portatile.routines import convolve, guests
-from portatile.routines.arrays import Array
-from portatile.routines.axes import AXES, Boundary, kind_of, kinds
+from portatile.arguments import foreign
+from portatile.routines import convolve
+from portatile.arguments.matrices import Array
+from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
 from portatile.wavelets.batch import each
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER

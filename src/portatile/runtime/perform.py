@@ -13,10 +13,10 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError
 from portatile.records import Problem, Value
-from portatile.routines import limit, scratch, slabs
-from portatile.routines.arrays import Matrix, Placed, overlap, place, same
-from portatile.routines.engine import Engine, Prepared, engine
-from portatile.routines.engine import forget as forget_engines
+from portatile.runtime import memory_limit, scratch, slabs
+from portatile.arguments.matrices import Matrix, Placed, overlap, place, same
+from portatile.runtime.engine import Engine, Prepared, engine
+from portatile.runtime.engine import forget as forget_engines
 
 Begin = Callable[[Queue], None]
 """Gives an output the values that it begins with; what runs on a device is put on the queue."""
