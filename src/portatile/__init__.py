@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from portatile.form import Sampler
     from portatile.kernel import Kernel, TunedKernel
     from portatile.reports.write import report
-    from portatile.routines.gemm import gemm, matmul, trsm
     from portatile.routines.compiled import Compiled, compile
     from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
     from portatile.routines.coulomb import coulomb_potential
-    from portatile.routines.symmetric import symm, syr2k, syrk, trmm
-    from portatile.runtime.memory_limit import memory_limit
+    from portatile.routines.gemm import gemm, matmul
     from portatile.routines.mri import mri_fhd, mri_q
+    from portatile.routines.symmetric import symm, syr2k, syrk
+    from portatile.routines.triangular import trmm, trsm
+    from portatile.runtime.memory_limit import memory_limit
     from portatile.shipping.own import export
     from portatile.tuning.tuner import Result as TuningResult
 
@@ -87,11 +88,12 @@ _ROOMS = {
     "portatile.form": ("Sampler",),
     "portatile.kernel": ("Kernel", "TunedKernel"),
     "portatile.reports.write": ("report",),
-    "portatile.routines.gemm": ("gemm", "matmul", "trsm"),
+    "portatile.routines.gemm": ("gemm", "matmul"),
     "portatile.routines.compiled": ("Compiled", "compile"),
     "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
     "portatile.routines.coulomb": ("coulomb_potential",),
-    "portatile.routines.symmetric": ("symm", "syr2k", "syrk", "trmm"),
+    "portatile.routines.symmetric": ("symm", "syr2k", "syrk"),
+    "portatile.routines.triangular": ("trmm", "trsm"),
     "portatile.runtime.memory_limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
     "portatile.shipping.own": ("export",),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from portatile.device.base import Device
-from portatile.runtime import run
+from portatile.runtime import perform
 from portatile.runtime.scratch import Scratch, scratch
 
 
@@ -43,5 +43,5 @@ def test_constants_are_uploaded_once(device: Device) -> None:
 def test_each_device_has_one_until_it_is_forgotten(device: Device) -> None:
     first = scratch(device)
     assert scratch(device) is first
-    runtime.forget()
+    perform.forget()
     assert scratch(device) is not first

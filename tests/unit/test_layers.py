@@ -20,9 +20,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("form", "space", "trials"),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
     ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
-    ("execute", "select", "ceilings"),
-    ("tuning", "routines", "measure"),
-    ("kernel",),
+    ("execute", "select", "ceilings", "arguments"),
+    ("tuning", "runtime", "measure"),
+    ("kernel", "routines"),
     ("api", "doctor", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )

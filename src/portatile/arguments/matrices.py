@@ -1,4 +1,4 @@
-"""What callers pass, as the kernels want it: NumPy arrays, Buffers, and other libraries' CUDA arrays as matrices in memory."""
+"""Arrays as the kernels want them: NumPy arrays, Buffers, and other libraries' CUDA arrays as matrices in memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from portatile.device import staging
-from portatile.device.base import Device, Memory, Queue
+from portatile.arguments.checks import NAMES, check_dtype, remedy
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.copies import address
 from portatile.device.dlpack import packed
@@ -18,9 +17,6 @@ from portatile.errors import ArgumentError
 from portatile.records import Layout
 
 MAX_ALIGNMENT = 128
-DTYPES = ("float32", "float64")
-NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own takes 3 us
-_TYPES = frozenset(NAMES)
 
 Array = TypeVar("Array")
 
@@ -31,7 +27,8 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
     Or a stack of ``number`` such matrices, ``step`` elements apart (0: one for all), and ``array`` has three dimensions.
 
     ``array`` is the NumPy array or the Buffer, ``rows`` x ``columns`` its shape as stored, ``stride`` the elements from one row
-    to the next, ``offset`` those before the first one in a Buffer's memory, ``alignment`` that of the memory in bytes.
+    to the next, ``offset`` those before the first one in a Buffer's memory, ``alignment`` that of the memory in bytes. Where it is not
+    ``read``, the computation does not depend on its values.
     """
 
     array: Any
@@ -43,6 +40,7 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
     alignment: int
     number: int = 1
     step: int = 0
+    read: bool = True
 
     @property
     def on_device(self) -> bool:
@@ -76,6 +74,10 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
         """The same memory read as the transpose."""
         return self._replace(transposed=not self.transposed)
 
+    def reading(self, read: bool) -> Matrix:
+        """The same, of which the values are read or not."""
+        return self if read is self.read else self._replace(read=read)
+
     def span(self) -> NDArray[Any]:
         """The memory of a NumPy matrix from the first element to the last, as a contiguous array."""
         array: NDArray[Any] = self.array
@@ -90,7 +92,7 @@ def matrix(array: Any, name: str) -> Matrix:
     Negative, zero and overlapping strides, unaligned views and foreign byte orders are refused: nothing is copied
     behind the caller's back.
     """
-    if type(array) is np.ndarray and array.ndim == 2 and array.dtype in _TYPES and array.flags.carray and array.size:
+    if type(array) is np.ndarray and array.ndim == 2 and array.dtype in NAMES and array.flags.carray and array.size:
         rows, columns = array.shape
         pointer = address(array)
         return Matrix(array, False, rows, columns, columns, 0, min(pointer & -pointer, MAX_ALIGNMENT))
@@ -109,29 +111,15 @@ def unknown(array: Any, name: str) -> ArgumentError:
     return ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array{advice}")
 
 
-def factor(value: Any, name: str) -> float:
-    """A real scalar such as ``alpha``; raises ArgumentError for text, complex numbers and what is no number."""
-    if type(value) is float:
-        return value
-    try:
-        if isinstance(value, (str, bytes)) or np.iscomplexobj(value):
-            raise TypeError
-        return float(value)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{name}={value!r} is no real number") from None
-    except OverflowError:
-        raise ArgumentError(f"{name} is too large for a float64") from None
-
-
 def _host_matrix(array: NDArray[Any], name: str) -> Matrix:
     """As ``matrix``, for what is not simply contiguous; checks everything."""
     refuse_masks(array, name)
     if array.dtype.hasobject:
-        advice = _remedy(name, f"convert it, for example with {name}.astype('float64')")
+        advice = remedy(name, f"convert it, for example with {name}.astype('float64')")
         raise ArgumentError(f"{name} holds Python objects; {advice}")
     _check_kind(array.dtype, array.shape, name)
     if not array.flags.aligned:
-        raise ArgumentError(f"{name} is an unaligned view; {_remedy(name, f'copy it, for example with {name}.copy()')}")
+        raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
     transposed, rows, columns, stride = _stored(array.shape, array.strides, array.itemsize, name)
     return Matrix(array.T if transposed else array, transposed, rows, columns, stride, 0, _alignment(array))
 
@@ -184,43 +172,9 @@ def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
         first = _device_matrix(Buffer(array.memory, array.shape[1:], array.dtype, array.strides[1:], array.offset), name)
         return first._replace(array=array, number=count, step=step // size)
     if not array.flags.aligned:
-        raise ArgumentError(f"{name} is an unaligned view; {_remedy(name, f'copy it, for example with {name}.copy()')}")
+        raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
     stored = array.swapaxes(1, 2) if transposed else array
     return Matrix(stored, transposed, rows, columns, stride, 0, _alignment(array), count, step // size)
-
-
-def check_options(*given: tuple[str, str, str]) -> None:
-    """Raise ArgumentError for an option whose value is not one of the allowed letters: name, value, letters."""
-    for name, value, allowed in given:
-        if value not in tuple(allowed):
-            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
-
-
-def check_dtype(dtype: np.dtype[Any], name: str) -> None:
-    """Raise ArgumentError for elements that are none of ``DTYPES``, with what to do."""
-    if dtype not in _TYPES:
-        order = "" if dtype.isnative else " in foreign byte order"
-        wanted = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
-        advice = "take real and imaginary part apart" if dtype.kind == "c" else f"convert it, for example with {name}.astype('{wanted}')"
-        advice = _remedy(name, advice)
-        raise ArgumentError(f"{name} has dtype {dtype.newbyteorder('=')}{order}; supported are {', '.join(DTYPES)}: {advice}")
-
-
-def check_orbitals(psi: Any, axes: int) -> None:
-    """Raise ArgumentError for what is neither one orbital, a NumPy array or Buffer of so many ``axes``, nor a batch with one more."""
-    if not isinstance(psi, (np.ndarray, Buffer)):
-        raise ArgumentError(f"psi is a {type(psi).__name__}; pass a NumPy array or a portatile Buffer")
-    check_dtype(psi.dtype, "psi")
-    refuse_masks(psi, "psi")
-    if psi.ndim not in (axes, axes + 1):
-        raise ArgumentError(f"psi has shape {tuple(psi.shape)}; pass one orbital ({axes} dimensions) or a batch of them ({axes + 1})")
-
-
-def check_single(array: Any, name: str) -> None:
-    """Raise ArgumentError for a NumPy array or Buffer that is not of float32, with what to do."""
-    if isinstance(array, (np.ndarray, Buffer)) and array.dtype != np.float32:
-        advice = _remedy(name, f"convert it, for example with {name}.astype('float32')")
-        raise ArgumentError(f"{name} has dtype {array.dtype}; it must be float32: {advice}")
 
 
 def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None:
@@ -244,41 +198,8 @@ def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: s
     copied = f"portatile.Buffer.from_numpy({name}.numpy())" if on_device else f"numpy.ascontiguousarray({name})"
     raise ArgumentError(
         f"{name} has shape {shape} and strides {strides} bytes; one dimension must be contiguous and the other have a "
-        f"positive stride past it: {_remedy(name, f'copy it, for example with {copied}')}"
+        f"positive stride past it: {remedy(name, f'copy it, for example with {copied}')}"
     )
-
-
-def _remedy(name: str, advice: str) -> str:
-    """What to do about an array that does not do; a copy of an output would receive the result in its place."""
-    return "pass another array for the result" if name == "out" else advice
-
-
-def new(model: Array, shape: tuple[int, ...]) -> Array:
-    """An uninitialised row-major array of the library, dtype and device of ``model``."""
-    if isinstance(model, np.ndarray):
-        return np.empty(shape, model.dtype)  # type: ignore[return-value]
-    if isinstance(model, Buffer):
-        return Buffer.empty(shape, model.dtype, model.device)  # type: ignore[return-value]
-    if hasattr(model, "new_empty"):  # PyTorch
-        return model.new_empty(shape)  # type: ignore[no-any-return]
-    if type(model).__module__.split(".")[0] == "cupy":
-        return type(model)(shape, model.dtype)  # type: ignore[call-arg,attr-defined]
-    raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
-
-
-def output(out: Any, shape: tuple[int, int], model: Matrix) -> Matrix:
-    """An output as a matrix; raises ArgumentError where it cannot be written or does not fit."""
-    writable(out, "out")
-    return fitting(out, shape, model, "out")
-
-
-def fitting(array: Any, shape: tuple[int, int], model: Matrix, name: str) -> Matrix:
-    """The array as a matrix; raises ArgumentError where it is not of ``shape`` and of the dtype of ``model``."""
-    stored = matrix(array, name)
-    if stored.shape != shape or stored.array.dtype != model.array.dtype:
-        have = f"has shape {stored.shape} and dtype {stored.array.dtype}"
-        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {model.array.dtype}")
-    return stored
 
 
 def alike(a: Matrix, b: Matrix) -> None:
@@ -287,90 +208,8 @@ def alike(a: Matrix, b: Matrix) -> None:
         raise ArgumentError(f"a is {a.array.dtype} and b is {b.array.dtype}; convert one of them")
 
 
-def writable(array: Any, name: str) -> None:
-    """Raise ArgumentError when an output cannot be written."""
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
-        raise ArgumentError(f"{name} is read-only; pass an array that may be written")
-
-
-def apart(out: Matrix, other: Matrix, name: str) -> None:
-    """Raise ArgumentError when an output shares memory with another operand."""
-    if overlap(out, other):
-        raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
-
-
-def overlap(one: Matrix, other: Matrix) -> bool:
-    """Whether two matrices may share memory."""
-    mine, yours = one.array, other.array
-    if not isinstance(mine, Buffer) and not isinstance(yours, Buffer):
-        return np.may_share_memory(mine, yours)
-    if not isinstance(mine, Buffer) or not isinstance(yours, Buffer):
-        return False
-    if mine.memory is not yours.memory and not isinstance(mine.memory.handle, int):  # without addresses
-        return False
-    (memory, first, last), (other_memory, other_first, other_last) = _extent(one), _extent(other)
-    return memory == other_memory and first < other_last and other_first < last
-
-
-def same(one: Matrix, other: Matrix) -> bool:
-    """Whether two matrices of one shape are the same elements in the same places."""
-    if one.on_device != other.on_device or one[1:] != other[1:]:
-        return False
-    if one.on_device:
-        return _extent(one) == _extent(other)
-    return bool(one.array.__array_interface__["data"] == other.array.__array_interface__["data"])
-
-
-def _extent(stored: Matrix) -> tuple[object, int, int]:
-    """What a Buffer lies in, and its first and last byte there; CUDA addresses are all of one space."""
-    memory: Memory = stored.array.memory
-    size = stored.array.dtype.itemsize
-    base = memory.handle if isinstance(memory.handle, int) else 0
-    first = base + stored.offset * size
-    return None if base else id(memory), first, first + stored.extent * size
-
-
-class Placed(NamedTuple):
-    """A matrix on a device: in its ``own`` memory where the device reaches that, else in a copy; ``made`` for this call or not."""
-
-    stored: Matrix
-    memory: Memory
-    own: bool
-    made: bool
-
-    def collect(self, queue: Queue) -> None:
-        """Bring an output back to the caller's NumPy array; waits for the queue. Elements between its rows keep their values."""
-        if self.own:
-            queue.finish()
-            return
-        stored, span = self.stored, self.stored.span()
-        if stored.packed:
-            staging.download(queue, span, self.memory)
-        else:
-            copy = np.empty_like(span)
-            staging.download(queue, copy, self.memory)
-            shape = (stored.rows, stored.columns) if stored.number == 1 else (stored.number, stored.rows, stored.columns)
-            strides = tuple(stride * span.itemsize for stride in stored.layout.strides)
-            staging.copied(stored.array, as_strided(copy, shape, strides))
-
-    def release(self) -> None:
-        """Give back what ``place`` made; a Buffer's memory stays its owner's."""
-        if self.made:
-            self.memory.release()
-
-
-def place(device: Device, queue: Queue, stored: Matrix, read: bool = True) -> Placed:
-    """Put a matrix where the kernels reach it; a copy is uploaded only when the kernels ``read`` it."""
-    if stored.on_device:
-        return Placed(stored, stored.array.memory, True, False)
-    span = stored.span()
-    kept = device.borrow(span)
-    if kept is not None:
-        return Placed(stored, kept, True, False)
-    memory = device.share(span)
-    if memory is not None:
-        return Placed(stored, memory, True, True)
-    memory = device.allocate(max(span.nbytes, span.itemsize))
-    if read:
-        staging.upload(queue, memory, span, blocking=False)
-    return Placed(stored, memory, False, True)
+def check_square(a: Matrix, side: str, shape: tuple[int, int]) -> None:
+    """Raise ArgumentError where ``a`` is not the square matrix that stands on that side of a ``b`` of ``shape``."""
+    order = shape[0] if side == "L" else shape[1]
+    if a.shape != (order, order):
+        raise ArgumentError(f"a is {a.shape}; side {side} with a b of shape {shape} needs {(order, order)}")

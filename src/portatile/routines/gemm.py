@@ -1,4 +1,4 @@
-"""Level 3 of the BLAS: matmul, gemm, trsm, on NumPy arrays, Buffers and CUDA arrays, row-major or column-major, read in place.
+"""matmul and gemm on NumPy arrays, Buffers and CUDA arrays, row-major or column-major, read in place; stacks of matrices too.
 
 NumPy in, NumPy out: the call returns when the result is there. Arrays of CuPy and PyTorch, and Buffers, choose their own
 device; the work is queued on the caller's current stream, the result is of the caller's library, and nothing waits.
@@ -6,12 +6,13 @@ device; the work is queued on the caller's current stream, the result is of the 
 
 from __future__ import annotations
 
-from portatile.errors import ArgumentError
-from portatile.arguments import matrices, outputs, stacks
-from portatile.routines import triangular
-from portatile.runtime import run
+from portatile.arguments import checks, matrices, outputs, stacks
+from portatile.arguments.letters import Trans, op
 from portatile.arguments.matrices import Array
-from portatile.routines.triangular import Diag, Side, Trans, Uplo
+from portatile.arguments.stacks import Product
+from portatile.errors import ArgumentError
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
 
 
 def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None = None) -> Array:
@@ -59,62 +60,34 @@ def gemm(
         array([[3., 7.],
                [5., 9.]])
     """
-    alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
-    if batched.stacked(a) or batched.stacked(b):
-        return batched.gemm(a, b, c, (alpha, beta), (trans_a, trans_b), out, device)
-    stored_a, stored_b = _op(arrays.matrix(a, "a"), trans_a, "trans_a"), _op(arrays.matrix(b, "b"), trans_b, "trans_b")
-    (m, k), (k_b, n) = stored_a.shape, stored_b.shape
-    if k != k_b:
-        raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
-    arrays.alike(stored_a, stored_b)
-    result, stored_c, begin = results.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta)
-    if stored_c.transposed:  # row-major C^T = op(b)^T op(a)^T
-        m, n, stored_a, stored_b = n, m, stored_b.flipped(), stored_a.flipped()
-    runtime.run(
-        device,
-        "gemm",
-        (m, n, k),
-        ("T" if stored_a.transposed else "N", "T" if stored_b.transposed else "N"),
-        (stored_a, stored_b, stored_c),
-        {"alpha": alpha, "beta": beta},
-        (alpha != 0, alpha != 0, beta != 0),
-        result,
-        begin,
-    )
-    return result
-
-
-def trsm(
-    a: Array,
-    b: Array,
-    *,
-    side: Side = "L",
-    uplo: Uplo = "L",
-    trans: Trans = "N",
-    diag: Diag = "N",
-    alpha: float = 1.0,
-    out: Array | None = None,
-    device: str | None = None,
-) -> Array:
-    """Solve ``op(a) x = alpha b`` (side L) or ``x op(a) = alpha b`` (side R) for a triangular ``a``, as BLAS's TRSM.
-
-    ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its
-    diagonal if ``diag`` is U. The solution goes to ``out``, which may be ``b``; without it, to a new row-major array. A
-    zero on the diagonal gives infinities or NaN, as in BLAS; with them, or with those in ``b``, neighbouring rows (side L) or columns
-    may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
-    errors are as for ``gemm``.
-
-    Examples:
-        >>> import numpy as np, portatile
-        >>> portatile.trsm(np.array([[1.0, np.nan], [2.0, 4.0]]), np.array([[1.0], [4.0]]))
-        array([[1. ],
-               [0.5]])
-    """
-    return triangle.apply("triangular", a, b, (side, uplo, trans, diag), alpha, out, device)
-
-
-def _op(stored: arrays.Matrix, trans: str, name: str) -> arrays.Matrix:
-    if trans == "N":
-        return stored
-    arrays.check_options((name, trans, "NTC"))
-    return stored.flipped()
+    alpha, beta = checks.factor(alpha, "alpha"), checks.factor(beta, "beta")
+    if stacks.stacked(a) or stacks.stacked(b):
+        found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out))
+    else:
+        stored_a, stored_b = op(matrices.matrix(a, "a"), trans_a, "trans_a"), op(matrices.matrix(b, "b"), trans_b, "trans_b")
+        (m, k), (k_b, n) = stored_a.shape, stored_b.shape
+        if k != k_b:
+            raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
+        matrices.alike(stored_a, stored_b)
+        result, stored_c, begin = outputs.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta)
+        found = stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
+    begin = found.begin
+    for product in found.products:
+        _, _, stored_c = operands = stacks.merged(product.row_major())
+        stored_a, stored_b = (stored.reading(alpha != 0) for stored in operands[:2])
+        batch, workload = ((stored_c.number,), "gemm_batched") if stored_c.number > 1 else ((), "gemm")
+        k = stored_a.rows if stored_a.transposed else stored_a.columns
+        perform(
+            Request(
+                workload,
+                (*batch, stored_c.rows, stored_c.columns, k),
+                ("T" if stored_a.transposed else "N", "T" if stored_b.transposed else "N"),
+                (stored_a, stored_b, stored_c.reading(beta != 0)),
+                found.result,
+                device,
+                {"alpha": alpha, "beta": beta},
+                begin,
+            )
+        )
+        begin = None
+    return found.result

@@ -1,141 +1,92 @@
-"""From matrices to a finished computation: the path every routine takes, lean when a shape comes again."""
+"""From a request to its launches: a problem is prepared at the first call, and found again when its shapes come again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from portatile import device as devices
 from portatile import settings, workloads
+from portatile.arguments.matrices import Matrix
+from portatile.arguments.placement import Placed, place
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError
-from portatile.records import Problem, Value
+from portatile.records import Problem
 from portatile.runtime import memory_limit, scratch, slabs
-from portatile.arguments.matrices import Matrix, Placed, overlap, place, same
-from portatile.runtime.engine import Engine, Prepared, engine
-from portatile.runtime.engine import forget as forget_engines
-
-Begin = Callable[[Queue], None]
-"""Gives an output the values that it begins with; what runs on a device is put on the queue."""
+from portatile.runtime.engine import Engine, Prepared, engine_of, forget_engines
+from portatile.runtime.request import Request
 
 _MAX_REMEMBERED = 4096
-_LAYOUT = slice(Matrix._fields.index("stride"), None)  # of a Matrix, all that tells how it lies in memory
+_LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # of a Matrix, all that tells how it lies in memory
 _remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
-_chips: dict[object, Device] = {}  # by selector, or by what the environment selects
+_devices: dict[object, Device] = {}  # by selector, or by what the environment selects
 _streams: dict[tuple[Device, int, int], Queue] = {}
 
 
-def run(
-    selector: str | None,
-    workload: str,
-    sizes: tuple[int, ...],
-    options: tuple[Value, ...],
-    matrices: tuple[Matrix, ...],
-    scalars: Mapping[str, float],
-    read: tuple[bool, ...],
-    out: Any,
-    begin: Begin | None = None,
-) -> None:
-    """Compute. With NumPy matrices it returns when the last of them, the output, is in the caller's array.
+def perform(request: Request) -> None:
+    """Compute. With operands on the host it returns when the last of them, the output, is in the caller's array.
 
-    With matrices on a device it queues the work, for another library's ``out`` on that library's current stream.
-    ``sizes`` and ``options`` are in the workload's order, ``matrices`` in that of its operands; ``read`` tells which of
-    them the computation reads. ``begin`` gives the output the values that it begins with: what is refused leaves it as it was.
+    With operands on a device it queues the work, for a result of another library on that library's current stream.
     """
-    chip = _chip(selector, matrices)
-    layouts = tuple([stored[_LAYOUT] for stored in matrices])
-    key = (chip, chip.generation, workload, sizes, options, matrices[-1].array.dtype, limit.asked(), layouts)
+    operands = request.operands
+    device = _device(request)
+    layouts = tuple([stored[_LAYOUT] for stored in operands])
+    dtype = operands[-1].array.dtype
+    key = (device, device.generation, request.workload, request.sizes, request.options, dtype, memory_limit.asked(), layouts)
     found = _remembered.get(key)
     if found is None:
-        problem = _problem(workload, sizes, options, matrices)
-        home, names = engine(chip), tuple(problem.layout)
-        if not matrices[-1].on_device and _too_large(home, problem, matrices):
-            needed = frozenset(name for name, wanted in zip(names, read, strict=True) if wanted)
-            task = slabs.task(home, problem, dict(zip(names, matrices, strict=True)), scalars, needed)
+        problem = _problem(request)
+        engine, names = engine_of(device), tuple(problem.layout)
+        if not operands[-1].on_device and _too_large(engine, problem, operands):
+            task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
             if task.cuts:
-                if begin is not None:
-                    begin(chip.default_queue())
-                home.make_room()
-                slabs.run(home, task)
+                if request.begin is not None:
+                    request.begin.put(device.default_queue())
+                engine.free_workspaces()
+                slabs.run(engine, task)
                 return
-        found = home, home.prepare(problem), names
+        found = engine, engine.prepare(problem), names
         if len(_remembered) >= _MAX_REMEMBERED:
             _remembered.clear()
         _remembered[key] = found
-    if begin is not None:
-        begin(_queue(chip, out))
-    home, prepared, names = found
-    if matrices[-1].on_device:  # and then so do all
-        launch(home, prepared, {name: stored.array.memory for name, stored in zip(names, matrices, strict=True)}, scalars, out)
+    if request.begin is not None:
+        request.begin.put(_queue(device, request.result))
+    engine, prepared, names = found
+    if operands[-1].on_device:  # and then so do all
+        memories = {name: stored.array.memory for name, stored in zip(names, operands, strict=True)}
+        launch(engine, prepared, memories, request.scalars, request.result)
     else:
-        start(home, prepared, dict(zip(names, matrices, strict=True)), scalars, read, out)
+        start(engine, prepared, dict(zip(names, operands, strict=True)), request.scalars, request.result)
 
 
-def start(
-    home: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float], read: tuple[bool, ...], out: Any
-) -> None:
-    """As ``run`` for what is prepared; ``operands`` by name, the output last."""
+def start(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
+    """As ``perform`` for what is prepared; ``operands`` by name, the output last."""
     if not prepared.executable.plan.steps:
         return
-    chip, matrices = home.device, tuple(operands.values())
-    with home.lock:
-        queue = _queue(chip, out)
-        placed: list[Placed] = []
+    device = engine.device
+    with engine.lock:
+        queue = _queue(device, result)
+        placed: dict[str, Placed] = {}
+        output = ""
         try:
-            for stored, needed in zip(matrices, read, strict=True):
-                placed.append(place(chip, queue, stored, needed))
-            prepared.run(queue, {name: operand.memory for name, operand in zip(operands, placed, strict=True)}, scalars)
-            if not matrices[-1].on_device:
-                placed[-1].collect(queue)
+            for output, stored in operands.items():
+                placed[output] = place(device, queue, stored)
+            prepared.run(queue, {name: operand.memory for name, operand in placed.items()}, scalars)
+            if not operands[output].on_device:
+                placed[output].collect(queue)
         finally:
-            for operand in placed:
+            for operand in placed.values():
                 operand.release()
 
 
-def launch(home: Engine, prepared: Prepared, operands: Mapping[str, Memory], scalars: Mapping[str, float], out: Any) -> None:
+def launch(engine: Engine, prepared: Prepared, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
     """As ``start`` for operands that all lie in the device's memory."""
     if prepared.executable.plan.steps:
-        with home.lock:
-            prepared.run(_queue(home.device, out), operands, scalars)
-
-
-def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
-    """What gives ``target`` the values of ``source``, of the same shape; on a device both must be packed and stored alike.
-
-    None where they are the same memory; raises ArgumentError where they overlap otherwise, or where they cannot be copied. Nothing is
-    written before it is called with a queue: ``run`` does so when nothing of the call can be refused any more.
-    """
-    if same(source, target):
-        return None
-    if overlap(source, target):
-        raise ArgumentError(f"out overlaps {name} without being {name}; pass out={name} or an array of its own")
-    if not source.on_device and not target.on_device:
-        return lambda _: np.copyto(
-            target.array.T if target.transposed else target.array, source.array.T if source.transposed else source.array
-        )
-    packed = source.stride == source.columns and target.stride == target.columns
-    alike = source.on_device and target.on_device and packed and source.transposed == target.transposed
-    if not alike or source.array.device is not target.array.device:
-        raise ArgumentError(f"{name} and out must lie on one device, packed and in the same order; or pass out={name} to overwrite it")
-    buffer: Buffer = source.array
-    size = buffer.dtype.itemsize
-
-    def copy(queue: Queue) -> None:
-        queue.copy(target.array.memory, buffer.memory, buffer.nbytes, target.offset * size, source.offset * size)
-
-    return copy
-
-
-def clear(target: Matrix, out: Any) -> None:
-    """Make zeros of a packed matrix that was just made."""
-    if not target.on_device:
-        target.array[...] = 0
-    elif target.rows and target.columns:
-        buffer: Buffer = target.array
-        _queue(buffer.device, out).fill(buffer.memory, bytes(4), target.offset * buffer.dtype.itemsize, buffer.nbytes)
+        with engine.lock:
+            prepared.run(_queue(engine.device, result), operands, scalars)
 
 
 def forget() -> None:
@@ -143,51 +94,53 @@ def forget() -> None:
     forget_engines()
     scratch.forget()
     _remembered.clear()
-    _chips.clear()
+    _devices.clear()
 
 
-def _too_large(home: Engine, problem: Problem, matrices: tuple[Matrix, ...]) -> bool:
+def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> bool:
     """Whether the operands, or they and the workspace, cannot all lie on the device at once."""
-    operands = tuple(stored.extent * stored.array.itemsize for stored in matrices)
-    if limit.too_large(home.device, operands):
+    nbytes = tuple(stored.extent * stored.array.itemsize for stored in operands)
+    if memory_limit.too_large(engine.device, nbytes):
         return True
-    temporaries = home.prepare(problem).executable.plan.temporaries
-    return limit.too_large(home.device, (*operands, *(temporary.nbytes for temporary in temporaries)))
+    temporaries = engine.prepare(problem).executable.plan.temporaries
+    return memory_limit.too_large(engine.device, (*nbytes, *(temporary.nbytes for temporary in temporaries)))
 
 
-def _chip(selector: str | None, matrices: tuple[Matrix, ...]) -> Device:
-    """The device of the matrices that lie on one, else the one selected; raises ArgumentError for a conflict."""
-    homes = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in matrices]
-    chip: Device | None = homes[0]
-    if homes.count(chip) < len(homes):
-        places = ", ".join("the host" if home is None else home.info.id for home in dict.fromkeys(homes))
-        raise ArgumentError(f"the arrays lie in different places ({places}); move them to one, by Buffer.from_numpy or .numpy()")
-    if chip is None:
+def _device(request: Request) -> Device:
+    """The device of the operands that lie on one, else the one selected; raises ArgumentError for a conflict."""
+    selector = request.selector
+    places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
+    device: Device | None = places[0]
+    if places.count(device) < len(places):
+        named = ", ".join("the host" if place is None else place.info.id for place in dict.fromkeys(places))
+        raise ArgumentError(f"the arrays lie in different places ({named}); move them to one, by Buffer.from_numpy or .numpy()")
+    if device is None:
         return _selected(selector)
-    if selector is not None and _selected(selector) is not chip:
-        raise ArgumentError(f"device={selector!r} is not {chip.info.id}, where the arrays are; leave device out or move them")
-    return chip
+    if selector is not None and _selected(selector) is not device:
+        raise ArgumentError(f"device={selector!r} is not {device.info.id}, where the arrays are; leave device out or move them")
+    return device
 
 
 def _selected(selector: str | None) -> Device:
     said = selector or settings.selection()  # a program may change its environment
-    return _chips.get(said) or _chips.setdefault(said, devices.get(selector))
+    return _devices.get(said) or _devices.setdefault(said, devices.get(selector))
 
 
-def _queue(chip: Device, out: Any) -> Queue:
-    """The queue that the owner of ``out`` expects its work on."""
-    if isinstance(out, (np.ndarray, Buffer)):
-        return chip.default_queue()
-    key = chip, chip.generation, caller_stream(out)
+def _queue(device: Device, result: Any) -> Queue:
+    """The queue that the owner of ``result`` expects its work on."""
+    if isinstance(result, (np.ndarray, Buffer)):
+        return device.default_queue()
+    key = device, device.generation, caller_stream(result)
     queue = _streams.get(key)
     if queue is None:
-        queue = _streams[key] = chip.foreign_queue(key[-1])
+        queue = _streams[key] = device.foreign_queue(key[-1])
     return queue
 
 
-def _problem(workload: str, sizes: tuple[int, ...], options: tuple[Value, ...], matrices: tuple[Matrix, ...]) -> Problem:
-    """The problem of matrices in the order of the workload's operands, where they lie."""
-    description = workloads.get(workload)
-    layout = {operand.name: stored.layout for operand, stored in zip(description.operands, matrices, strict=True)}
-    named_options = dict(zip(description.options, options, strict=True))
-    return description.problem(dict(zip(description.sizes, sizes, strict=True)), matrices[-1].array.dtype.name, named_options, layout)
+def _problem(request: Request) -> Problem:
+    """The problem of operands in the order of the workload's, where they lie."""
+    workload = workloads.get(request.workload)
+    layout = {operand.name: stored.layout for operand, stored in zip(workload.operands, request.operands, strict=True)}
+    options = dict(zip(workload.options, request.options, strict=True))
+    sizes = dict(zip(workload.sizes, request.sizes, strict=True))
+    return workload.problem(sizes, request.operands[-1].array.dtype.name, options, layout)
