@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Argument, Device, Event, Image, Kernel, Memory, Module, Queue
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.errors import ArgumentError
-from portatile.form import ImageForm, Sampler, check_form
+from portatile.images import ImageForm, Sampler, check_form
 from portatile.records import Binary, DeviceInfo, Resources, Size3
 from ptx_machine.machine import Machine
 from ptx_machine.thread import GlobalMemory

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, LaunchError, UsageError
-from portatile.form import ImageForm, Sampler
+from portatile.images import ImageForm, Sampler
 from portatile.records import Backend, Binary, DeviceInfo, Entry, Resources, Size3, Source
 
 

@@ -14,16 +14,16 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
 from portatile.kernel.definition import PREFIX, Definition
-from portatile.kernel.impatient import Impatient
+from portatile.kernel.early_stop import Impatient
+from portatile.kernel.from_t1 import terms
+from portatile.kernel.recheck import Trust
 from portatile.kernel.runner import Runner, home
-from portatile.kernel.specified import terms
-from portatile.kernel.trust import Trust
 from portatile.records import Config, canonical, duration, rate
 from portatile.select import Choice
 from portatile.store import ResultStore, known_results
 from portatile.trials import Budget, Trial
-from portatile.tuning import tuner
-from portatile.tuning.objective import Objective
+from portatile.tuning.search import tuner
+from portatile.tuning.search.objective import Objective
 
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]
 

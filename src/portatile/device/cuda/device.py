@@ -16,7 +16,7 @@ from portatile.device.cuda.kernel import CudaModule
 from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPinned
 from portatile.device.cuda.queue import CudaQueue
 from portatile.errors import CompileError, DeviceError, LaunchError
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import Binary
 
 _LARGEST_ROW = 2**31 - 1  # bytes

@@ -9,7 +9,7 @@ import numpy as np
 
 from portatile.device.cuda.driver import attribute, call, driver
 from portatile.errors import DeviceError, LaunchError
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 
 PITCH = 512  # bytes; a multiple of what textures ask of rows that lie one after the other
 _KEPT = 256

@@ -16,7 +16,7 @@ from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.errors import ArgumentError, DeviceError, LaunchError
-from portatile.form import Sampler, check_form
+from portatile.images import Sampler, check_form
 from portatile.records import Binary, Entry, Resources, Size3
 
 LOCAL_ALIGNMENT = 128  # bytes; every __local argument starts at a multiple of it

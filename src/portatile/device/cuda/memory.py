@@ -8,7 +8,7 @@ from portatile.device.base import Image, Memory
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import driver, failure, running
 from portatile.device.cuda.image import Row
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 
 
 class CudaMemory(Memory):

@@ -10,7 +10,7 @@ from portatile.device.opencl.driver import cl
 from portatile.device.opencl.image import sampling
 from portatile.device.opencl.info import describe
 from portatile.errors import DeviceError, LaunchError
-from portatile.form import Sampler
+from portatile.images import Sampler
 
 
 class ClContext(Device):

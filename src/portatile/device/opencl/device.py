@@ -19,7 +19,7 @@ from portatile.device.opencl.memory import ClImage, ClMemory, ClPinned
 from portatile.device.opencl.pool import Pool
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import CompileError, DeviceError, LaunchError
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import Binary
 
 

@@ -14,7 +14,7 @@ from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.memory import ClImage, ClMemory
 from portatile.errors import ArgumentError, LaunchError
-from portatile.form import Sampler, check_form
+from portatile.images import Sampler, check_form
 from portatile.records import Binary, Entry, Resources, Size3
 
 

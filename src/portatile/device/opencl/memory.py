@@ -12,7 +12,7 @@ from portatile.device.base import Image, Memory
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl, failure
 from portatile.device.opencl.pool import Pool
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 
 _serials = count(1)
 
