@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images", "space", "trials"),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
     ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
-    ("execute", "select", "ceilings"),
+    ("execute", "guarded_memory", "select", "ceilings"),
     ("tuning", "routines", "measure"),
     ("kernel",),
     ("api", "doctor", "wavelets", "studies", "reports", "shipping"),

@@ -56,6 +56,9 @@ class CudaDevice(CudaContext):
     def allocate(self, nbytes: int) -> Memory:
         return CudaMemory(self, self.claim(nbytes), nbytes)
 
+    def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        return CudaMemory(self, memory.handle + offset, nbytes, owner=memory)
+
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
         return CudaMemory(self, pointer, nbytes, owner)
 

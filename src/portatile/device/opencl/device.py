@@ -55,6 +55,14 @@ class ClDevice(ClContext):
                     raise DeviceError(f"{what}, and {error}") from None
         return ClMemory(self, buffer, nbytes, pool=pool)
 
+    def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        try:
+            found = ClMemory(self, memory.handle.get_sub_region(offset, max(nbytes, 1)), nbytes)
+        except cl.Error as error:
+            raise DeviceError(f"{self.info.id} gives no part of a buffer: {error}") from None
+        found.whole = memory
+        return found
+
     def image_of(self, form: ImageForm) -> Image:
         limit = self.info.image_2d_max
         if not self.info.images:

@@ -21,6 +21,8 @@ class ClMemory(Memory):
     """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end."""
 
     pool: Pool | None = None
+    whole: Memory | None = None
+    """What this is a part of."""
 
     def __init__(self, device: ClContext, buffer: Any, nbytes: int, array: NDArray[Any] | None = None, pool: Pool | None = None) -> None:
         self.device = device
@@ -39,7 +41,7 @@ class ClMemory(Memory):
         buffer, self.buffer = self.buffer, None
         if buffer is not None:
             self.blind()
-            self.array = None
+            self.array = self.whole = None
             if self.pool is None:
                 buffer.release()
             else:
