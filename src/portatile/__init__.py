@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UsageError,
     )
-    from portatile.form import Sampler
+    from portatile.images import Sampler
     from portatile.kernel import Kernel, TunedKernel
     from portatile.reports.write import report
     from portatile.routines.compiled import Compiled, compile
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from portatile.routines.symmetric import symm, syr2k, syrk
     from portatile.routines.triangular import trmm, trsm
     from portatile.runtime.memory_limit import memory_limit
-    from portatile.shipping.own import export
-    from portatile.tuning.tuner import Result as TuningResult
+    from portatile.shipping.own_kernels import export
+    from portatile.tuning.search.tuner import Result as TuningResult
 
 __version__ = "0.1.0"
 
@@ -85,7 +85,7 @@ __all__ = [
 _ROOMS = {
     "portatile.api": ("devices", "explain", "get_device", "tune"),
     "portatile.device.buffer": ("Buffer",),
-    "portatile.form": ("Sampler",),
+    "portatile.images": ("Sampler",),
     "portatile.kernel": ("Kernel", "TunedKernel"),
     "portatile.reports.write": ("report",),
     "portatile.routines.gemm": ("gemm", "matmul"),
@@ -96,7 +96,7 @@ _ROOMS = {
     "portatile.routines.triangular": ("trmm", "trsm"),
     "portatile.runtime.memory_limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
-    "portatile.shipping.own": ("export",),
+    "portatile.shipping.own_kernels": ("export",),
 }
 
 
@@ -107,7 +107,7 @@ def __getattr__(name: str) -> object:
     if name == "wavelets":
         return _import_module("portatile.wavelets")
     if name == "TuningResult":
-        value: object = _import_module("portatile.tuning.tuner").Result
+        value: object = _import_module("portatile.tuning.search.tuner").Result
     else:
         room = next((room for room, names in _ROOMS.items() if name in names), "portatile.errors")
         value = getattr(_import_module(room), name)

@@ -13,7 +13,7 @@ import portatile
 from portatile.device.base import Device
 from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.driver import call, driver
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import Binary
 from portatile.runtime import perform
 
