@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UsageError,
     )
-    from portatile.form import Sampler
+    from portatile.images import Sampler
     from portatile.kernel import Kernel, TunedKernel
     from portatile.reports.write import report
     from portatile.routines.blas import gemm, matmul, trsm
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from portatile.routines.level3 import symm, syr2k, syrk, trmm
     from portatile.routines.limit import memory_limit
     from portatile.routines.mri import mri_fhd, mri_q
-    from portatile.shipping.own import export
-    from portatile.tuning.tuner import Result as TuningResult
+    from portatile.shipping.own_kernels import export
+    from portatile.tuning.search.tuner import Result as TuningResult
 
 __version__ = "0.1.0"
 
@@ -84,7 +84,7 @@ __all__ = [
 _ROOMS = {
     "portatile.api": ("devices", "explain", "get_device", "tune"),
     "portatile.device.buffer": ("Buffer",),
-    "portatile.form": ("Sampler",),
+    "portatile.images": ("Sampler",),
     "portatile.kernel": ("Kernel", "TunedKernel"),
     "portatile.reports.write": ("report",),
     "portatile.routines.blas": ("gemm", "matmul", "trsm"),
@@ -94,7 +94,7 @@ _ROOMS = {
     "portatile.routines.level3": ("symm", "syr2k", "syrk", "trmm"),
     "portatile.routines.limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
-    "portatile.shipping.own": ("export",),
+    "portatile.shipping.own_kernels": ("export",),
 }
 
 
@@ -105,7 +105,7 @@ def __getattr__(name: str) -> object:
     if name == "wavelets":
         return _import_module("portatile.wavelets")
     if name == "TuningResult":
-        value: object = _import_module("portatile.tuning.tuner").Result
+        value: object = _import_module("portatile.tuning.search.tuner").Result
     else:
         room = next((room for room, names in _ROOMS.items() if name in names), "portatile.errors")
         value = getattr(_import_module(room), name)

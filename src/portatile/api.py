@@ -14,9 +14,9 @@ from portatile.routines import engine, runtime
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import tuner
-from portatile.tuning.objective import Objective
-from portatile.tuning.tuner import Progress, Result
+from portatile.tuning.search import tuner
+from portatile.tuning.search.objective import Objective
+from portatile.tuning.search.tuner import Progress, Result
 
 
 def devices() -> list[Device]:

@@ -23,7 +23,7 @@ from portatile.routines.later import Later
 _TEXT = "kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fill(global int *x) {{ x[get_global_id(0)] = {number}; }}"
 _SCRIPT = """
 import sys, numpy as np, portatile
-from portatile.device import opencl
+from portatile.device.opencl import compiler
 a = np.random.default_rng(3).standard_normal((60, 50)).astype(np.float32)
 product = portatile.matmul(a, a.T, device=sys.argv[1])
 np.testing.assert_allclose(product, a @ a.T, rtol=1e-3, atol=1e-3)
@@ -135,11 +135,11 @@ def test_what_cannot_be_made_is_let_go(device: Device, tmp_path: Path, monkeypat
     _deferring(device)
     later, cache = Later(rest=60), Cache(tmp_path, 2**30)
 
-    def refuse(payload: bytes) -> bytes:
+    def refuse(programs: object, payload: bytes) -> bytes:
         raise DeviceError("gone")
 
     later.build(_source(45), device, cache)
-    monkeypatch.setattr(device, "seal", refuse)
+    monkeypatch.setattr("portatile.device.opencl.compiler.Programs.seal", refuse)
     later.flush()
     later.flush()
     assert cache.get(program.key(_source(45), device.target)) is None
@@ -181,4 +181,4 @@ def test_a_second_process_runs_from_the_cache_alone(device: Device, tmp_path: Pa
 
     run(_SCRIPT)
     assert list((tmp_path / "own").rglob("*.bin"))
-    run(_SCRIPT.replace("a = np", "opencl.ClTarget._built = None\na = np"))  # fails where something is built
+    run(_SCRIPT.replace("a = np", "compiler.ClTarget._built = None\na = np"))  # fails where something is built

@@ -11,9 +11,9 @@ import pytest
 
 import portatile
 from portatile.device.base import Device
-from portatile.device.cuda import CudaDevice
-from portatile.device.cuda_driver import call, driver
-from portatile.form import ImageForm
+from portatile.device.cuda.device import CudaDevice
+from portatile.device.cuda.driver import call, driver
+from portatile.images import ImageForm
 from portatile.records import Binary
 from portatile.routines import runtime
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Device, Event, Image, Kernel, Memory, Module, Queue
-from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.cuda.compiler import CudaTarget
 from portatile.errors import ArgumentError
-from portatile.form import ImageForm, Sampler, check_form
+from portatile.images import ImageForm, Sampler, check_form
 from portatile.records import Binary, DeviceInfo, Resources, Size3
 from ptx_machine.machine import Machine
 from ptx_machine.thread import GlobalMemory
@@ -191,6 +191,9 @@ class PtxDevice(Device):
 
     def image_of(self, form: ImageForm) -> Image:
         return PtxImage(self, form)
+
+    def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        raise NotImplementedError("no test needs a part of its memory")
 
     def _view(self, memory: Memory, form: ImageForm) -> Image:
         assert isinstance(memory, PtxMemory)

@@ -10,7 +10,7 @@ import pytest
 from portatile.cli._arguments import operands, signature
 from portatile.cli.run import _difference
 from portatile.errors import ArgumentError
-from portatile.form import Sampler
+from portatile.images import Sampler
 from portatile.records import Entry, Parameter
 
 

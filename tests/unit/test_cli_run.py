@@ -10,7 +10,7 @@ import pytest
 
 from portatile import device
 from portatile.cli import main
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))

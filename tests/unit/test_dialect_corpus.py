@@ -9,7 +9,7 @@ import pytest
 from corpus import SAMPLES, compare, interpreted, ptx
 from corpus.references import REFERENCES
 from portatile.analysis.ptx import functions
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, LaunchError
-from portatile.form import Addressing, ImageForm, ImageType, Sampler
+from portatile.images import Addressing, ImageForm, ImageType, Sampler
 from portatile.records import ELEMENT, SCALARS, Entry, Parameter
 
 Array = NDArray[Any]
