@@ -20,9 +20,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images", "space", "trials"),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
     ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
-    ("execute", "guarded_memory", "select", "ceilings"),
-    ("tuning", "routines", "measure"),
-    ("kernel",),
+    ("execute", "guarded_memory", "select", "ceilings", "arguments"),
+    ("tuning", "runtime", "measure"),
+    ("kernel", "routines"),
     ("api", "doctor", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )

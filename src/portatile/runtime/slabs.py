@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import execute, settings, workloads
+from portatile.arguments.matrices import Matrix
 from portatile.device import staging
 from portatile.device.base import Device, Event, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.records import Layout, Problem
-from portatile.routines.arrays import Matrix
-from portatile.routines.engine import Engine, Prepared
-from portatile.routines.limit import asked, limit_of
-from portatile.routines.scratch import scratch
+from portatile.runtime.engine import Engine, Prepared
+from portatile.runtime.memory_limit import asked, limit_of
+from portatile.runtime.scratch import scratch
 from portatile.select import Choice
 from portatile.workload import Cut
 
@@ -34,7 +34,7 @@ _REUSED = 256  # steps of a product's slab all the same, each of which reads wha
 class Task:
     """What to compute: a problem, packed as it will lie on the device, in a configuration, and where it is cut.
 
-    ``matrices`` are those of the host by operand, the output last; ``read`` names those whose content matters. ``whole`` is the
+    ``matrices`` are those of the host by operand, the output last. ``whole`` is the
     problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already.
     """
 
@@ -42,7 +42,6 @@ class Task:
     choice: Choice
     matrices: Mapping[str, Matrix]
     scalars: Mapping[str, float]
-    read: frozenset[str]
     output: str
     whole: Problem
     adds: bool = False
@@ -62,15 +61,15 @@ class Task:
         return workloads.get(self.problem.workload).cuts(self.problem, self.choice.config)
 
 
-def task(home: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], read: frozenset[str]) -> Task:
+def task(engine: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
     """The task of a problem on host arrays, in the configuration that it would have in one piece."""
     shared = {name for name, stored in matrices.items() if stored.number > 1 and stored.step == 0}
     single = {name: stored._replace(array=stored.array[0], number=1) for name, stored in matrices.items() if name in shared}
     packed = _packed(problem, shared)
-    return Task(packed, home.settle(problem), {**matrices, **single}, scalars, read, list(matrices)[-1], problem)
+    return Task(packed, engine.settle(problem), {**matrices, **single}, scalars, list(matrices)[-1], problem)
 
 
-def run(home: Engine, task: Task) -> None:
+def run(engine: Engine, task: Task) -> None:
     """Compute slab by slab; returns when the output is in the caller's array.
 
     Every element is computed as it is in one piece: the configuration is the whole problem's where it is legal for a slab; only where
@@ -78,25 +77,25 @@ def run(home: Engine, task: Task) -> None:
     are over leaves no room for the thinnest slab: then what its parts give is added up on the host, in the output's type.
     Raises DeviceError where even the thinnest slab does not fit.
     """
-    limit = limit_of(home.device) or home.device.info.global_memory
+    limit = limit_of(engine.device) or engine.device.info.global_memory
     for cut in task.cuts:
-        width = _width(home, task, cut, limit)
+        width = _width(engine, task, cut, limit)
         if width:
-            _pipeline(home, task, cut, width)
+            _pipeline(engine, task, cut, width)
             return
-    if task.sums and not _thin_fits(home, task, limit):
-        for part in _terms(home, task, limit):
-            run(home, part)
+    if task.sums and not _thin_fits(engine, task, limit):
+        for part in _terms(engine, task, limit):
+            run(engine, part)
         return
     for cut in reversed(task.cuts):  # cut what would have stayed whole, until the rest fits
         size = task.problem.sizes[cut.size]
         if size > 1:
             half = _whole_periods(size // 2, cut)
             for low, high in ((0, half), (half, size)):
-                run(home, _part(task, cut, low, high))
+                run(engine, _part(task, cut, low, high))
             return
-    info = home.device.info
-    need = 2 * sum(_bytes(task, name) for name in task.matrices) + 2 * _prepared(home, task).executable.plan.workspace
+    info = engine.device.info
+    need = 2 * sum(_bytes(task, name) for name in task.matrices) + 2 * _prepared(engine, task).executable.plan.workspace
     sizes = " ".join(f"{name}={size}" for name, size in task.problem.sizes.items())
     advice = "; allow more by portatile.memory_limit or PORTATILE_MEMORY_LIMIT" if asked() or settings.memory_limit() else ""
     raise DeviceError(
@@ -105,17 +104,17 @@ def run(home: Engine, task: Task) -> None:
     )
 
 
-def _thin_fits(home: Engine, task: Task, limit: int) -> bool:
+def _thin_fits(engine: Engine, task: Task, limit: int) -> bool:
     """Whether a slab does that is cut between elements wherever it can be."""
-    if any(_width(home, task, cut, limit) for cut in task.cuts):
+    if any(_width(engine, task, cut, limit) for cut in task.cuts):
         return True
     cuttable = [cut for cut in task.cuts if task.problem.sizes[cut.size] > 1]
-    return bool(cuttable) and _thin_fits(home, _part(task, cuttable[-1], 0, 1), limit)
+    return bool(cuttable) and _thin_fits(engine, _part(task, cuttable[-1], 0, 1), limit)
 
 
-def _terms(home: Engine, task: Task, limit: int) -> Iterator[Task]:
+def _terms(engine: Engine, task: Task, limit: int) -> Iterator[Task]:
     """Parts of the sums, as many as leave half of the memory to slabs of the rest, two at least; all but the first add to the output."""
-    cut, most = task.sums[0], home.device.info.max_allocation
+    cut, most = task.sums[0], engine.device.info.max_allocation
     size, terms = task.problem.sizes[cut.size], [_bytes(task, name) for name in cut.pieces]
     parts = max(2, -(-2 * sum(terms) // limit), -(-max(terms) // most))
     width = _whole_periods(max(size // parts, 1), cut)
@@ -169,16 +168,16 @@ def _packed(problem: Problem, shared: Collection[str]) -> Problem:
     return replace(packed, layout={**packed.layout, **single})
 
 
-def _prepared(home: Engine, part: Task) -> Prepared:
+def _prepared(engine: Engine, part: Task) -> Prepared:
     """A slab made ready, with the whole problem's configuration where it is legal: then every element is summed in the same order."""
-    space = workloads.get(part.problem.workload).space(part.problem, home.device.info)
+    space = workloads.get(part.problem.workload).space(part.problem, engine.device.info)
     legal = space.violated(part.choice.config) is None
-    return home.prepare(part.problem, part.choice, part.whole) if legal else home.prepare(part.problem)
+    return engine.prepare(part.problem, part.choice, part.whole) if legal else engine.prepare(part.problem)
 
 
-def _width(home: Engine, task: Task, cut: Cut, limit: int) -> int:
+def _width(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
     """How many steps of the size a slab may have, 0 for none: two of them are on the device at once, beside what stays whole."""
-    size, most = task.problem.sizes[cut.size], home.device.info.max_allocation
+    size, most = task.problem.sizes[cut.size], engine.device.info.max_allocation
     fixed = _resident(task, cut)
     if fixed >= limit or any(_bytes(task, name) > most for name in task.matrices if name not in cut.pieces):
         return 0
@@ -189,7 +188,7 @@ def _width(home: Engine, task: Task, cut: Cut, limit: int) -> int:
     while width >= 1:
         width = _whole_periods(width, cut)
         widths = {width, size % width or width}  # the last slab is thinner, and may be computed in another way
-        plans = [_prepared(home, _part(task, cut, 0, extent)).executable.plan for extent in widths]
+        plans = [_prepared(engine, _part(task, cut, 0, extent)).executable.plan for extent in widths]
         if fixed + 2 * (width * sum(step) + execute.workspace(plans)) <= limit:
             return int(width)
         width //= 2
@@ -222,25 +221,25 @@ class _Shared:
             memory.release()
 
 
-def _pipeline(home: Engine, task: Task, cut: Cut, width: int) -> None:
+def _pipeline(engine: Engine, task: Task, cut: Cut, width: int) -> None:
     """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded."""
-    chip, size = home.device, task.problem.sizes[cut.size]
+    device, size = engine.device, task.problem.sizes[cut.size]
     prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
     shared, lanes = _Shared(), []
-    with home.lock:
+    with engine.lock:
         try:
             for which in range(2):
-                lanes.append(_lane(chip, _part(task, cut, 0, min(width, size)), cut, which))
-            ready = _place(chip, lanes[0].queue, task, cut, shared)
+                lanes.append(_lane(device, _part(task, cut, 0, min(width, size)), cut, which))
+            ready = _place(device, lanes[0].queue, task, cut, shared)
             lanes[1].queue.wait_for(ready)
             for low, lane in zip(range(0, size, width), cycle(lanes), strict=False):
                 _collect(lane)
                 part = _part(task, cut, low, min(low + width, size))
                 extent = part.problem.sizes[cut.size]
                 if extent not in prepared:
-                    prepared[extent] = _prepared(home, part)
+                    prepared[extent] = _prepared(engine, part)
                 for name in cut.pieces:
-                    if name in task.read:
+                    if part.matrices[name].read:
                         stage = _staged(lane, part, name)
                         staging.copied(stage, part.matrices[name].array)
                         lane.queue.upload(lane.device[name], stage, blocking=False)
@@ -257,24 +256,24 @@ def _pipeline(home: Engine, task: Task, cut: Cut, width: int) -> None:
             shared.release()
 
 
-def _lane(chip: Device, widest: Task, cut: Cut, which: int) -> _Lane:
+def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
     """Buffers for the widest slab; what crosses the link lies in pinned memory, without which copies would not run beside kernels."""
     sizes = {name: max(_bytes(widest, name), widest.problem.itemsize) for name in cut.pieces}
-    crossing = [name for name in cut.pieces if name in widest.read or name == widest.output]
-    pinned = scratch(chip).pinned(which, sum(_LINE * -(-sizes[name] // _LINE) for name in crossing))
+    crossing = [name for name in cut.pieces if widest.matrices[name].read or name == widest.output]
+    pinned = scratch(device).pinned(which, sum(_LINE * -(-sizes[name] // _LINE) for name in crossing))
     host, start = {}, 0
     for name in crossing:
         host[name] = pinned[start : start + sizes[name]]
         start += _LINE * -(-sizes[name] // _LINE)
-    return _Lane(chip.queue(), {name: chip.allocate(size) for name, size in sizes.items()}, host)
+    return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, host)
 
 
-def _place(chip: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) -> Event:
+def _place(device: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) -> Event:
     """Upload what every slab needs; gives the event after which it is there."""
     for name, stored in task.matrices.items():
         if name not in cut.pieces:
-            shared.memory[name] = chip.allocate(max(_bytes(task, name), task.problem.itemsize))
-            if name in task.read and stored.array.size:
+            shared.memory[name] = device.allocate(max(_bytes(task, name), task.problem.itemsize))
+            if stored.read and stored.array.size:
                 staging.upload(queue, shared.memory[name], np.ascontiguousarray(stored.array))
     return queue.marker()
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from portatile import workloads
 from portatile.execute import Executable
 from portatile.records import ITEMSIZE, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
-from portatile.routines.engine import Engine
+from portatile.runtime.engine import Engine
 from portatile.workloads.convolution2d import SPARE
 
 _KINDS = ("gpu",)  # devices that filter two axes at once
@@ -67,16 +67,16 @@ class _Pass:
     after: tuple[int, ...]
 
 
-def prepared(home: Engine, volume: Volume, most: int) -> Executable | None:
+def prepared(engine: Engine, volume: Volume, most: int) -> Executable | None:
     """The launches of all passes, from ``psi`` and the filters to ``out``; None if more than ``most`` bytes lie between two."""
 
     def make() -> Plan:
-        if max(between(volume, home.device.info)) > most:
+        if max(between(volume, engine.device.info)) > most:
             raise _TooLargeError
-        return plan(home, volume)
+        return plan(engine, volume)
 
     try:
-        return home.assembled(volume, make)
+        return engine.assembled(volume, make)
     except _TooLargeError:
         return None
 
@@ -140,15 +140,15 @@ def _problem(volume: Volume, one: _Pass, source: tuple[int, int], target: tuple[
     return workloads.get("convolution2d").problem(sizes, volume.dtype, {**options, "across": kinds[1]}, layout)
 
 
-def plan(home: Engine, volume: Volume, ends: tuple[str, str] = ("psi", "out")) -> Plan:
+def plan(engine: Engine, volume: Volume, ends: tuple[str, str] = ("psi", "out")) -> Plan:
     """The passes' plans, each in the configuration known for it, one after another, between the memory of the names ``ends``."""
     steps: list[Launch] = []
-    passes = _passes(volume, home.device.info)
+    passes = _passes(volume, engine.device.info)
     names = (ends[0], *("first", "second")[: len(passes) - 1], ends[1])
     places = {ends[0]: volume.psi, ends[1]: volume.out}
     for at, one in enumerate(passes):
         source, target = names[at], names[at + 1]
         problem = _problem(volume, one, places.get(source, ELSEWHERE), places.get(target, ELSEWHERE))
-        steps += home.launches(problem, {"psi": source, "filter": volume.axes[one.axes[0]].filter, "out": target})
-    sizes = between(volume, home.device.info)
+        steps += engine.launches(problem, {"psi": source, "filter": volume.axes[one.axes[0]].filter, "out": target})
+    sizes = between(volume, engine.device.info)
     return Plan(tuple(steps), tuple(Temporary(name, size) for name, size in zip(names[1:-1], sizes, strict=True)))

@@ -42,15 +42,15 @@ def asked() -> int | None:
     return _asked.get()
 
 
-def limit_of(chip: Device) -> int | None:
+def limit_of(device: Device) -> int | None:
     """Bytes that a computation on host arrays may take on the device; None for a device that computes in the host's own memory."""
     said = asked() or settings.memory_limit()
     if said is not None:
         return said
-    return None if chip.info.unified_memory else int(_SHARE * chip.info.global_memory)
+    return None if device.info.unified_memory else int(_SHARE * device.info.global_memory)
 
 
-def too_large(chip: Device, nbytes: tuple[int, ...]) -> bool:
+def too_large(device: Device, nbytes: tuple[int, ...]) -> bool:
     """Whether operands and temporaries of so many bytes each cannot all lie on the device at once."""
-    limit = limit_of(chip)
-    return max(nbytes, default=0) > chip.info.max_allocation or (limit is not None and sum(nbytes) > limit)
+    limit = limit_of(device)
+    return max(nbytes, default=0) > device.info.max_allocation or (limit is not None and sum(nbytes) > limit)

@@ -11,7 +11,7 @@ from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.records import Layout
-from portatile.routines.engine import engine
+from portatile.runtime.engine import engine_of
 
 
 def product(x: Any, y: Any) -> Any:
@@ -54,10 +54,10 @@ def _stream(operation: str, x: Buffer, y: Any, out: Buffer, scalar: float) -> Bu
             raise ArgumentError(f"{buffer!r} has strides {buffer.strides}; it must be C-contiguous: copy it")
     layout = {name: Layout((1,), buffer.offset // size, size) for name, buffer in (("x", x), ("y", other), ("out", out))}
     problem = workloads.get("stream").problem({"n": x.size}, x.dtype.name, {"operation": operation}, layout)
-    home = engine(x.device)
-    prepared = home.prepare(problem)
+    engine = engine_of(x.device)
+    prepared = engine.prepare(problem)
     if prepared.executable.plan.steps:
-        with home.lock:
+        with engine.lock:
             memory = {"x": x.memory, "y": other.memory, "out": out.memory}
             prepared.run(x.device.default_queue(), memory, {"scalar": scalar})
     return out

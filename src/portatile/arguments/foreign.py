@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from portatile.arguments import outputs
 from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
-from portatile.routines import arrays
 
 
-def is_guest(array: Any) -> bool:
+def is_foreign(array: Any) -> bool:
     """Whether it is another library's CUDA array."""
     return not isinstance(array, (np.ndarray, Buffer)) and is_cuda_array(array)
 
 
 @contextmanager
-def hosted(guest: Any) -> Iterator[None]:
-    """Within it the device's default queue runs after what the guest's library has queued, and before what that queues afterwards."""
-    chip = Buffer.wrap(guest).device
-    queue = chip.default_queue()
-    with chip.foreign_queue(caller_stream(guest)) as stream:
+def ordered(array: Any) -> Iterator[None]:
+    """Within it the device's default queue runs after what the array's library has queued, and before what that queues afterwards."""
+    device = Buffer.wrap(array).device
+    queue = device.default_queue()
+    with device.foreign_queue(caller_stream(array)) as stream:
         queue.wait_for(stream.marker())
         try:
             yield
@@ -31,12 +31,12 @@ def hosted(guest: Any) -> Iterator[None]:
 
 
 def through(compute: Callable[..., Any], *given: Any) -> Any:
-    """``compute`` of Buffers where some of ``given`` are guests; a Buffer as its result is copied to an array of the first one's kind."""
-    with hosted(next(array for array in given if is_guest(array))):
-        result = compute(*(Buffer.wrap(array) if is_guest(array) else array for array in given))
-        if not isinstance(result, Buffer) or not is_guest(given[0]):
+    """``compute`` of Buffers where some of ``given`` are foreign; a Buffer as its result is copied to an array of the first one's kind."""
+    with ordered(next(array for array in given if is_foreign(array))):
+        result = compute(*(Buffer.wrap(array) if is_foreign(array) else array for array in given))
+        if not isinstance(result, Buffer) or not is_foreign(given[0]):
             return result
-        made = arrays.new(given[0], result.shape)
+        made = outputs.new(given[0], result.shape)
         if result.size:
             target = Buffer.wrap(made)
             result.device.default_queue().copy(target.memory, result.memory, result.nbytes, target.offset, result.offset)

@@ -11,8 +11,8 @@ from portatile import cache, execute, select, store, workloads
 from portatile.device.base import Device, Memory, Module, Queue
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
-from portatile.routines.certify import Certifier
-from portatile.routines.later import waiting
+from portatile.runtime.certify import Certifier
+from portatile.runtime.deferred import waiting
 from portatile.select import Choice
 
 _MAX_PREPARED = 4096  # problems, each with its kernels
@@ -108,7 +108,7 @@ class Engine:
         """Whether it was made for this device since its last release."""
         return self.device is device and self.generation == device.generation
 
-    def make_room(self) -> None:
+    def free_workspaces(self) -> None:
         """Give back the workspaces that are kept from call to call: memory is scarce."""
         with self.lock:
             self._workspaces.release()
@@ -164,7 +164,7 @@ _engines: dict[str, Engine] = {}
 _lock = threading.Lock()
 
 
-def engine(device: Device) -> Engine:
+def engine_of(device: Device) -> Engine:
     """The engine of a device, made once; again after the device's release."""
     found = _engines.get(device.info.id)
     if found is None or not found.fits(device):
@@ -175,9 +175,9 @@ def engine(device: Device) -> Engine:
     return found
 
 
-def forget() -> None:
+def forget_engines() -> None:
     """Make every engine look at the result store again."""
     with _lock:
         known = list(_engines.values())
-    for home in known:
-        home.forget()
+    for engine in known:
+        engine.forget()

@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import workloads
+from portatile.arguments import matrices
+from portatile.arguments.axes import AXES
+from portatile.arguments.checks import NAMES
 from portatile.device.base import Memory
 from portatile.device.buffer import Buffer
 from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary
-from portatile.routines import arrays, limit, volume
-from portatile.routines.axes import AXES
-from portatile.routines.engine import Engine, engine
-from portatile.routines.scratch import SHARE, scratch
-from portatile.routines.volume import ELSEWHERE, Along, Volume
+from portatile.runtime import memory_limit, separable
+from portatile.runtime.engine import Engine, engine_of
+from portatile.runtime.scratch import SHARE, scratch
+from portatile.runtime.separable import ELSEWHERE, Along, Volume
 
 
 class Filtering(NamedTuple):
@@ -48,16 +50,17 @@ class _OnGrid(NamedTuple):
 def times_field(psi: Buffer, field: Buffer, there: Filtering, back: Filtering) -> Buffer | None:
     """``field`` times the values of one orbital, or of each of a batch, filtered back; None where that takes single steps."""
     orbitals = _orbitals(psi, there)
-    if orbitals is None or not arrays.is_packed(field) or field.device is not psi.device:
+    if orbitals is None or not matrices.is_packed(field) or field.device is not psi.device:
         return None
     result = Buffer.empty(psi.shape, psi.dtype, psi.device)
-    home, queue, along, (start, alignment) = engine(psi.device), psi.device.default_queue(), back.along("back"), arrays.beginning(result)
+    engine, queue, along = engine_of(psi.device), psi.device.default_queue(), back.along("back")
+    start, alignment = matrices.beginning(result)
     operands = {"psi": psi.memory, "field": field.memory, "out": result.memory, **_weights(psi, {"there": there, "back": back})}
-    with home.lock:
+    with engine.lock:
         for at, orbital in enumerate(orbitals):
             out = start + at * prod(orbital.shape), alignment
-            key = _OnGrid(orbital, along, arrays.beginning(field), out)
-            home.assembled(key, partial(_times, home, key)).run(queue, operands, {"scalar": 1.0})
+            key = _OnGrid(orbital, along, matrices.beginning(field), out)
+            engine.assembled(key, partial(_times, engine, key)).run(queue, operands, {"scalar": 1.0})
     return result
 
 
@@ -66,27 +69,27 @@ def squares(psi: Buffer, occupation: Sequence[float], there: Filtering) -> Buffe
     orbitals = _orbitals(psi, there)
     if orbitals is None:
         return None
-    home, queue, weights = engine(psi.device), psi.device.default_queue(), _weights(psi, {"there": there})
+    engine, queue, weights = engine_of(psi.device), psi.device.default_queue(), _weights(psi, {"there": there})
     before, after = (Buffer.empty(orbitals[0].made, psi.dtype, psi.device) for _ in range(2))
     queue.fill(after.memory, bytes(4))
-    with home.lock:
+    with engine.lock:
         for orbital, number in zip(orbitals, occupation, strict=True):
             before, after = after, before
-            key = _OnGrid(orbital, (), arrays.beginning(before), arrays.beginning(after))
+            key = _OnGrid(orbital, (), matrices.beginning(before), matrices.beginning(after))
             operands = {"psi": psi.memory, "before": before.memory, "out": after.memory, **weights}
-            home.assembled(key, partial(_squared, home, key)).run(queue, operands, {"occupation": number})
+            engine.assembled(key, partial(_squared, engine, key)).run(queue, operands, {"occupation": number})
     return after
 
 
 def _orbitals(psi: Buffer, there: Filtering) -> tuple[Volume, ...] | None:
     """One orbital, or those of a batch; None where they do not lie packed, no kernel takes them, or memory is too scarce to keep some."""
-    options, name = workloads.get("convolution").options, arrays.NAMES.get(psi.dtype)
-    if name is None or psi.size == 0 or not arrays.is_packed(psi):
+    options, name = workloads.get("convolution").options, NAMES.get(psi.dtype)
+    if name is None or psi.size == 0 or not matrices.is_packed(psi):
         return None
     if there.taps.size not in options["taps"] or there.lower not in options["lower"]:
         return None
-    orbitals, largest = _volumes(psi.shape, name, there.along("there"), arrays.beginning(psi))
-    if largest > psi.device.info.global_memory // SHARE or limit.too_large(psi.device, (psi.nbytes, psi.nbytes, *[largest] * 5)):
+    orbitals, largest = _volumes(psi.shape, name, there.along("there"), matrices.beginning(psi))
+    if largest > psi.device.info.global_memory // SHARE or memory_limit.too_large(psi.device, (psi.nbytes, psi.nbytes, *[largest] * 5)):
         return None
     return orbitals
 
@@ -106,31 +109,31 @@ def _weights(psi: Buffer, filters: dict[str, Filtering]) -> dict[str, Memory]:
     return {name: constants.constant(np.asarray(one.taps, psi.dtype)[None]).memory for name, one in filters.items()}
 
 
-def _times(home: Engine, key: _OnGrid) -> Plan:
+def _times(engine: Engine, key: _OnGrid) -> Plan:
     """From psi to values, to values times the field, to out."""
-    there = volume.plan(home, key.there, ("psi", "values"))
+    there = separable.plan(engine, key.there, ("psi", "values"))
     shape, dtype = key.there.made, key.there.dtype
-    product = _elements(home, key, "product", {"x": "values", "y": "field", "out": "weighted"})
-    back = volume.plan(home, Volume(shape, dtype, "single", key.back, ELSEWHERE, key.out), ("weighted", "out"))
+    product = _elements(engine, key, "product", {"x": "values", "y": "field", "out": "weighted"})
+    back = separable.plan(engine, Volume(shape, dtype, "single", key.back, ELSEWHERE, key.out), ("weighted", "out"))
     grid = key.there.nbytes[-1]
     return Plan((*there.steps, *product, *back.steps), (*_larger(there, back), Temporary("values", grid), Temporary("weighted", grid)))
 
 
-def _squared(home: Engine, key: _OnGrid) -> Plan:
+def _squared(engine: Engine, key: _OnGrid) -> Plan:
     """From psi to values, and to the sum with their squares in it."""
-    there = volume.plan(home, key.there, ("psi", "values"))
-    sums = _elements(home, key, "square", {"x": "values", "y": "before", "out": "out", "scalar": "occupation"})
+    there = separable.plan(engine, key.there, ("psi", "values"))
+    sums = _elements(engine, key, "square", {"x": "values", "y": "before", "out": "out", "scalar": "occupation"})
     return Plan((*there.steps, *sums), (*there.temporaries, Temporary("values", key.there.nbytes[-1])))
 
 
-def _elements(home: Engine, key: _OnGrid, operation: str, names: dict[str, str]) -> list[Launch]:
+def _elements(engine: Engine, key: _OnGrid, operation: str, names: dict[str, str]) -> list[Launch]:
     """The grid's points, one by one."""
     size = ITEMSIZE[key.there.dtype]
     places = {"values": ELSEWHERE, "weighted": ELSEWHERE, "field": key.other, "before": key.other, "out": key.out}
     layout = {name: Layout((1,), places[names[name]][0], max(size, places[names[name]][1])) for name in ("x", "y", "out")}
     points = key.there.nbytes[-1] // size
     problem = workloads.get("stream").problem({"n": points}, key.there.dtype, {"operation": operation}, layout)
-    return home.launches(problem, names)
+    return engine.launches(problem, names)
 
 
 def _larger(one: Plan, other: Plan) -> tuple[Temporary, ...]:

@@ -31,7 +31,7 @@ class _Draft:
     keep: Callable[[], None]
 
 
-class Later:
+class Deferred:
     """What waits. Safe to use from several threads; ``calls`` counts what runs, and whoever runs something adds to it."""
 
     def __init__(self, rest: float = _REST) -> None:
@@ -78,7 +78,7 @@ class Later:
             crowded = len(self._drafts) > _MOST
             start, self._watching = not self._watching, True
         if start:
-            threading.Thread(target=self._watch, name="portatile-later", daemon=True).start()
+            threading.Thread(target=self._watch, name="portatile-deferred", daemon=True).start()
         if crowded:
             self._make_one()
 
@@ -110,7 +110,7 @@ class Later:
                     return
 
 
-waiting = Later()
+waiting = Deferred()
 """The process's own."""
 
 atexit.register(waiting.flush)

@@ -1,23 +1,56 @@
-"""GEMM on stacks of matrices: broadcast as NumPy does, merged into as few even batches as their strides allow, a launch for each."""
+"""Stacks of matrices: broadcast as NumPy does, and merged into as few even batches as their strides allow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from portatile.arguments import matrices, outputs
+from portatile.arguments.checks import check_dtype, check_options, writable
+from portatile.arguments.matrices import Array, Matrix
+from portatile.arguments.outputs import Begin
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Array, Matrix
 
 _Stack = NDArray[Any] | Buffer
+
+
+class Given(NamedTuple, Generic[Array]):
+    """What a caller asks of stacks: ``op(a) @ op(b) + beta * c`` for each of their matrices."""
+
+    a: Array
+    b: Array
+    c: Array | None
+    beta: float
+    trans: tuple[str, str]
+    out: Array | None
+
+
+class Product(NamedTuple):
+    """One product of matrices, or of stacks that lie evenly: ``c`` receives that of ``a`` and ``b``."""
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+
+    def row_major(self) -> Product:
+        """The same product with a row-major ``c``: of a column-major one, C^T = op(b)^T op(a)^T."""
+        return Product(self.b.flipped(), self.a.flipped(), self.c.flipped()) if self.c.transposed else self
+
+
+class Products(NamedTuple, Generic[Array]):
+    """``result`` is what the caller gets once the ``products`` are computed; ``begin`` comes before the first of them."""
+
+    result: Array
+    begin: Begin | None
+    products: list[Product]
 
 
 def stacked(array: Any) -> bool:
@@ -25,17 +58,9 @@ def stacked(array: Any) -> bool:
     return getattr(array, "ndim", 2) > 2
 
 
-def gemm(
-    a: Array,
-    b: Array,
-    c: Array | None,
-    factors: tuple[float, float],
-    trans: tuple[str, str],
-    out: Array | None,
-    device: str | None,
-) -> Array:
-    """``alpha * op(a) @ op(b) + beta * c`` for every matrix of the stacks; ``c`` and ``out`` have the whole batch."""
-    stack_a, stack_b = _op(_stack(a, "a"), trans[0], "trans_a"), _op(_stack(b, "b"), trans[1], "trans_b")
+def products(given: Given[Array]) -> Products[Array]:
+    """The products of all matrices of the stacks; ``c`` and ``out`` have the whole batch. Raises ArgumentError for what does not fit."""
+    stack_a, stack_b = _op(_stack(given.a, "a"), given.trans[0], "trans_a"), _op(_stack(given.b, "b"), given.trans[1], "trans_b")
     if stack_a.dtype != stack_b.dtype:
         raise ArgumentError(f"a is {stack_a.dtype} and b is {stack_b.dtype}; convert one of them")
     m, k = stack_a.shape[-2:]
@@ -46,23 +71,27 @@ def gemm(
     except ValueError:
         raise ArgumentError(f"stacks of {stack_a.shape[:-2]} and {stack_b.shape[:-2]} matrices cannot be broadcast together") from None
     shape = (*batch, m, stack_b.shape[-1])
-    alpha, beta = factors
+    c, beta = given.c, given.beta
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c")
-    result = arrays.new(a, shape) if out is None else out
+    result = outputs.new(given.a, shape) if given.out is None else given.out
     target = _whole(result, shape, stack_a, "out")
-    arrays.writable(result, "out")
+    writable(result, "out")
     if 0 in shape:
-        return result
-    batches = [_matrices(views) for views in _batches(batch, (stack_a, stack_b, target))]
+        return Products(result, None, [])
+    found = [_product(views) for views in _batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
         begin = _copying(_whole(c, shape, stack_a, "c"), target)
-    scalars = {"alpha": alpha, "beta": beta}
-    for matrices in batches:
-        _launch(matrices, scalars, result, device, begin)
-        begin = None
-    return result
+    return Products(result, begin, found)
+
+
+def merged(product: Product) -> Product:
+    """Stacks of ``a`` whose rows go on evenly from matrix to matrix, all times one ``b``, as one matrix times that."""
+    a, b, c = product
+    if c.number > 1 and b.step == 0 and not a.transposed and all(each.step == each.rows * each.stride for each in (a, c)):
+        return Product(_tall(a), b._replace(array=b.array[0], number=1), _tall(c))
+    return product
 
 
 def _stack(array: Any, name: str) -> _Stack:
@@ -73,10 +102,10 @@ def _stack(array: Any, name: str) -> _Stack:
     elif isinstance(array, Buffer) or is_cuda_array(array):
         found = Buffer.wrap(array)
     else:
-        raise arrays.unknown(array, name)
+        raise matrices.unknown(array, name)
     if found.ndim < 2:
         raise ArgumentError(f"{name} has shape {found.shape}; it must be a matrix or a stack of them")
-    arrays.check_dtype(found.dtype, name)
+    check_dtype(found.dtype, name)
     return found
 
 
@@ -92,7 +121,7 @@ def _op(array: _Stack, trans: str, name: str) -> _Stack:
     """Every matrix transposed where asked for."""
     if trans == "N":
         return array
-    arrays.check_options((name, trans, "NTC"))
+    check_options((name, trans, "NTC"))
     *batch, rows, columns = array.shape
     *steps, down, along = array.strides
     return _view(array, (*batch, columns, rows), (*steps, along, down))
@@ -105,21 +134,21 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
     return as_strided(array, shape, strides, writeable=array.flags.writeable)
 
 
-def _copying(source: _Stack, target: _Stack) -> runtime.Begin | None:
-    """What gives ``target`` the values of ``source``, in NumPy arrays or in packed Buffers; see ``runtime.copying``."""
+def _copying(source: _Stack, target: _Stack) -> Begin | None:
+    """What gives ``target`` the values of ``source``, in NumPy arrays or in packed Buffers; see ``outputs.copying``."""
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
             return None
         if np.may_share_memory(source, target):
             raise ArgumentError("out overlaps c without being c; pass out=c or an array of its own")
-        return lambda _: np.copyto(target, source)
+        return Begin(target, source)
     rows = []
     for name, array in (("c", source), ("out", target)):
         if array.strides != packed(array.shape, array.dtype.itemsize):
             raise ArgumentError(f"{name} has gaps or another order in memory; pass out=c to overwrite it, or packed Buffers")
         flat = _view(array, (prod(array.shape[:-1]), array.shape[-1]), packed((1, array.shape[-1]), array.dtype.itemsize))
-        rows.append(arrays.matrix(flat, name))
-    return runtime.copying(rows[0], rows[1], "c")
+        rows.append(matrices.matrix(flat, name))
+    return outputs.copying(rows[0], rows[1], "c")
 
 
 def _batches(batch: tuple[int, ...], operands: Sequence[_Stack]) -> list[tuple[_Stack, ...]]:
@@ -184,27 +213,11 @@ def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | 
     return max(fitting)[1] if fitting else None
 
 
-def _matrices(views: tuple[_Stack, ...]) -> tuple[Matrix, Matrix, Matrix]:
-    a, b, c = (arrays.stack(view, name) for view, name in zip(views, ("a", "b", "out"), strict=True))
-    arrays.apart(c, a, "a")
-    arrays.apart(c, b, "b")
-    return a, b, c
-
-
-def _launch(
-    matrices: tuple[Matrix, Matrix, Matrix], scalars: dict[str, float], result: Any, device: str | None, begin: runtime.Begin | None
-) -> None:
-    a, b, c = matrices
-    if c.transposed:  # row-major C^T = op(b)^T op(a)^T
-        a, b, c = b.flipped(), a.flipped(), c.flipped()
-    if b.step == 0 and not a.transposed and all(each.step == each.rows * each.stride for each in (a, c)):
-        a, b, c = _tall(a), b._replace(array=b.array[0], number=1), _tall(c)  # one B: the matrices of A are the rows of one
-    m, n = c.rows, c.columns
-    k = a.rows if a.transposed else a.columns
-    sizes, workload = ((m, n, k), "gemm") if c.number == 1 else ((c.number, m, n, k), "gemm_batched")
-    options = ("T" if a.transposed else "N", "T" if b.transposed else "N")
-    read = (scalars["alpha"] != 0, scalars["alpha"] != 0, scalars["beta"] != 0)
-    runtime.run(device, workload, sizes, options, (a, b, c), scalars, read, result, begin)
+def _product(views: tuple[_Stack, ...]) -> Product:
+    a, b, c = (matrices.stack(view, name) for view, name in zip(views, ("a", "b", "out"), strict=True))
+    outputs.apart(c, a, "a")
+    outputs.apart(c, b, "b")
+    return Product(a, b, c)
 
 
 def _tall(stack: Matrix) -> Matrix:

@@ -9,11 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import device as devices
+from portatile.arguments import checks, matrices, outputs
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, limit, pointwise, runtime
 from portatile.routines.convolve import convolve1d
-from portatile.routines.scratch import scratch
+from portatile.runtime import memory_limit
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
+from portatile.runtime.scratch import scratch
+from portatile.wavelets import pointwise
 
 
 def sum_over_axes(
@@ -23,20 +27,20 @@ def sum_over_axes(
 
     No filter makes its axis longer or shorter. The sum of a Buffer goes to ``out`` if given, of psi's shape and dtype.
     """
-    arrays.check_dtype(psi.dtype, "psi")
+    checks.check_dtype(psi.dtype, "psi")
     refuse_masks(psi, "psi")
     if psi.size == 0:
-        return arrays.new(psi, psi.shape)
+        return outputs.new(psi, psi.shape)
     if psi.ndim == 1:
         return convolve1d(psi, filters[0], lower=lower, boundary=boundary[0], device=device)  # type: ignore[arg-type]
     if isinstance(psi, np.ndarray):
-        if limit.too_large(devices.get(device), (psi.nbytes, psi.nbytes)):
+        if memory_limit.too_large(devices.get(device), (psi.nbytes, psi.nbytes)):
             return _by_passes(psi, filters, lower, boundary, device)
         psi = np.ascontiguousarray(psi)
         weights: Any = filters.astype(psi.dtype)
         result: Any = np.empty_like(psi)
     else:
-        if not arrays.is_packed(psi):
+        if not matrices.is_packed(psi):
             raise ArgumentError(
                 "psi is a Buffer that is not C-contiguous; copy it, for example with portatile.Buffer.from_numpy(psi.numpy())"
             )
@@ -44,13 +48,13 @@ def sum_over_axes(
         result = Buffer.empty(psi.shape, psi.dtype, psi.device) if out is None else out
     points = (1,) * (3 - psi.ndim) + psi.shape
     kinds = ("periodic",) * (3 - psi.ndim) + boundary
-    matrices = (
-        arrays.matrix(_lines(psi), "psi"),
-        arrays.matrix(weights, "filter")._replace(alignment=psi.dtype.itemsize),
-        arrays.matrix(_lines(result), "out"),
+    operands = (
+        matrices.matrix(_lines(psi), "psi"),
+        matrices.matrix(weights, "filter")._replace(alignment=psi.dtype.itemsize),
+        matrices.matrix(_lines(result), "out").reading(False),
     )
     options = (*kinds, psi.ndim, filters.shape[1], lower)
-    runtime.run(device, "stencil", points, options, matrices, {}, (True, True, False), result)
+    perform(Request("stencil", points, options, operands, result, device))
     return result
 
 

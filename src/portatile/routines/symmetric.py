@@ -1,13 +1,17 @@
-"""The rest of the BLAS's level 3 for real matrices: symm, syrk, syr2k and trmm, with the arrays that gemm and trsm take."""
+"""symm, syrk and syr2k: products with a symmetric matrix, and sums of products that are symmetric, on the arrays that gemm takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from portatile.arguments import matrices, outputs
+from portatile.arguments.checks import check_options, factor
+from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, op
+from portatile.arguments.matrices import Array, check_square
+from portatile.arguments.outputs import Begin
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, results, runtime, triangle
-from portatile.routines.arrays import Array
-from portatile.routines.triangle import OTHER, TURNED, Diag, Side, Trans, Uplo
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
 
 
 def symm(
@@ -34,20 +38,20 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    arrays.check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
-    alpha, beta = arrays.factor(alpha, "alpha"), arrays.factor(beta, "beta")
-    stored_a, stored_b = arrays.matrix(a, "a"), arrays.matrix(b, "b")
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    alpha, beta = factor(alpha, "alpha"), factor(beta, "beta")
+    stored_a, stored_b = matrices.matrix(a, "a"), matrices.matrix(b, "b")
     m, n = stored_b.shape
-    triangle.check_square(stored_a, side, (m, n))
-    arrays.alike(stored_a, stored_b)
-    result, stored_c, begin = results.receiving(out, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
+    check_square(stored_a, side, (m, n))
+    matrices.alike(stored_a, stored_b)
+    result, stored_c, begin = outputs.receiving(out, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
     if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
         uplo = OTHER[uplo]
     if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
-        side, m, n, stored_b = TURNED[side], n, m, stored_b.flipped()
+        side, m, n, stored_b = OPPOSITE[side], n, m, stored_b.flipped()
     options = (side, uplo, "T" if stored_b.transposed else "N")
-    read = (alpha != 0, alpha != 0, beta != 0)
-    runtime.run(device, "symm", (m, n), options, (stored_a, stored_b, stored_c), {"alpha": alpha, "beta": beta}, read, result, begin)
+    operands = stored_a.reading(alpha != 0), stored_b.reading(alpha != 0), stored_c.reading(beta != 0)
+    perform(Request("symm", (m, n), options, operands, result, device, {"alpha": alpha, "beta": beta}, begin))
     return result
 
 
@@ -101,33 +105,6 @@ def syr2k(
     return _update("syr2k", {"a": a, "b": b}, c, (uplo, trans), (alpha, beta), out, device)
 
 
-def trmm(
-    a: Array,
-    b: Array,
-    *,
-    side: Side = "L",
-    uplo: Uplo = "L",
-    trans: Trans = "N",
-    diag: Diag = "N",
-    alpha: float = 1.0,
-    out: Array | None = None,
-    device: str | None = None,
-) -> Array:
-    """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
-
-    ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its diagonal if
-    ``diag`` is U. The result goes to ``out``, which may be ``b``; without it, to a new row-major array. An infinity in ``b`` may
-    give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
-
-    Examples:
-        >>> import numpy as np, portatile
-        >>> portatile.trmm(np.array([[1.0, np.nan], [2.0, 3.0]]), np.ones((2, 1)))
-        array([[1.],
-               [5.]])
-    """
-    return triangle.apply("trmm", a, b, (side, uplo, trans, diag), alpha, out, device)
-
-
 def _update(
     workload: str,
     given: Mapping[str, Array],
@@ -139,24 +116,22 @@ def _update(
 ) -> Array:
     """A triangle of a sum of products of the arrays ``given``, which all are n x k, and their transposes."""
     uplo, trans = options
-    arrays.check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
-    alpha, beta = arrays.factor(factors[0], "alpha"), arrays.factor(factors[1], "beta")
-    stored = {name: arrays.matrix(array, name) for name, array in given.items()}
-    if trans != "N":
-        stored = {name: matrix.flipped() for name, matrix in stored.items()}
+    check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
+    alpha, beta = factor(factors[0], "alpha"), factor(factors[1], "beta")
+    stored = {name: op(matrices.matrix(array, name), trans, "trans") for name, array in given.items()}
     first = stored["a"]
     n, k = first.shape
     for name, matrix in stored.items():
-        arrays.alike(first, matrix)
+        matrices.alike(first, matrix)
         if matrix.shape != (n, k):
             raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {(n, k)}; {workload} needs two of one shape")
-    result, stored_c, begin = results.receiving(out, (n, n), given["a"], stored, c, beta)
+    result, stored_c, begin = outputs.receiving(out, (n, n), given["a"], stored, c, beta)
     if out is None and beta == 0:
-        runtime.clear(stored_c, result)
+        begin = Begin(stored_c.array)
     if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
         uplo = OTHER[uplo]
     letters = "".join("T" if matrix.transposed else "N" for matrix in stored.values())
     how = letters if len(set(letters)) > 1 else letters[0]
-    read = (*(alpha != 0 for _ in stored), True)
-    runtime.run(device, workload, (n, k), (uplo, how), (*stored.values(), stored_c), {"alpha": alpha, "beta": beta}, read, result, begin)
+    operands = *(matrix.reading(alpha != 0) for matrix in stored.values()), stored_c
+    perform(Request(workload, (n, k), (uplo, how), operands, result, device, {"alpha": alpha, "beta": beta}, begin))
     return result
