@@ -34,7 +34,7 @@ from portatile.measure.runs import Length, Way
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 from portatile.workloads.convolution import BIGDFT
 from tables.workloads import COLUMNS, Table, add, cells, figures
 from volumes import VOLUMES, Array, Volume, by_scipy, right

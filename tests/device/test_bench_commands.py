@@ -16,7 +16,7 @@ from portatile.ceilings import Measured
 from portatile.cli import _chips, main
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.measure import peaks
-from portatile.measure.split import PHASES
+from portatile.measure.phases import PHASES
 from portatile.workloads.gemm import rungs
 
 pytestmark = pytest.mark.unoptimised

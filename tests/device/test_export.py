@@ -26,7 +26,7 @@ from portatile.cli import main
 from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.opencl import icd
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
 from portatile.space import ParameterSpace

@@ -12,7 +12,7 @@ from battery import CASES, GROUPS
 from battery.case import In, Local, Out, Picture
 from battery.check import check, compare, host
 from portatile.device.cuda import compiler as cuda_compiler
-from portatile.form import Sampler
+from portatile.images import Sampler
 from portatile.program import lower
 from ptx_machine import GlobalMemory, Machine
 

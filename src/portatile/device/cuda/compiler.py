@@ -28,6 +28,16 @@ _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr\s+[\
 _WORK_GROUP = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 
 
+def target(architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> Target:
+    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``kind="ptx"`` gives text to read.
+
+    Raises DeviceNotFoundError where NVRTC is missing or does not know the architecture.
+    """
+    made = CudaTarget(architecture, kind)
+    check_architecture(architecture)
+    return made
+
+
 def available() -> str | None:
     """Why NVRTC cannot be used, or None when it can."""
     if nvrtc is None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from portatile.device.cuda.driver import attribute, call, driver
 from portatile.errors import DeviceError, LaunchError
-from portatile.form import ImageForm
-
-if TYPE_CHECKING:
-    from portatile.device.cuda.device import CudaDevice
+from portatile.images import ImageForm
 
 PITCH = 512  # bytes; a multiple of what textures ask of rows that lie one after the other
 _KEPT = 256
@@ -53,8 +50,8 @@ class Rows:
     then, and a kernel that still runs may use it: the older half are destroyed, of those that no image has, when they have become many.
     """
 
-    def __init__(self, device: CudaDevice) -> None:
-        self._device = device
+    def __init__(self, device: Any) -> None:
+        self._device = device  # a ``CUdevice``
         self._rows: OrderedDict[tuple[int, ImageForm], Row] = OrderedDict()
         self._alignment = 0
 
@@ -69,7 +66,7 @@ class Rows:
         row = self._rows.pop((pointer, form), None)
         if row is None:
             if not self._alignment:
-                self._alignment = self._device.attribute("TEXTURE_ALIGNMENT")
+                self._alignment = attribute(self._device, "TEXTURE_ALIGNMENT")
             ahead, rest = divmod(pointer % self._alignment, form.pixel)
             if rest:
                 raise LaunchError(f"an {form} begins at a multiple of {form.pixel} bytes, this memory {rest} bytes behind one")

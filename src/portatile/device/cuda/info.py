@@ -10,7 +10,7 @@ from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.driver import call, driver
 from portatile.device.cuda.image import PITCH, longest_row
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import DeviceInfo
 
 

@@ -1,4 +1,4 @@
-"""A loaded CUDA kernel: which NDRanges it runs, and how its arguments are packed for the driver."""
+"""A loaded cubin and its kernels: which NDRanges they run, and how their arguments are packed for the driver."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from portatile.device import ranges
-from portatile.device.base import Argument, Kernel, Memory
-from portatile.device.cuda.driver import call, driver, failure
+from portatile.device.base import Argument, Kernel, Memory, Module
+from portatile.device.cuda.context import CudaContext
+from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.memory import CudaImage, CudaMemory
-from portatile.errors import LaunchError
-from portatile.form import Sampler, check_form
-from portatile.records import Entry, Resources, Size3
-
-if TYPE_CHECKING:
-    from portatile.device.cuda.device import CudaDevice
+from portatile.errors import ArgumentError, DeviceError, LaunchError
+from portatile.images import Sampler, check_form
+from portatile.records import Binary, Entry, Resources, Size3
 
 LOCAL_ALIGNMENT = 128  # bytes; every __local argument starts at a multiple of it
 _DEFAULT_DYNAMIC = 48 * 1024  # bytes of local memory that need no opting in
@@ -65,7 +63,7 @@ def _first(piece: str) -> str:
 class CudaKernel(Kernel):
     """A ``CUfunction``. Its parameter blocks are shared by all launches, hence the lock between packing and queueing."""
 
-    def __init__(self, device: CudaDevice, function: Any, entry: Entry, resources: Resources) -> None:
+    def __init__(self, device: CudaContext, function: Any, entry: Entry, resources: Resources) -> None:
         self.name, self.entry = entry.name, entry
         self.device = device
         self.function = function
@@ -192,10 +190,43 @@ class CudaKernel(Kernel):
         return f"{index}{text} of kernel {self.name!r}"
 
 
-def _complain(arg: object, device: CudaDevice) -> str:
+def _complain(arg: object, device: CudaContext) -> str:
     if not isinstance(arg, Memory):
         name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
         return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
     if arg.handle is None:
         return "this memory has been released"
     return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
+
+
+class CudaModule(Module):
+    """A loaded cubin."""
+
+    def __init__(self, device: CudaContext, module: Any, binary: Binary) -> None:
+        self._device, self._module, self._binary = device, module, binary
+        self._generation = device.generation
+        self._kernels: dict[str, CudaKernel] = {}
+
+    def kernel(self, name: str) -> Kernel:
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            entry = self._binary.entry(name)
+            with self._device.current():
+                try:
+                    function = call(driver.cuModuleGetFunction, self._module, entry.symbol.encode())
+                except DeviceError as error:
+                    raise ArgumentError(f"the binary has no kernel {name!r}: {error}") from None
+                kernel = CudaKernel(self._device, function, entry, self._binary.resources.get(name, Resources()))
+            self._kernels[name] = kernel
+        return kernel
+
+    def release(self) -> None:
+        module, self._module = self._module, None
+        self._kernels.clear()
+        if module is not None and self._generation == self._device.generation:
+            with self._device.current():
+                driver.cuModuleUnload(module)
+
+    def __del__(self) -> None:
+        if running and getattr(self, "_module", None) is not None:
+            self.release()

@@ -1,24 +1,21 @@
-"""Device memory, images, pinned memory and events of the CUDA driver."""
+"""Device memory, images and pinned memory of the CUDA driver."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from portatile.device.base import Event, Image, Memory
-from portatile.device.cuda.driver import call, driver, failure, running
-from portatile.errors import ArgumentError
-from portatile.form import ImageForm
-
-if TYPE_CHECKING:
-    from portatile.device.cuda.device import CudaDevice
-    from portatile.device.cuda.image import Row
+from portatile.device.base import Image, Memory
+from portatile.device.cuda.context import CudaContext
+from portatile.device.cuda.driver import driver, failure, running
+from portatile.device.cuda.image import Row
+from portatile.images import ImageForm
 
 
 class CudaMemory(Memory):
     """A device pointer. ``owner`` is the foreign object that the memory belongs to, or None for memory of our own."""
 
-    def __init__(self, device: CudaDevice, pointer: int, nbytes: int, owner: object = None) -> None:
-        self.device: CudaDevice = device
+    def __init__(self, device: CudaContext, pointer: int, nbytes: int, owner: object = None) -> None:
+        self.device: CudaContext = device
         self.pointer: int | None = pointer
         self.nbytes = nbytes
         self.owner = owner
@@ -54,7 +51,7 @@ class CudaImage(CudaMemory, Image):
 
     def __init__(
         self,
-        device: CudaDevice,
+        device: CudaContext,
         pointer: int,
         form: ImageForm,
         pitch: int,
@@ -93,7 +90,7 @@ class CudaImage(CudaMemory, Image):
 class CudaPinned:
     """Page-locked host memory, freed when the last array on it is gone."""
 
-    def __init__(self, device: CudaDevice, nbytes: int) -> None:
+    def __init__(self, device: CudaContext, nbytes: int) -> None:
         self._device, self._generation = device, device.generation
         self._pointer: int | None = None
         with device.current():
@@ -107,61 +104,3 @@ class CudaPinned:
         if running and getattr(self, "_pointer", None) is not None and self._generation == self._device.generation:
             with self._device.current():
                 driver.cuMemFreeHost(self._pointer)
-
-
-class CudaEvent(Event):
-    """A ``CUevent``, with the one recorded before the command where its queue profiles single commands.
-
-    ``CudaEvent.over`` makes one that has passed already, for which the driver is not asked.
-    """
-
-    __slots__ = ("_device", "_generation", "_profiling", "_start", "cu_event")
-
-    def __init__(self, device: CudaDevice, stream: Any, profiling: bool, start: CudaEvent | None = None) -> None:
-        self.cu_event: Any = device.take_event(profiling)
-        self._device, self._generation, self._profiling, self._start = device, device.generation, profiling, start
-        call(driver.cuEventRecord, self.cu_event, stream)
-
-    @classmethod
-    def over(cls, device: CudaDevice) -> CudaEvent:
-        """An event that has passed."""
-        event = cls.__new__(cls)
-        event.cu_event = event._start = None
-        event._device, event._generation, event._profiling = device, device.generation, False
-        return event
-
-    def wait(self) -> None:
-        if self.cu_event is None:
-            return
-        with self._device.current():
-            error = driver.cuEventSynchronize(self.cu_event)[0]
-        if int(error):
-            raise failure(error, "a command failed on the device")
-
-    @property
-    def done(self) -> bool:
-        if self.cu_event is None:
-            return True
-        with self._device.current():
-            error = driver.cuEventQuery(self.cu_event)[0]
-        if int(error) and error != driver.CUresult.CUDA_ERROR_NOT_READY:
-            raise failure(error, "a command failed on the device")
-        return not int(error)
-
-    def seconds_since(self, earlier: Event) -> float:
-        assert isinstance(earlier, CudaEvent)
-        if not (self._profiling and earlier._profiling):
-            raise ArgumentError("times need events of queues made with profiling=True")
-        earlier.wait()
-        self.wait()
-        with self._device.current():
-            return float(call(driver.cuEventElapsedTime, earlier.cu_event, self.cu_event)) * 1e-3
-
-    @property
-    def duration(self) -> float | None:
-        return self.seconds_since(self._start) if self._start is not None else None
-
-    def __del__(self) -> None:
-        event = getattr(self, "cu_event", None)
-        if running and event is not None and self._generation == self._device.generation:
-            self._device.give_event(event, self._profiling)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Event, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
+from portatile.device.cuda.event import CudaEvent
 from portatile.device.cuda.kernel import CudaKernel
-from portatile.device.cuda.memory import CudaEvent, CudaImage, CudaMemory
+from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.errors import ArgumentError
 from portatile.records import Size3
-
-if TYPE_CHECKING:
-    from portatile.device.cuda.device import CudaDevice
 
 
 class CudaQueue(Queue):
@@ -27,8 +26,8 @@ class CudaQueue(Queue):
     there that uses memory of ours, or None for a stream of our own.
     """
 
-    def __init__(self, device: CudaDevice, profiling: bool, out_of_order: bool, foreign: int | None = None) -> None:
-        self.device: CudaDevice = device
+    def __init__(self, device: CudaContext, profiling: bool, out_of_order: bool, foreign: int | None = None) -> None:
+        self.device: CudaContext = device
         self.profiling, self.out_of_order = profiling, out_of_order
         self.generation = device.generation
         self._foreign = foreign is not None

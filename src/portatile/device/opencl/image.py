@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from portatile.device.opencl.queue import cl
-from portatile.form import ImageForm, Sampler
+from portatile.device.opencl.driver import cl
+from portatile.images import ImageForm, Sampler
 
 _CHANNEL_ORDER = {1: "R", 2: "RG", 4: "RGBA"}
 _IMAGE_KIND = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from portatile.device.opencl.queue import cl
+from portatile.device.opencl.driver import cl
 from portatile.records import DeviceInfo
 
 

@@ -1,244 +1,32 @@
-"""Memory, kernels, queues and events of pyopencl: the part of the OpenCL back end that runs for every command."""
+"""Queues of pyopencl: launching and copying, the part of the OpenCL back end that runs for every command."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Sequence
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device import ranges
 from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.opencl.context import ClContext
+from portatile.device.opencl.driver import cl, failure
+from portatile.device.opencl.event import ClEvent
+from portatile.device.opencl.kernel import ClKernel
 from portatile.device.opencl.launch import bare
+from portatile.device.opencl.memory import ClImage
 from portatile.device.opencl.pool import Pool
-from portatile.errors import ArgumentError, DeviceError, LaunchError, PortatileError
-from portatile.form import ImageForm, Sampler, check_form
-from portatile.records import Entry, Resources, Size3
-
-if TYPE_CHECKING:
-    from portatile.device.opencl.device import ClDevice
-
-import_error = ""
-try:
-    import pyopencl
-
-    cl: Any = pyopencl
-except (ImportError, OSError) as error:  # not installed, or its loader does not load
-    cl = None
-    import_error = str(error)
-
-
-def failure(error: Any, what: str) -> PortatileError:
-    """The exception for a driver's error: LaunchError where the launch itself is at fault, else DeviceError."""
-    codes = cl.status_code
-    launch = {codes.INVALID_WORK_GROUP_SIZE, codes.INVALID_WORK_ITEM_SIZE, codes.INVALID_ARG_SIZE, codes.INVALID_ARG_VALUE}
-    launch |= {codes.INVALID_ARG_INDEX, codes.INVALID_KERNEL_ARGS, codes.INVALID_WORK_DIMENSION, codes.INVALID_GLOBAL_WORK_SIZE}
-    launch |= {codes.OUT_OF_RESOURCES, codes.INVALID_MEM_OBJECT}
-    kind = LaunchError if getattr(error, "code", None) in launch else DeviceError
-    return kind(f"{what}: {error}")
-
-
-_serials = count(1)
-
-
-class ClMemory(Memory):
-    """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end."""
-
-    pool: Pool | None = None
-
-    def __init__(self, device: ClDevice, buffer: Any, nbytes: int, array: NDArray[Any] | None = None, pool: Pool | None = None) -> None:
-        self.device = device
-        self.nbytes = nbytes
-        self.array = array
-        self.buffer = buffer
-        self.pool = pool
-        self.serial = next(_serials)
-
-    @property
-    def handle(self) -> Any:
-        """The ``pyopencl.Buffer``."""
-        return self.buffer
-
-    def release(self) -> None:
-        buffer, self.buffer = self.buffer, None
-        if buffer is not None:
-            self.blind()
-            self.array = None
-            if self.pool is None:
-                buffer.release()
-            else:
-                self.pool.give(buffer, self.nbytes)
-
-    def __del__(self) -> None:
-        if self.pool is not None:
-            self.release()
-
-
-class ClImage(ClMemory, Image):
-    """A ``pyopencl.Image``. ``backing`` is the buffer that an ``image1d_buffer_t`` shows, through which it is copied; released with
-    it if it is its ``own``.
-    """
-
-    def __init__(self, device: ClDevice, buffer: Any, form: ImageForm, backing: Any = None, own: bool = True) -> None:
-        super().__init__(device, buffer, form.nbytes)
-        self.form, self.backing, self._own = form, backing, own
-
-    @property
-    def region(self) -> tuple[int, ...]:
-        """All of it, as commands that copy images count: width, height, depth, or layers behind the last of them."""
-        form = self.form
-        return (form.width, form.depth, 1) if form.type == "image1d_array_t" else (form.width, form.height, form.depth)
-
-    def release(self) -> None:
-        super().release()
-        backing, self.backing = self.backing, None
-        if backing is not None and self._own:
-            backing.release()
-
-
-class ClEvent(Event):
-    """A ``pyopencl.Event``; ``profiling`` tells whether its queue takes times."""
-
-    __slots__ = ("_profiling", "cl_event")
-
-    def __init__(self, event: Any, profiling: bool) -> None:
-        self.cl_event = event
-        self._profiling = profiling
-
-    def wait(self) -> None:
-        try:
-            self.cl_event.wait()
-        except cl.Error as error:
-            raise failure(error, "a command failed on the device") from None
-
-    @property
-    def done(self) -> bool:
-        return bool(self.cl_event.command_execution_status <= cl.command_execution_status.COMPLETE)
-
-    def seconds_since(self, earlier: Event) -> float:
-        assert isinstance(earlier, ClEvent)
-        if not (self._profiling and earlier._profiling):
-            raise ArgumentError("times need events of queues made with profiling=True")
-        earlier.wait()
-        self.wait()
-        return float(self.cl_event.profile.end - earlier.cl_event.profile.end) * 1e-9
-
-    @property
-    def duration(self) -> float | None:
-        if not self._profiling:
-            return None
-        self.wait()
-        return float(self.cl_event.profile.end - self.cl_event.profile.start) * 1e-9
-
-
-class ClKernel(Kernel):
-    """A ``pyopencl.Kernel``. Its arguments are its state, hence the lock between setting them and queueing."""
-
-    def __init__(self, device: ClDevice, handle: Any, entry: Entry, resources: Resources) -> None:
-        self.name, self.entry, self.resources = entry.name, entry, resources
-        self.device = device
-        self.handle = handle
-        self.lock = threading.Lock()
-        self.count: int = handle.num_args
-        # pyopencl's set_arg looks a NumPy scalar's type up for 9 us; this takes its bytes in 0.1 us
-        self.set_bytes = getattr(handle, "_set_arg_buf", handle.set_arg)
-        self._last: list[object] = [None] * self.count  # serial numbers of memory, not the memory: it must not be kept alive
-        self.legal: set[tuple[Size3, Size3]] = set()
-        info = cl.kernel_work_group_info
-        # NVIDIA answers 256 also for kernels that require and run more; it refuses by itself what it cannot run
-        limit: int = handle.get_work_group_info(info.WORK_GROUP_SIZE, device.cl_device)
-        self._limit = device.info.max_work_group_size if device.nvidia else min(limit, device.info.max_work_group_size)
-        self._static: int = handle.get_work_group_info(info.LOCAL_MEM_SIZE, device.cl_device)
-
-    def check(self, global_size: Size3, local_size: Size3) -> None:
-        """Raise LaunchError for an NDRange that the device cannot run; a legal one is remembered."""
-        ranges.check(self, self.device.info, self._limit, global_size, local_size)
-        self.check_local(0)
-        self.legal.add((global_size, local_size))
-
-    def check_local(self, dynamic: int) -> None:
-        """Raise LaunchError for more local memory than there is: PoCL accepts it silently or ends the process.
-
-        NVIDIA reports 48 KB but runs static arrays well past that, and refuses what does not fit by itself.
-        """
-        static = 0 if self.device.nvidia else self._static
-        limit = self.device.info.local_memory
-        if static + dynamic > limit:
-            what = f"{static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
-            raise LaunchError(f"kernel {self.name!r} needs {what}; {self.device.info.id} has {limit}")
-
-    def set_args(self, args: Sequence[Argument]) -> None:
-        """Set the arguments that differ from the last launch's, which the driver keeps; the caller holds the lock."""
-        if len(args) != self.count:
-            names = ", ".join(p.name for p in self.entry.parameters)
-            raise LaunchError(f"kernel {self.name!r} takes {self.count} arguments ({names}), not {len(args)}")
-        device, set_arg, set_bytes, last = self.device, self.handle.set_arg, self.set_bytes, self._last
-        dynamic = index = 0
-        try:
-            for index, arg in enumerate(args):
-                kind = type(arg)
-                if last[index] is arg and kind is not int and kind is not np.void:  # most of them in most launches
-                    continue
-                if (kind is ClMemory or kind is ClImage) and arg.device is device and arg.buffer is not None:  # type: ignore[union-attr]
-                    if last[index] != arg.serial:  # type: ignore[union-attr]
-                        if kind is ClImage:
-                            check_form(self.entry, index, arg.form)  # type: ignore[union-attr]
-                        set_arg(index, arg.buffer)  # type: ignore[union-attr]
-                        last[index] = arg.serial  # type: ignore[union-attr]
-                elif isinstance(arg, np.generic):
-                    if last[index] is not arg or kind is np.void:  # a structure is the one scalar that can change
-                        set_bytes(index, arg)
-                        last[index] = arg
-                elif kind is int:
-                    dynamic += arg  # type: ignore[operator]
-                    if last[index] != arg:
-                        set_arg(index, cl.LocalMemory(arg))
-                        last[index] = arg
-                elif kind is Sampler:
-                    if last[index] != arg:
-                        set_arg(index, device.sampler(arg))  # type: ignore[arg-type]
-                        last[index] = arg
-                else:
-                    raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, device)}")
-        except cl.Error as error:
-            raise LaunchError(f"argument {self._parameter(index)} does not take {_name(args[index])}: {error}") from None
-        if dynamic:
-            self.check_local(dynamic)
-
-    def release(self) -> None:
-        """Give the driver's kernel back."""
-        self.handle = self.set_bytes = None
-
-    def _parameter(self, index: int) -> str:
-        parameters = self.entry.parameters
-        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
-        return f"{index}{text} of kernel {self.name!r}"
-
-
-def _name(arg: object) -> str:
-    return arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
-
-
-def _complain(arg: object, device: ClDevice) -> str:
-    if not isinstance(arg, Memory):
-        return (
-            f"{arg!r} is a {_name(arg)}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
-        )
-    if arg.handle is None:
-        return "this memory has been released"
-    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
+from portatile.errors import ArgumentError
+from portatile.records import Size3
 
 
 class ClQueue(Queue):
     """A ``pyopencl.CommandQueue``; every one but the default has the device's ``pool``, which hands nothing on while there are others."""
 
-    def __init__(self, device: ClDevice, profiling: bool, out_of_order: bool, pool: Pool | None = None) -> None:
-        self.device: ClDevice = device
+    def __init__(self, device: ClContext, profiling: bool, out_of_order: bool, pool: Pool | None = None) -> None:
+        self.device: ClContext = device
         self.profiling, self.out_of_order = profiling, out_of_order
         flags = cl.command_queue_properties
         properties = (flags.PROFILING_ENABLE if profiling else 0) | (flags.OUT_OF_ORDER_EXEC_MODE_ENABLE if out_of_order else 0)
