@@ -31,7 +31,7 @@ np.testing.assert_allclose(product, a @ a.T, rtol=1e-3, atol=1e-3)
 _SIZES = """
 import sys
 from pathlib import Path
-from test_later import Cache, Later, _filled, _source, devices, program
+from test_later import Cache, Deferred, _filled, _source, devices, program
 device, cache, later = devices.get(sys.argv[1]), Cache(Path(sys.argv[2]), 2**30), Deferred(rest=60)
 for launched in (0, 1):
     source = _source(2 * int(sys.argv[3]) + launched)
