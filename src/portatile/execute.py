@@ -192,21 +192,21 @@ class Executable:
                 else:
                     return None
             launches.append(ReadyLaunch(kernel, global_size, local_size, args))
-        return self.device.ready(launches, bool(self.plan.temporaries))
+        return self.device.ready(launches)
 
-    def rerun(self, ready: Ready, queue: Queue, operands: tuple[int, ...], scalars: tuple[float, ...]) -> None:
-        """As ``run`` with what ``ready`` gave: ``operands`` are the addresses of their memory."""
+    def rerun(self, ready: Ready, queue: Queue, operands: tuple[int, ...], scalars: tuple[float, ...], borrows: bool) -> None:
+        """As ``run`` with what ``ready`` gave: ``operands`` are the addresses of their memory, with ``borrows`` of the device's own."""
         temporaries = self.plan.temporaries
         if not temporaries:
-            ready.run(queue, operands + scalars)
+            ready.run(queue, operands + scalars, borrows)
             return
         if queue.capturing:
             with self._in_graph(queue) as workspace:
-                ready.run(queue, (*operands, *[workspace[temporary.name].handle for temporary in temporaries], *scalars))
+                ready.run(queue, (*operands, *[workspace[temporary.name].handle for temporary in temporaries], *scalars), borrows)
             return
         workspace = self._workspaces.get(queue) or self._settle(queue)
         try:
-            ready.run(queue, (*operands, *[workspace[temporary.name].handle for temporary in temporaries], *scalars))
+            ready.run(queue, (*operands, *[workspace[temporary.name].handle for temporary in temporaries], *scalars), True)
         except BaseException:
             self._distrust(queue)
             raise

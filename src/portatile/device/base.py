@@ -180,9 +180,10 @@ class Ready(ABC):
     """Launches whose arguments lie packed: a run writes its values into the gaps and hands them to the driver. Not safe between threads."""
 
     @abstractmethod
-    def run(self, queue: Queue, values: Sequence[float]) -> None:
+    def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
         """Queue the launches in order; does not wait. ``values`` are addresses and numbers, by place.
 
+        ``borrows`` tells whether some of the addresses are of memory that the device allocated outside of the queue.
         Raises OverflowError for a number that its type does not hold, before that launch is queued.
         """
 
@@ -364,11 +365,8 @@ class Device(ABC):
         """
         return None
 
-    def ready(self, launches: Sequence[ReadyLaunch], borrows: bool) -> Ready | None:
-        """Launches with their arguments packed for many runs, or None where the back end packs none; ``launches`` then run one by one.
-
-        With ``borrows`` some of the addresses are of memory that this device allocated.
-        """
+    def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
+        """Launches with their arguments packed for many runs, or None where the back end packs none: then they run one by one."""
         return None
 
     @abstractmethod

@@ -110,9 +110,10 @@ class _Source(NamedTuple):
 class _Launches:
     """The launches of one prepared problem, on the arrays of a call."""
 
-    def __init__(self, prepared: Prepared, operands: Mapping[str, _Source], factors: tuple[str, ...]) -> None:
+    def __init__(self, prepared: Prepared, operands: Mapping[str, _Source], factors: tuple[str, ...], own: bool) -> None:
         self._prepared, self._operands, self._factors = prepared, operands, factors
         self._executable = prepared.executable
+        self._own = own  # memory, Buffers
         self._ready: Ready | None = self._executable.ready(tuple(operands), factors)
         indices = [source.at for source in operands.values()]
         self._pick: Callable[[Sequence[int]], tuple[int, ...]] | None = None
@@ -129,7 +130,7 @@ class _Launches:
             addresses = self._pick(places)
         else:
             addresses = tuple([places[source.at] + source.delta for source in self._operands.values()])
-        self._executable.rerun(self._ready, queue, addresses, call.factors)
+        self._executable.rerun(self._ready, queue, addresses, call.factors, self._own)
 
 
 class _Start:
@@ -239,10 +240,13 @@ def _record(
                 return None
             steps.append(_Begin(target, source))
         if library.on_host:
-            models = {name: (source, stored) for name, source, stored in zip(done.names, known, request.operands, strict=True)}
+            models = {
+                name: (source, stored._replace(array=None))
+                for name, source, stored in zip(done.names, known, request.operands, strict=True)
+            }
             steps.append(_Start(engine, done.prepared, models, factors))
         elif done.prepared.executable.plan.steps:
-            steps.append(_Launches(done.prepared, dict(zip(done.names, known, strict=True)), factors))
+            steps.append(_Launches(done.prepared, dict(zip(done.names, known, strict=True)), factors, type(result) is Buffer))
     assert engine is not None
     recorded = _Recorded(engine, steps, tuple(result.shape), places[-1] & MASK)
     recorded.reach = reaches[-1]
@@ -263,9 +267,8 @@ def _source(array: Any, given: Sequence[Any], places: Sequence[int]) -> _Source 
     memory = array.memory
     found = [index for index, candidate in enumerate(given) if candidate is array]
     if not found:
-        found = [
-            index for index, candidate in enumerate(given) if memory is getattr(candidate, "memory", None) or memory.owner is candidate
-        ]
+        owner = getattr(memory, "owner", None)
+        found = [at for at, other in enumerate(given) if other is owner or getattr(other, "memory", None) is memory]
     if not found or any(given[index] is not given[found[0]] for index in found):
         return None
     base = memory.handle if type(memory.handle) is int else places[found[0]]

@@ -100,8 +100,8 @@ class CudaDevice(CudaContext):
     def share(self, array: NDArray[Any]) -> Memory | None:
         return None
 
-    def ready(self, launches: Sequence[ReadyLaunch], borrows: bool) -> Ready | None:
-        return PackedLaunches(self, launches, borrows)
+    def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
+        return PackedLaunches(self, launches)
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         return np.asarray(CudaPinned(self, max(nbytes, 1)))[:nbytes]

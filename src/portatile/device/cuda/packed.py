@@ -21,13 +21,13 @@ from portatile.images import Sampler
 
 
 class PackedLaunches(Ready):
-    """Ready launches of one device; ``borrows`` tells whether some of their memory is the device's own.
+    """Ready launches of one device.
 
     The blocks are its own, and written by each run: whoever runs it holds a lock.
     """
 
-    def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch], borrows: bool) -> None:
-        self._device, self._borrows = device, borrows
+    def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch]) -> None:
+        self._device = device
         self._number = device.context[1]
         with device.current():
             packed = [_packed(device, launch) for launch in launches]
@@ -35,14 +35,13 @@ class PackedLaunches(Ready):
         self._pointers = [pointers for _, pointers in packed]  # kept: the driver is given their address alone
         self._names = tuple(launch.kernel.name for launch in launches)
 
-    def run(self, queue: Queue, values: Sequence[float]) -> None:
+    def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
         assert isinstance(queue, CudaQueue)
         if int(driver.cuCtxGetCurrent()[1]) != self._number:
             with self._device.current():
-                self.run(queue, values)
+                self.run(queue, values, borrows)
             return
         launch, stream = driver.cuLaunchKernel, queue.stream
-        borrows = self._borrows and queue.last is not None
         if borrows:
             queue.enter()
         for place, (write, block, pick, function, x, y, z, wide, high, deep, dynamic, address) in enumerate(self._steps):

@@ -104,9 +104,12 @@ class CudaQueue(Queue):
         function = {1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async}[len(pattern)]
         if nbytes:
             with self.device.current():
-                self.enter()
+                borrowed = target.owner is None
+                if borrowed:
+                    self.enter()
                 call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
-                self.leave()
+                if borrowed:
+                    self.leave()
 
     def marker(self) -> Event:
         with self.device.current():
