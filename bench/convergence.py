@@ -37,7 +37,7 @@ def child(task: dict[str, Any]) -> None:
     from portatile.space import ParameterSpace
     from portatile.store import ResultStore, shipped
     from portatile.trials import Budget
-    from portatile.tuning import tuner
+    from portatile.tuning.search import tuner
 
     started = float(os.environ["BENCH_STARTED"])
     rows: list[dict[str, Any]] = []

@@ -39,7 +39,7 @@ from portatile import device as devices
 from portatile import program
 from portatile.analysis.ptx import functions
 from portatile.device import ptxas
-from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.cuda.compiler import CudaTarget
 from portatile.errors import CompileError, PortatileError
 from portatile.records import Resources
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The newest recorded reading of every product as a page of tables, docs/figures.md, and as a picture of each GPU beside it.
+"""The newest recorded reading of every product as a page of tables, docs/measurements/gemm.md, and as a picture of each GPU beside it.
 
     python3 bench/figures.py
 
@@ -119,7 +119,7 @@ def _platform(reading: Reading) -> str:
 
 
 def page(found: Mapping[str, Table]) -> str:
-    """The text of docs/figures.md."""
+    """The text of docs/measurements/gemm.md."""
     return "\n".join([_HEAD, *(f"## {title}\n\n{_section(title, table)}" for title, table in found.items())])
 
 
@@ -138,7 +138,7 @@ def _section(title: str, table: Table) -> str:
         for product in _sorted(table)
     )
     said += "; share: of the device's own multiply-adds, measured in the same run" if shared else ""
-    picture = f"![{title}: speed over its library](pictures/{_slug(title)}.svg)\n\n" if on_gpu else ""
+    picture = f"![{title}: speed over its library](../pictures/{_slug(title)}.svg)\n\n" if on_gpu else ""
     return f"{picture}{said}; peer: {newest.peer}.\n\n{head}" + "\n".join(rows) + "\n"
 
 
@@ -240,7 +240,7 @@ def files() -> dict[Path, str]:
         for title, table in found.items()
         if not title.startswith("One core")
     }
-    return {DOCS / "figures.md": page(found), **drawn}
+    return {DOCS / "measurements" / "gemm.md": page(found), **drawn}
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ from portability import problems
 from portatile import device, select, store, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem, canonical
-from portatile.studies.apart import measured
+from portatile.studies.measured_configs import measured
 from portatile.studies.portability import describe, failure
 from portatile.trials import Budget, Trial
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 
 NOTHING = "nothing tuned"
 RULES = ("problem held out", "device held out", "chip held out", "default")

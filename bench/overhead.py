@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import portatile
+from portatile.arguments import matrices, placement
 from portatile.device.buffer import Buffer
-from portatile.routines import arrays, runtime
+from portatile.runtime import perform
 
 REPEATS = 2000
 
@@ -36,8 +37,8 @@ def measure(selector: str | None, size: int, host_arrays: bool) -> dict[str, obj
     portatile.matmul(a, b, out=out, device=selected)
     if not np.allclose(out.numpy() if isinstance(out, Buffer) else out, host[0] @ host[1], rtol=1e-4):
         raise SystemExit("matmul is wrong")
-    ((_, prepared, names),) = runtime._remembered.values()
-    operands = {name: arrays.place(device, queue, arrays.matrix(x, name)).memory for name, x in zip(names, (a, b, out), strict=True)}
+    ((_, prepared, names),) = perform._remembered.values()
+    operands = {name: placement.place(device, queue, matrices.matrix(x, name)).memory for name, x in zip(names, (a, b, out), strict=True)}
     product = portatile.compile("gemm", m=size, n=size, k=size, device=selected)
     product(a, b, out=out)
     called, bound, launched = [], [], []

@@ -60,7 +60,7 @@ def portatile_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, Any]
     import portatile
     from portatile.store import ResultStore
     from portatile.trials import Budget
-    from portatile.tuning import tuner
+    from portatile.tuning.search import tuner
 
     a, b, c, n, expected = data
     kernel = portatile.Kernel(

@@ -31,7 +31,7 @@ def compare(problem: Any, options: argparse.Namespace, seed: int) -> dict[str, A
     """One shape searched cold, then warm; the warm search's trials stay in the store."""
     from portatile.store import ResultStore
     from portatile.trials import Budget
-    from portatile.tuning import tuner
+    from portatile.tuning.search import tuner
 
     found: dict[str, Any] = {}
     for name, warm in (("cold", 0), ("warm", 5)):

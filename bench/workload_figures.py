@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `workloads.py` measured, a table for each device: for the terminal, and of the newest results as docs/kernel-figures.md.
+"""What `workloads.py` measured, a table for each device: for the terminal, and of the newest results as docs/measurements/workloads.md.
 
     python3 bench/workload_figures.py
 
@@ -169,7 +169,7 @@ def _title(device: Mapping[str, str]) -> str:
 
 
 def page(found: Mapping[str, Table]) -> str:
-    """The text of docs/kernel-figures.md."""
+    """The text of docs/measurements/workloads.md."""
     parts = [_HEAD]
     for title, table in sorted(found.items(), key=lambda item: -len(item[1])):
         head = ("problem", *COLUMNS[1:], "commit")
@@ -189,6 +189,6 @@ def _order(problem: str, table: Table) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    target = DOCS / "kernel-figures.md"
+    target = DOCS / "measurements" / "workloads.md"
     target.write_text(page(tables()))
     print(target)

@@ -34,7 +34,7 @@ from portatile.measure.runs import Length, Way
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 from portatile.workloads.convolution import BIGDFT
 from volumes import VOLUMES, Array, Volume, by_scipy, right
 from workload_figures import COLUMNS, Table, add, cells, readings

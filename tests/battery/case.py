@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.form import ImageForm, ImageType, Sampler
+from portatile.images import ImageForm, ImageType, Sampler
 from portatile.records import SCALARS, Source
 
 SEED = 20261120

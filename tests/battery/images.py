@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from battery.case import Array, Case, In, Out, Picture, floats, integers, texts
-from portatile.form import Sampler
+from portatile.images import Sampler
 
 TEXT = texts("images.cl")
 

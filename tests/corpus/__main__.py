@@ -6,7 +6,7 @@ import re
 
 from corpus import SAMPLES, ptx
 from portatile.analysis.ptx import functions
-from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.cuda.compiler import CudaTarget
 from portatile.program import build
 from portatile.records import Resources
 

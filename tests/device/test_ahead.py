@@ -13,11 +13,11 @@ from portatile.errors import CompileError
 from portatile.records import Source, canonical
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import supervisor
-from portatile.tuning.child import Child
 from portatile.tuning.protocol import Build, Evaluate, Timing
-from portatile.tuning.supervisor import Supervisor
-from portatile.tuning.tuner import Request, tune
+from portatile.tuning.search import supervisor
+from portatile.tuning.search.supervisor import Supervisor
+from portatile.tuning.search.tuner import Request, tune
+from portatile.tuning.search.worker_process import Child
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

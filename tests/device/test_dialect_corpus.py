@@ -8,8 +8,8 @@ from checking import draft, maybe, new_seed
 from battery import chance
 from corpus import SAMPLES, Sample, compare, interpreted, run
 from portatile import program
-from portatile.device import cuda_compiler
 from portatile.device.base import Device
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Source
 from ptx_machine.device import PtxDevice
 

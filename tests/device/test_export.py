@@ -23,9 +23,10 @@ from checking import new_seed
 
 from portatile import verify, workloads
 from portatile.cli import main
-from portatile.device import cuda_compiler, icd
 from portatile.device.base import Device
-from portatile.form import ImageForm
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.opencl import icd
+from portatile.images import ImageForm
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
 from portatile.space import ParameterSpace

@@ -15,8 +15,8 @@ from checking import new_seed
 
 import portatile
 from portatile.cli import main
-from portatile.device import icd
 from portatile.device.base import Device
+from portatile.device.opencl import icd
 from portatile.errors import UsageError
 
 KERNELS = """

@@ -13,9 +13,9 @@ from portatile import model
 from portatile.device.base import Device
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import reserve
+from portatile.tuning.final import reserved_time
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Request, tune
+from portatile.tuning.search.tuner import Request, tune
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_a_race_that_is_not_held_is_told(device: Device, all_near: None, monkeyp
     request = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=3), "exhaustive", workload=workload, timing=timing)
     with ResultStore(None) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(reserve, "affordable", lambda took, seconds: 0)
+            patch.setattr(reserved_time, "affordable", lambda took, seconds: 0)
             unraced = tune(request, store)
         assert unraced.finalists == ()
         assert unraced.unraced.startswith("a few rounds take too long")

@@ -11,8 +11,8 @@ from checking import check, new_seed
 from portatile import program, workloads
 from portatile.analysis import ptx
 from portatile.cli import _chips
-from portatile.device import cuda_compiler
 from portatile.device.base import Device
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.workloads.stream import ARRAYS
 
 pytestmark = pytest.mark.unoptimised

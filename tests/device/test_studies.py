@@ -15,7 +15,7 @@ from portatile.cli import main
 from portatile.device.base import Device
 from portatile.errors import LaunchError
 from portatile.measure.runs import Length
-from portatile.studies import memory, tidy, work_group
+from portatile.studies import memory, tidy_table, work_group
 
 pytestmark = pytest.mark.unoptimised
 
@@ -113,7 +113,7 @@ def test_local_memory(device: Device) -> None:
 def test_a_block_that_does_not_fit_is_a_row(device: Device) -> None:
     rows = memory.sweep([device], memory.Request(sizes=(400,), blocks=(4096,), repeat=0))
     assert all(row.status != "ok" and row.kernel is None for row in rows)
-    assert tidy.to_csv(memory.Row, rows).count("\n") == len(rows) + 1
+    assert tidy_table.to_csv(memory.Row, rows).count("\n") == len(rows) + 1
 
 
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +122,7 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     shown = json.loads(capsys.readouterr().out)
     written = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [row["algorithm"] for row in shown] == [row["algorithm"] for row in written] == ["host", "sequential", "global", "local"]
-    assert list(written[0]) == list(tidy.columns(memory.Row))
+    assert list(written[0]) == list(tidy_table.columns(memory.Row))
     assert main(["study", "work-group", "--workload", "coulomb", "--scale", "128", "--items", "16"]) == 0
     assert "16 x 1" in capsys.readouterr().out
 

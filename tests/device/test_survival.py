@@ -19,9 +19,9 @@ from portatile.device.base import Device
 from portatile.errors import NoValidVariantError
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Progress, Request, tune
+from portatile.tuning.search.deadlines import Limits
+from portatile.tuning.search.tuner import Progress, Request, tune
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -36,7 +36,7 @@ from pathlib import Path
 from portatile.trials import Budget
 from portatile.store import ResultStore
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Request, tune
+from portatile.tuning.search.tuner import Request, tune
 workload = Faulty(("none",), tuple(range(8, 8 + {count})))
 request = Request(
     workload.problem({{"n": 1003}}), {device!r}, Budget(seconds=60), "exhaustive", workload=workload, timing=Timing(3, 0.0005, 0.05)

@@ -12,16 +12,16 @@ import pytest
 from faulty import Faulty
 
 from portatile import cache, program, workloads
-from portatile.device import cuda_compiler
 from portatile.device.base import Device
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import DeviceNotFoundError, NoValidVariantError, SpaceError, UnknownNameError
 from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore
 from portatile.trials import Budget
-from portatile.tuning.child import Child
 from portatile.tuning.protocol import Build, Built, Open, Opened, Timing
-from portatile.tuning.tuner import Progress, Request, Result, tune
+from portatile.tuning.search.tuner import Progress, Request, Result, tune
+from portatile.tuning.search.worker_process import Child
 from portatile.workload import Expected, Inputs, Operand
 
 pytestmark = pytest.mark.usefixtures("own_directories")

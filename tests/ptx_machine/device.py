@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Device, Event, Image, Kernel, Memory, Module, Queue
-from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.cuda.compiler import CudaTarget
 from portatile.errors import ArgumentError
-from portatile.form import ImageForm, Sampler, check_form
+from portatile.images import ImageForm, Sampler, check_form
 from portatile.records import Binary, DeviceInfo, Resources, Size3
 from ptx_machine.machine import Machine
 from ptx_machine.thread import GlobalMemory
@@ -45,9 +45,9 @@ INFO = DeviceInfo(
 class PtxMemory(Memory):
     """A block of the interpreter's global memory; never given back."""
 
-    def __init__(self, device: PtxDevice, nbytes: int) -> None:
+    def __init__(self, device: PtxDevice, nbytes: int, address: int | None = None) -> None:
         self.device, self.nbytes = device, nbytes
-        self.address = device.memory.allocate(bytes([0xCB]) * nbytes)
+        self.address = device.memory.allocate(bytes([0xCB]) * nbytes) if address is None else address
 
     @property
     def handle(self) -> int:
@@ -61,10 +61,7 @@ class PtxImage(PtxMemory, Image):
     """Packed pixels, in memory of its own or in that at ``address``."""
 
     def __init__(self, device: PtxDevice, form: ImageForm, address: int | None = None) -> None:
-        if address is None:
-            super().__init__(device, form.nbytes)
-        else:
-            self.device, self.nbytes, self.address = device, form.nbytes, address
+        super().__init__(device, form.nbytes, address)
         self.form = form
         self.fields = device.memory.texture(self.address, form)
 
@@ -191,6 +188,10 @@ class PtxDevice(Device):
 
     def image_of(self, form: ImageForm) -> Image:
         return PtxImage(self, form)
+
+    def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        assert isinstance(memory, PtxMemory)
+        return PtxMemory(self, nbytes, memory.address + offset)
 
     def _view(self, memory: Memory, form: ImageForm) -> Image:
         assert isinstance(memory, PtxMemory)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 
 WARP = 32
 # Generic addresses: each space has a window of its own, global addresses are themselves.

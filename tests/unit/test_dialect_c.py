@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from portatile import dialect, program
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import CompileError
 from portatile.records import Source

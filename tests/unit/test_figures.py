@@ -38,7 +38,7 @@ def test_a_newer_reading_takes_the_place(figures: ModuleType, tmp_path: Path, mo
         (tmp_path / f"gemm-{name}.json").write_text(json.dumps(run))
     monkeypatch.setattr(figures, "RESULTS", tmp_path)
     texts = {path.name: text for path, text in figures.files().items()}
-    assert "| 8 | 1.25 | aaaaaaa |" in texts["figures.md"]
+    assert "| 8 | 1.25 | aaaaaaa |" in texts["gemm.md"]
     assert "8, float64, OpenCL: 1.25" in texts["gemm-fast.svg"]
     assert "0.50" not in "".join(texts.values())
 
@@ -60,7 +60,7 @@ def test_shares_are_shown_where_they_were_measured(figures: ModuleType, tmp_path
     for count, expected in ((1, "| 8 | 1.00 | aaaaaaa |\n"), (2, "| 8 | 1.00 |  | aaaaaaa |  |\n")):
         run = {"time": "2026", "commit": "a" * 9, "cpu": "", "options": {}, "devices": devices, "problems": problems[:count]}
         (tmp_path / "gemm-a.json").write_text(json.dumps(run))
-        text = figures.files()[figures.DOCS / "figures.md"]
+        text = figures.files()[figures.DOCS / "measurements" / "gemm.md"]
         assert expected in text
         assert ("share" in text) == (count == 2)
     assert "| 9 | 1.00 | 1.00 | aaaaaaa | 93 % of mma CUDA, 89 % of mma OpenCL |" in text

@@ -10,7 +10,7 @@ import pytest
 from checking import check, new_seed
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import DeviceInfo, Launch, Layout, Plan, Problem, Value
 from portatile.workloads import operands

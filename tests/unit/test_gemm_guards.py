@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Value
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point

@@ -9,7 +9,7 @@ import pytest
 from checking import check, new_seed
 
 from portatile import program
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.workloads.gemm import presets
 from ptx_machine.device import PtxDevice

@@ -12,7 +12,7 @@ from checking import check, new_seed
 
 from portatile import program, store, workloads
 from portatile.analysis import ptx
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Problem, Value
 from portatile.workloads.gemm import presets, rungs
 from portatile.workloads.gemm.point import MMA_SHAPES, Point

@@ -11,7 +11,7 @@ import pytest
 from checking import check, new_seed
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.records import DeviceInfo, Launch, Problem
 from portatile.workloads import operands

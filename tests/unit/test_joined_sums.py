@@ -9,7 +9,7 @@ import pytest
 from checking import check, new_seed, run
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.records import Launch, Plan, Temporary, from_json, to_json
 from portatile.workload import Inputs

@@ -15,7 +15,7 @@ from kernels import ADD, N, add
 
 from portatile import device as devices
 from portatile import program
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.dialect.signature import signature
 from portatile.errors import ArgumentError, CompileError, LaunchError, PortatileError, SpaceError, UnknownNameError
 from portatile.kernel import Kernel

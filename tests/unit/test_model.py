@@ -13,7 +13,7 @@ from test_store import DEVICE
 from portatile import model, workloads
 from portatile.model import Peaks, Screen, Work, estimate, hopeless, impossible, least_seconds, occupancy
 from portatile.records import Arg, DeviceInfo, Launch, Plan, Resources, Size3, Source, Temporary
-from portatile.tuning.planner import Planner
+from portatile.tuning.search.planner import Planner
 
 GPU = replace(
     DEVICE,

@@ -12,8 +12,8 @@ from test_store import DEVICE
 from portatile import ceilings
 from portatile.ceilings import Measured
 from portatile.records import DeviceInfo, Source
-from portatile.tuning.arena import Arena
-from portatile.tuning.planner import _CPU_MARGIN, _MARGIN, Planner, cases
+from portatile.tuning.search.planner import _CPU_MARGIN, _MARGIN, Planner, cases
+from portatile.tuning.shared_arrays import Arena
 
 WORKLOAD = Faulty(("none", "group"), (16, 32))
 PROBLEM = WORKLOAD.problem({"n": 1_000_000})

@@ -18,7 +18,7 @@ from portatile.formats import t4
 from portatile.records import DeviceInfo, Problem, duration, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning import replay, tuner
+from portatile.tuning.search import replay, tuner
 
 OTHER = Problem("mystery", {"x": 8}, "float32")
 

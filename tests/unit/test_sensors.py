@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_store import DEVICE, trial
 
-from portatile.tuning.objective import Goal
+from portatile.tuning.search.objective import Goal
 from portatile.tuning.sensors import Sensors, cache_bytes
 
 GPU = replace(DEVICE, kind="gpu", vendor="NVIDIA Corporation", chip="pci:0000:3b:00")

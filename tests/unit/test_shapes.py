@@ -11,8 +11,8 @@ from test_store import DEVICE
 from portatile import model, workloads
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning import shapes, tuner
-from portatile.tuning.tuner import Result
+from portatile.tuning.search import shapes, tuner
+from portatile.tuning.search.tuner import Result
 
 MATMUL = workloads.get("matmul")
 PROBLEMS = tuple(MATMUL.problem({"m": size, "n": 16, "k": 16}) for size in (16, 32, 64))

@@ -14,11 +14,11 @@ import pytest
 from chips import GPU
 from portatile.errors import DeviceError
 from portatile.records import Plan, Source
-from portatile.tuning import supervisor as supervisors
-from portatile.tuning.child import Child, Variant
-from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Build
-from portatile.tuning.supervisor import Setup, Supervisor
+from portatile.tuning.search import supervisor as supervisors
+from portatile.tuning.search.deadlines import Limits
+from portatile.tuning.search.supervisor import Setup, Supervisor
+from portatile.tuning.search.worker_process import Child, Variant
 
 
 def test_workers_that_end_at_once_are_an_error_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ import sys
 from dataclasses import replace
 from chips import GPU
 from portatile.records import Plan
-from portatile.tuning.supervisor import Setup, Supervisor
+from portatile.tuning.search.supervisor import Setup, Supervisor
 supervisor = Supervisor(Setup(None, {str(tmp_path)!r}, 1 << 20, -1))
 supervisor._info = GPU
 supervisor._start = lambda info: None

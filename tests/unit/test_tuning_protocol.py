@@ -13,8 +13,8 @@ from portatile.errors import ArgumentError
 from portatile.model import Screen
 from portatile.records import Arg, Launch, Plan, Source, Temporary
 from portatile.tuning import protocol
-from portatile.tuning.arena import Arena, ArenaView
 from portatile.tuning.protocol import Entered, Evaluate, Evaluated, Frames, Part, Race, Raced, Timing
+from portatile.tuning.shared_arrays import Arena, ArenaView
 from portatile.workload import Expected
 
 ONE, TWO = Source("one.cl", "__kernel void one() {}" * 50, (("N", "3"),)), Source("two.cl", "__kernel void two() {}")
@@ -87,7 +87,7 @@ def test_arrays_are_seen_by_another_process() -> None:
         with pytest.raises(ValueError, match="read-only"):
             view.get(places[0])[0] = 1
         script = f"""
-from portatile.tuning.arena import ArenaView
+from portatile.tuning.shared_arrays import ArenaView
 from portatile.tuning.protocol import Slice
 print(repr(float(ArenaView({arena.descriptor}).get(Slice({places[0].offset}, "float32", 1000)).sum())))
 """

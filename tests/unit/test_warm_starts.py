@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from test_store import trial
 
-from portatile.cli._finalists import warm_document, warm_lines
 from portatile.cli._shapes import _warm
+from portatile.cli._tune_output import warm_document, warm_lines
 from portatile.records import canonical
 from portatile.trials import Trial
-from portatile.tuning.request import Result
+from portatile.tuning.search.request import Result
 
 
 def took(number: int, seconds: float | None) -> Trial:

@@ -14,7 +14,7 @@ import pytest
 
 from portatile import program, verify, workloads
 from portatile.analysis import ptx
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, PortatileError, UnknownNameError
 from portatile.execute import flatten, sources
 from portatile.records import Binary, Call, Config, DeviceInfo, Launch, Plan, Problem, Source, Value, from_json, to_json

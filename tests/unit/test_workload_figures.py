@@ -37,7 +37,9 @@ def lines(figures: ModuleType, rows: list[dict[str, Any]]) -> dict[str, list[str
 
 def test_the_page_is_the_newest_readings(figures: ModuleType) -> None:
     want = figures.page(figures.tables())
-    assert (figures.DOCS / "kernel-figures.md").read_text() == want, "older than bench/results: run python3 bench/workload_figures.py"
+    assert (figures.DOCS / "measurements" / "workloads.md").read_text() == want, (
+        "older than bench/results: run python3 bench/workload_figures.py"
+    )
 
 
 def test_back_ends_stand_beside_each_other(figures: ModuleType) -> None:

@@ -10,7 +10,7 @@ import pytest
 from checking import check, new_seed, sometimes
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Value
 from ptx_machine import TooLongError, UnsupportedInstructionError, values
 from ptx_machine.device import PtxDevice

@@ -9,7 +9,7 @@ import click
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.cli import _console, _heat, _options, _tidy
+from portatile.cli import _console, _heat, _options, _table_output
 from portatile.cli._workloads import per_workload
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
 from portatile.records import Problem, Value, duration
@@ -25,9 +25,9 @@ from portatile.studies.pairs import Row
 @click.option("--tries", type=click.IntRange(min=1), default=4, show_default=True, help="Configurations for each pair.")
 @_options.device()
 @_options.seed("what is tried")
-@_tidy.OPTIONS[0]
-@_tidy.OPTIONS[1]
-@_tidy.OPTIONS[2]
+@_table_output.OPTIONS[0]
+@_table_output.OPTIONS[1]
+@_table_output.OPTIONS[2]
 def command(
     problem: Problem,
     down: str,
@@ -44,7 +44,7 @@ def command(
 
     Every pair starts from the best configuration known for the problem, so tune it first. Every result is checked.
     """
-    target = _tidy.Target(output, as_json, as_csv, picture=True)
+    target = _table_output.Target(output, as_json, as_csv, picture=True)
     chip = devices.get(device)
     space = workloads.get(problem.workload).space(problem, chip.info)
     names, only = [], {}

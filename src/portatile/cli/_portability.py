@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from portatile import device as devices
-from portatile.cli import _console, _heat, _options, _tidy
+from portatile.cli import _console, _heat, _options, _table_output
 from portatile.cli._workloads import per_workload
 from portatile.device.base import Device
 from portatile.errors import UsageError
@@ -24,9 +24,9 @@ from portatile.trials import Budget
 @click.option("--tune", "budget", metavar="BUDGET", help="Tune on each device first: 30s, 200. Without: the best that is known.")
 @click.option("--strategy", default="auto", show_default=True, help="How to tune.")
 @_options.seed("operands and search")
-@_tidy.OPTIONS[0]
-@_tidy.OPTIONS[1]
-@_tidy.OPTIONS[2]
+@_table_output.OPTIONS[0]
+@_table_output.OPTIONS[1]
+@_table_output.OPTIONS[2]
 def command(
     problem: Problem,
     selectors: tuple[str, ...],
@@ -44,7 +44,7 @@ def command(
     ended. A guest is a device that is not here: its best known winner has a line and no column. PP is Pennycook's measure of a winner: the
     harmonic mean of 1 / loss over the devices, 0 where one cannot run it.
     """
-    target = _tidy.Target(output, as_json, as_csv, picture=True)
+    target = _table_output.Target(output, as_json, as_csv, picture=True)
     chips = chosen(selectors, 1 if visitors else 2)
     guests = tuple(guest for text in visitors for guest in portability.guests(problem.workload, text))
     request = portability.Request((problem,), None if budget is None else Budget.parse(budget), guests, strategy, seed)

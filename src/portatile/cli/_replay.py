@@ -13,7 +13,7 @@ from portatile.cli._workloads import WorkloadGroup
 from portatile.errors import UsageError
 from portatile.records import Problem
 from portatile.trials import Budget
-from portatile.tuning import replay
+from portatile.tuning.search import replay
 
 Replayed = Callable[[replay.Request, bool], int | None]
 

@@ -116,7 +116,7 @@ def peak(device: str | None, rounds: int | None, budget: str | None, fresh: bool
 
 def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: int | None) -> None:
     from portatile.store import ResultStore
-    from portatile.tuning import tuner
+    from portatile.tuning.search import tuner
 
     spend = Budget.parse(budget)
     with ResultStore.default() as store:

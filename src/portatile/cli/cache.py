@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from portatile import cache, device, execute, program, settings, store, workloads
-from portatile.cli import Suggesting, _chips, _console, _options, _words
+from portatile.cli import Suggesting, _chips, _console, _formatting, _options
 from portatile.cli._workloads import flat_plan
 from portatile.device.base import Target
 from portatile.errors import CompileError, UsageError
@@ -75,7 +75,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
         if reason is None:
             plans.append((item, flat_plan(item.problem, item.config, chip)))
         else:
-            failures.append(f"{_words.titled(item.problem)}: {reason}")
+            failures.append(f"{_formatting.titled(item.problem)}: {reason}")
     if target.defers and all(math.prod(step.local_size) == 1 for _, plan in plans for step in plan.steps if isinstance(step, Launch)):
         settings.for_single_items()
     for item, plan in _console.track(plans, "compiling"):
@@ -84,7 +84,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
                 binary = program.build(source, target, kept)
                 target.settle(binary)
             except CompileError as error:
-                failures.append(f"{_words.titled(item.problem)}: {str(error).splitlines()[0]}")
+                failures.append(f"{_formatting.titled(item.problem)}: {str(error).splitlines()[0]}")
                 continue
             compiled, known = compiled + ("compile" in binary.seconds), known + ("compile" not in binary.seconds)
     if not items:

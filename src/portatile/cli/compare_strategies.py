@@ -13,7 +13,7 @@ from portatile.records import duration, to_json
 from portatile.studies import picture
 from portatile.studies.strategies import FRACTIONS, Comparison, Curve, Request, compare
 from portatile.trials import Budget
-from portatile.tuning import replay
+from portatile.tuning.search import replay
 
 _USUAL = "auto,genetic,annealing,local,random"
 

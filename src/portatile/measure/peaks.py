@@ -10,7 +10,7 @@ from portatile.ceilings import STREAMS, Measured, Unit
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.measure import runs, transfers
-from portatile.measure.limits import memory_limit, refuse_impossible, refuse_removed
+from portatile.measure.plausible import memory_limit, refuse_impossible, refuse_removed
 from portatile.measure.runs import Length, Prepared, Way
 from portatile.measure.transfers import Copy
 from portatile.records import Config, DeviceInfo, Problem, Value

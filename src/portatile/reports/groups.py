@@ -12,7 +12,7 @@ from functools import cached_property
 from portatile import ceilings, workloads
 from portatile.ceilings import Ceilings, Work
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
-from portatile.reports import spell
+from portatile.reports import formatting
 from portatile.store import device_key
 from portatile.trials import Certificate, Status, Trial
 from portatile.workload import Workload, packed_layout
@@ -57,7 +57,7 @@ class Group:
     @property
     def title(self) -> str:
         """``gemm · m 128 · n 128 · k 128 · float32``, with the options that are not the usual ones."""
-        parts = (spell.sizes(self.problem), self.problem.dtype, spell.options(self.problem, self.workload), self.note)
+        parts = (formatting.sizes(self.problem), self.problem.dtype, formatting.options(self.problem, self.workload), self.note)
         return " · ".join(part for part in parts if part)
 
     @property
@@ -118,7 +118,7 @@ class Group:
         if self.workload is None or not (self.flops or self.traffic):
             return ""
         value, unit = self.workload.speed(self.problem, trial.median)
-        return f"{spell.digits(value)}{spell.NBSP}{unit}"
+        return f"{formatting.digits(value)}{formatting.NBSP}{unit}"
 
     def speedup(self, trial: Trial) -> float | None:
         """How many times as fast as the default; None where the default was not measured or failed."""

@@ -18,8 +18,8 @@ import numpy as np
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
+from portatile.measure.phases import Plea, split
 from portatile.measure.products import Product
-from portatile.measure.split import Plea, split
 from portatile.records import Config
 from portatile.workloads.matmul import BASE
 

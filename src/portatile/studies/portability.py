@@ -18,9 +18,9 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError
 from portatile.records import Backend, Config, DeviceInfo, Problem, canonical, spelled
 from portatile.store import ResultStore, known_results
-from portatile.studies.apart import Measured, measured
+from portatile.studies.measured_configs import Measured, measured
 from portatile.trials import Budget, Trial
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 
 _RACE = 3.0  # seconds in which winners that are nearly equal run in turn
 

@@ -24,7 +24,7 @@ from portatile import strategies
 from portatile.errors import ArgumentError
 from portatile.records import canonical
 from portatile.trials import Budget, Trial
-from portatile.tuning.replay import Recording, cost
+from portatile.tuning.search.replay import Recording, cost
 
 Vector = NDArray[np.float64]
 
