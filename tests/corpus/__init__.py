@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import dialect, program
-from portatile.cli._arguments import Operand, operands
+from portatile.cli._arguments import ArrayArgument, operands
 from portatile.device.base import Argument, Device
 from portatile.records import Binary, Entry, Size3, Source
 from ptx_machine.device import PtxDevice
@@ -42,7 +42,7 @@ class Sample:
         """The kernel that is run."""
         return next(entry for entry in _entries(self.source) if entry.name == self.kernel)
 
-    def operands(self) -> list[Operand]:
+    def operands(self) -> list[ArrayArgument]:
         """New arguments, the same at each call."""
         return operands(self.entry, self.words, seed=20261121)
 

@@ -31,7 +31,7 @@ _RANDOM = re.compile(r"random(?:\(([^,()]+),([^,()]+)\))?")
 
 
 @dataclass(frozen=True)
-class Operand:
+class ArrayArgument:
     """One argument: ``array`` for buffers and images, ``value`` for scalars, samplers and, as bytes, for local memory.
 
     ``form`` is what an image is made with.
@@ -47,7 +47,7 @@ class Operand:
         return array[..., :3] if array.ndim and re.search(r"[a-z]3\*?$", self.parameter.type) and array.shape[-1] == 4 else array
 
 
-def operands(entry: Entry, words: tuple[str, ...], seed: int) -> list[Operand]:
+def operands(entry: Entry, words: tuple[str, ...], seed: int) -> list[ArrayArgument]:
     """The arguments in order. Raises ArgumentError with the kernel's signature where words do not fit it."""
     if len(words) != len(entry.parameters):
         raise ArgumentError(f"{signature(entry)} takes {len(entry.parameters)} arguments, not {len(words)}")
@@ -70,19 +70,19 @@ def _spelled(parameter: Parameter) -> str:
     return f"__local {parameter.type}" if parameter.kind == "local" else parameter.type
 
 
-def _operand(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand:
+def _operand(parameter: Parameter, word: str, rng: np.random.Generator) -> ArrayArgument:
     if parameter.kind == "local":
         prefix, colon, count = word.rpartition(":")
         if colon:
             if prefix != "local":
                 raise ValueError("local memory is COUNT elements or local:BYTES")
-            return Operand(parameter, value=_count(count))
-        return Operand(parameter, value=_count(word) * _element(parameter.type).itemsize)
+            return ArrayArgument(parameter, value=_count(count))
+        return ArrayArgument(parameter, value=_count(word) * _element(parameter.type).itemsize)
     if parameter.kind == "scalar":
-        return Operand(parameter, value=_sampler(word) if parameter.type == "sampler_t" else _scalar(parameter.type, word))
+        return ArrayArgument(parameter, value=_sampler(word) if parameter.type == "sampler_t" else _scalar(parameter.type, word))
     if parameter.kind == "image":
         return _image(parameter, word, rng)
-    return Operand(parameter, array=_buffer(parameter.type, word, rng))
+    return ArrayArgument(parameter, array=_buffer(parameter.type, word, rng))
 
 
 def _element(kind: str) -> np.dtype[Any]:
@@ -110,7 +110,7 @@ def _buffer(declared: str, word: str, rng: np.random.Generator) -> Array:
     return _filled((_count(size), *element.shape), element.base, fill or "zeros", rng)
 
 
-def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand:
+def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> ArrayArgument:
     """An image of the declared type; the shape of its array is what ``ImageForm`` says, or without channels where there is one."""
     kinds = get_args(ImageType)
     if parameter.type not in kinds:
@@ -134,7 +134,7 @@ def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand
         channels = extents.pop() if len(extents) > dimensions else 1
         dtype = f"{'uint' if fraction[1] == 'u' else 'int'}{fraction[2] or 8}" if fraction else SCALARS[prefix or "float"]
         array = _filled((*extents[::-1], channels), np.dtype(dtype), fill or "zeros", rng)
-    return Operand(parameter, array=array, form=ImageForm(kind, array.shape, array.dtype.name, fraction is not None))
+    return ArrayArgument(parameter, array=array, form=ImageForm(kind, array.shape, array.dtype.name, fraction is not None))
 
 
 def _sampler(word: str) -> Sampler:

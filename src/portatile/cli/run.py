@@ -15,7 +15,7 @@ import numpy as np
 
 from portatile import cache, device, program
 from portatile.cli import _console, _files, _options
-from portatile.cli._arguments import SYNTAX, Array, Operand, operands, signature
+from portatile.cli._arguments import SYNTAX, Array, ArrayArgument, operands, signature
 from portatile.cli._kernels import KernelFile, entry_called, kernel_file
 from portatile.device.base import Argument, Device, Image, Memory
 from portatile.errors import ArgumentError, LaunchError, PortatileError, UnknownNameError, UsageError, reason
@@ -31,7 +31,7 @@ class _Task:
 
     file: KernelFile
     entry: Entry
-    operands: list[Operand]
+    operands: list[ArrayArgument]
     global_size: Size3
     local_size: Size3
     repeat: int
@@ -197,12 +197,12 @@ def _launch_once(task: _Task, chip: Device, launch: Any) -> None:
         raise type(error)(f"{signature(task.entry)} on {chip.info.id}: {error}") from error
 
 
-def _memory(chip: Device, operand: Operand) -> Memory | Image:
+def _memory(chip: Device, operand: ArrayArgument) -> Memory | Image:
     assert operand.array is not None
     return chip.allocate(operand.array.nbytes) if operand.form is None else chip.image_of(operand.form)
 
 
-def _report(operand: Operand, outcome: _Outcome, other: _Outcome | None, tolerance: float) -> dict[str, Any]:
+def _report(operand: ArrayArgument, outcome: _Outcome, other: _Outcome | None, tolerance: float) -> dict[str, Any]:
     """What became of one array."""
     name, before = operand.parameter.name, operand.array
     assert before is not None
