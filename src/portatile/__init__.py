@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from portatile.images import Sampler
     from portatile.kernel import Kernel, TunedKernel
     from portatile.reports.write import report
-    from portatile.routines.blas import gemm, matmul, trsm
     from portatile.routines.compiled import Compiled, compile
     from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
     from portatile.routines.coulomb import coulomb_potential
-    from portatile.routines.level3 import symm, syr2k, syrk, trmm
-    from portatile.routines.limit import memory_limit
+    from portatile.routines.gemm import gemm, matmul
     from portatile.routines.mri import mri_fhd, mri_q
+    from portatile.routines.symmetric import symm, syr2k, syrk
+    from portatile.routines.triangular import trmm, trsm
+    from portatile.runtime.memory_limit import memory_limit
     from portatile.shipping.own_kernels import export
     from portatile.tuning.search.request import TuningResult as TuningResult
 
@@ -87,12 +88,13 @@ _MODULES = {
     "portatile.images": ("Sampler",),
     "portatile.kernel": ("Kernel", "TunedKernel"),
     "portatile.reports.write": ("report",),
-    "portatile.routines.blas": ("gemm", "matmul", "trsm"),
+    "portatile.routines.gemm": ("gemm", "matmul"),
     "portatile.routines.compiled": ("Compiled", "compile"),
     "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
     "portatile.routines.coulomb": ("coulomb_potential",),
-    "portatile.routines.level3": ("symm", "syr2k", "syrk", "trmm"),
-    "portatile.routines.limit": ("memory_limit",),
+    "portatile.routines.symmetric": ("symm", "syr2k", "syrk"),
+    "portatile.routines.triangular": ("trmm", "trsm"),
+    "portatile.runtime.memory_limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
     "portatile.shipping.own_kernels": ("export",),
     "portatile.tuning.search.request": ("TuningResult",),

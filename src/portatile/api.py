@@ -10,7 +10,8 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
-from portatile.routines import engine, runtime
+from portatile.runtime import perform
+from portatile.runtime.engine import Engine
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
@@ -107,7 +108,7 @@ def tune(
     request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
-    runtime.forget()
+    perform.forget()
     return result
 
 
@@ -122,4 +123,4 @@ def explain(workload: str, *, dtype: str = "float32", device: str | None = None,
         >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
         True
     """
-    return engine.Engine(devices_room.get(device)).choose(workloads.problem(workload, dtype, sizes))
+    return Engine(devices_room.get(device)).choose(workloads.problem(workload, dtype, sizes))

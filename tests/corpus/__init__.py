@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import dialect, program
-from portatile.cli._arguments import ArrayArgument, operands
+from portatile.cli._arguments import arguments
 from portatile.device.base import Argument, Device
+from portatile.measure.isolated_run import KernelArgument
 from portatile.records import Binary, Entry, Size3, Source
 from ptx_machine.device import PtxDevice
 
@@ -42,9 +43,9 @@ class Sample:
         """The kernel that is run."""
         return next(entry for entry in _entries(self.source) if entry.name == self.kernel)
 
-    def operands(self) -> list[ArrayArgument]:
+    def given(self) -> list[KernelArgument]:
         """New arguments, the same at each call."""
-        return operands(self.entry, self.words, seed=20261121)
+        return arguments(self.entry, self.words, seed=20261121)
 
 
 def _read(path: Path) -> Sample:
@@ -73,7 +74,7 @@ def _entries(source: Source) -> tuple[Entry, ...]:
 
 def run(device: Device, sample: Sample, binary: Binary) -> Arrays:
     """Every array after one run."""
-    given = sample.operands()
+    given = sample.given()
     memories = {}
     with device.load(binary) as module, device.queue() as queue:
         arguments: list[Argument] = []

@@ -17,7 +17,7 @@ from portatile import program
 from portatile.device import devices, findings
 from portatile.device.base import Device, Module, Queue
 from portatile.records import Binary, Source
-from portatile.routines import later, runtime
+from portatile.runtime import deferred, perform
 from portatile.tuning.final import ranking
 from portatile.tuning.search import worker_process
 
@@ -60,12 +60,12 @@ def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     wanted = quickly.WANTED and request.node.get_closest_marker("unoptimised") is not None
     if wanted:
         monkeypatch.setattr(program, "build", quickly.built)
-        monkeypatch.setattr(later.Later, "_add", lambda *draft: None)  # no binary for other processes
+        monkeypatch.setattr(deferred.Deferred, "_add", lambda *draft: None)  # no binary for other processes
     if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
         usual, more = worker_process._environment, quickly.flags(request.getfixturevalue("tmp_path").parent)
         monkeypatch.setattr(worker_process, "_environment", lambda: usual() | more)
     if wanted != _unoptimised:
-        runtime.forget()
+        perform.forget()
         checking.forget()
         _unoptimised = wanted
 

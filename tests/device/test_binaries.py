@@ -12,6 +12,7 @@ import pytest
 from portatile import program
 from portatile.cache import Cache
 from portatile.device.base import Device, Module, Queue
+from portatile.device.opencl.compiler import Programs
 from portatile.device.opencl.device import ClDevice
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Binary, Source
@@ -62,8 +63,8 @@ def test_settled_binary_loads(device: Device, binary: Binary, monkeypatch: pytes
     """The compile workers settle what another process loads; only NVIDIA's OpenCL has anything to do then."""
     translated: list[Binary] = []
     if isinstance(device, ClDevice):
-        ours = device.program
-        monkeypatch.setattr(device, "program", lambda binary: translated.append(binary) or ours(binary))
+        ours = Programs.program
+        monkeypatch.setattr(Programs, "program", lambda self, binary: translated.append(binary) or ours(self, binary))
     monkeypatch.delenv("CUDA_CACHE_DISABLE", raising=False)
     device.target.settle(binary)
     nvidia = isinstance(device, ClDevice) and device.nvidia

@@ -18,7 +18,7 @@ from portatile.cache import Cache
 from portatile.device.base import Device
 from portatile.errors import DeviceError
 from portatile.records import Binary, Source
-from portatile.routines.later import Later
+from portatile.runtime.deferred import Deferred
 
 _TEXT = "kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fill(global int *x) {{ x[get_global_id(0)] = {number}; }}"
 _SCRIPT = """
@@ -32,7 +32,7 @@ _SIZES = """
 import sys
 from pathlib import Path
 from test_later import Cache, Later, _filled, _source, devices, program
-device, cache, later = devices.get(sys.argv[1]), Cache(Path(sys.argv[2]), 2**30), Later(rest=60)
+device, cache, later = devices.get(sys.argv[1]), Cache(Path(sys.argv[2]), 2**30), Deferred(rest=60)
 for launched in (0, 1):
     source = _source(2 * int(sys.argv[3]) + launched)
     binary = later.build(source, device, cache)
@@ -65,7 +65,7 @@ def _deferring(device: Device) -> Device:
 
 def test_what_waits_runs_at_once_and_is_in_the_cache_after_a_flush(device: Device, tmp_path: Path) -> None:
     _deferring(device)
-    later, cache = Later(rest=60), Cache(tmp_path, 2**30)
+    later, cache = Deferred(rest=60), Cache(tmp_path, 2**30)
     key = program.key(_source(41), device.target)
     binary = later.build(_source(41), device, cache)
     assert cache.get(key) is None
@@ -98,7 +98,7 @@ def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> N
 
 def test_a_device_that_was_released_compiles_again(device: Device, tmp_path: Path) -> None:
     _deferring(device)
-    later, cache = Later(rest=60), Cache(tmp_path, 2**30)
+    later, cache = Deferred(rest=60), Cache(tmp_path, 2**30)
     assert _filled(device, later.build(_source(42), device, cache)) == 42
     device.release()
     assert _filled(device, later.build(_source(42), device, cache)) == 42
@@ -108,7 +108,7 @@ def test_a_device_that_was_released_compiles_again(device: Device, tmp_path: Pat
 
 def test_it_is_made_when_the_process_rests(device: Device, tmp_path: Path) -> None:
     _deferring(device)
-    later, cache = Later(rest=0.05), Cache(tmp_path, 2**30)
+    later, cache = Deferred(rest=0.05), Cache(tmp_path, 2**30)
     later.build(_source(43), device, cache)
     limit = time.monotonic() + 60
     while cache.get(program.key(_source(43), device.target)) is None:
@@ -121,7 +121,7 @@ def test_it_is_made_when_the_process_rests(device: Device, tmp_path: Path) -> No
 
 def test_only_a_few_wait(device: Device, tmp_path: Path) -> None:
     _deferring(device)
-    later, cache = Later(rest=60), Cache(tmp_path, 2**30)
+    later, cache = Deferred(rest=60), Cache(tmp_path, 2**30)
     for number in range(10):
         later.build(_source(100 + number), device, cache)
     made = [cache.get(program.key(_source(100 + number), device.target)) is not None for number in range(10)]
@@ -133,7 +133,7 @@ def test_only_a_few_wait(device: Device, tmp_path: Path) -> None:
 
 def test_what_cannot_be_made_is_let_go(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _deferring(device)
-    later, cache = Later(rest=60), Cache(tmp_path, 2**30)
+    later, cache = Deferred(rest=60), Cache(tmp_path, 2**30)
 
     def refuse(programs: object, payload: bytes) -> bytes:
         raise DeviceError("gone")
@@ -147,7 +147,7 @@ def test_what_cannot_be_made_is_let_go(device: Device, tmp_path: Path, monkeypat
 
 def test_several_threads_build_at_once(device: Device, tmp_path: Path) -> None:
     _deferring(device)
-    later, cache = Later(rest=0.01), Cache(tmp_path, 2**30)
+    later, cache = Deferred(rest=0.01), Cache(tmp_path, 2**30)
     found: list[int] = []
 
     def work(number: int) -> None:

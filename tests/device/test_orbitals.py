@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import pointwise
-from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, kinetic, magicfilter3d, potential_energy
+from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, kinetic, magicfilter3d, pointwise, potential_energy
 
 SHAPE = (9, 6, 7)
 FREE = 15

@@ -15,7 +15,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.routines.engine import Engine, Prepared
+from portatile.runtime.engine import Engine, Prepared
 from portatile.select import Choice
 from portatile.space import ParameterSpace
 

@@ -45,9 +45,9 @@ INFO = DeviceInfo(
 class PtxMemory(Memory):
     """A block of the interpreter's global memory; never given back."""
 
-    def __init__(self, device: PtxDevice, nbytes: int) -> None:
+    def __init__(self, device: PtxDevice, nbytes: int, address: int | None = None) -> None:
         self.device, self.nbytes = device, nbytes
-        self.address = device.memory.allocate(bytes([0xCB]) * nbytes)
+        self.address = device.memory.allocate(bytes([0xCB]) * nbytes) if address is None else address
 
     @property
     def handle(self) -> int:
@@ -61,10 +61,7 @@ class PtxImage(PtxMemory, Image):
     """Packed pixels, in memory of its own or in that at ``address``."""
 
     def __init__(self, device: PtxDevice, form: ImageForm, address: int | None = None) -> None:
-        if address is None:
-            super().__init__(device, form.nbytes)
-        else:
-            self.device, self.nbytes, self.address = device, form.nbytes, address
+        super().__init__(device, form.nbytes, address)
         self.form = form
         self.fields = device.memory.texture(self.address, form)
 
@@ -193,7 +190,8 @@ class PtxDevice(Device):
         return PtxImage(self, form)
 
     def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
-        raise NotImplementedError("no test needs a part of its memory")
+        assert isinstance(memory, PtxMemory)
+        return PtxMemory(self, nbytes, memory.address + offset)
 
     def _view(self, memory: Memory, form: ImageForm) -> Image:
         assert isinstance(memory, PtxMemory)

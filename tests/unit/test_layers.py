@@ -16,13 +16,13 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("settings", "records"),
+    ("settings", "records", "processes"),
     ("images", "space", "trials"),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
     ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
-    ("execute", "guarded_memory", "select", "ceilings"),
-    ("tuning", "routines", "measure"),
-    ("kernel",),
+    ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
+    ("tuning", "runtime", "measure"),
+    ("kernel", "routines"),
     ("api", "doctor", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )

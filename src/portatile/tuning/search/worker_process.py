@@ -6,17 +6,15 @@ import contextlib
 import math
 import os
 import signal
-import site
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
-from portatile import errors
+from portatile import processes
 from portatile.errors import ArgumentError
 from portatile.records import Source
 from portatile.tuning import protocol
@@ -64,7 +62,7 @@ class WorkerProcess:
                 stderr=self.log,
                 pass_fds=keep,
                 start_new_session=True,  # Ctrl-C reaches the parent only, and the whole group can be ended
-                env=_environment(),
+                env=processes.environment(),
             )
         except BaseException:
             os.close(replies)
@@ -124,24 +122,4 @@ class WorkerProcess:
         self.log.seek(max(size - _LOG_TAIL, 0))
         tail = self.log.read().decode(errors="replace").strip()
         self.log.close()
-        return f"{_fate(code)}{': ' if tail else ''}{tail}"
-
-
-def _environment() -> dict[str, str]:
-    """The parent's environment, in which a portatile that is not installed is found too."""
-    root = str(Path(errors.__file__).parent.parent)
-    environment = dict(os.environ)
-    if root not in (*site.getsitepackages(), site.getusersitepackages()):
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH"))))
-    return environment
-
-
-def _fate(code: int | None) -> str:
-    if code is None:
-        return "killed"
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
+        return f"{processes.fate(code)}{': ' if tail else ''}{tail}"
