@@ -20,7 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images", "space", "trials"),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
     ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
-    ("execute", "guarded_memory", "select", "ceilings", "arguments"),
+    ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),
     ("api", "doctor", "wavelets", "studies", "reports", "shipping"),
