@@ -3,11 +3,11 @@
     python bench/random_shapes.py --seed 7 --count 300 --device cuda:0
     OPENBLAS_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 taskset -c 0 python bench/random_shapes.py --sizes 12,2000 --device pocl
 
-Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in all four transpositions and both precisions. Two times are taken
-of each product: ``device``, by replaying a CUDA graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b, out=out)`` one after
-the other, with the host's time in it. On a GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's. On a CPU the peer is NumPy's
-BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1 is a tenth faster. Every result is
-checked against the peer's before it is timed.
+Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in all four transpositions and both precisions. Two times are
+taken of each product: ``device``, by replaying a CUDA graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b,
+out=out)`` one after the other, with the host's time in it. On a GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's.
+On a CPU the peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1
+is a tenth faster. Every result is checked against the peer's before it is timed.
 """
 
 from __future__ import annotations
