@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 
 from portatile import ceilings, workloads
-from portatile.ceilings import Ceilings, Work
+from portatile.ceilings import Ceilings, WorkPerRun
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import formatting
 from portatile.store import device_key
@@ -21,7 +21,7 @@ _PAUSE = 60.0  # seconds beyond a trial's own duration after which the next one 
 
 
 @dataclass(frozen=True)
-class Step:
+class ConvergenceStep:
     """One trial in the course of a search: its number from 1, seconds of searching until it was finished, the best time by then."""
 
     number: int
@@ -129,14 +129,14 @@ class Group:
         if self.ceilings is None or self.workload is None:
             return None
         functions = self.workload.functions(self.problem)
-        work = Work(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
+        work = WorkPerRun(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
         shares = self.ceilings.shares(work, trial.median)
         return max(shares.items(), key=lambda item: item[1], default=None)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ConvergenceStep]:
         """The course of the search."""
-        made: list[Step] = []
+        made: list[ConvergenceStep] = []
         best, elapsed, before = math.inf, 0.0, None
         for number, trial in enumerate(self.trials, 1):
             own, now = sum(trial.seconds.values()), _clock(trial)
@@ -145,7 +145,7 @@ class Group:
             before = now or before
             improved = trial.median < best
             best = min(best, trial.median)
-            made.append(Step(number, elapsed, trial, best, improved))
+            made.append(ConvergenceStep(number, elapsed, trial, best, improved))
         return made
 
     @cached_property

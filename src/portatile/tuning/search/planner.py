@@ -21,7 +21,7 @@ from portatile.trials import Certificate, Check
 from portatile.tuning.protocol import Case, Part, thin
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_process import Variant
-from portatile.tuning.shared_arrays import Arena
+from portatile.tuning.shared_arrays import SharedArrays
 from portatile.workload import Workload, packed_layout
 
 _MARGIN = 1.05  # what a reading may be above a measured ceiling
@@ -30,7 +30,7 @@ _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperati
 _CPU_MARGIN = 2.0  # other programs share a processor: its ceilings may have been measured while they ran
 
 
-def cases(workload: Workload, timed: Problem, seed: int, arena: Arena) -> tuple[list[Problem], tuple[Case, ...]]:
+def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) -> tuple[list[Problem], tuple[Case, ...]]:
     """The problems that variants are checked on, the timed one last, with operands and reference in the arena.
 
     Raises ArgumentError where this machine's memory does not hold them.
