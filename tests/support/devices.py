@@ -45,3 +45,35 @@ CPU = replace(
     unified_memory=True,
     chip="cpu:0",
 )
+
+
+def on_paper(kind: str, architecture: str = "sm_90") -> DeviceInfo:
+    """A GPU through CUDA, or a CPU through OpenCL, that does not exist."""
+    gpu = kind == "gpu"
+    return DeviceInfo(
+        id=f"paper:{kind}",
+        backend="cuda" if gpu else "opencl",
+        name=f"paper {kind}",
+        vendor="NVIDIA" if gpu else "nobody",
+        platform="paper",
+        kind="gpu" if gpu else "cpu",
+        architecture=architecture if gpu else "x86_64",
+        driver="1",
+        compiler="1",
+        compute_units=132 if gpu else 2,
+        local_memory={"sm_80": 163, "sm_90": 227}[architecture] * 1024 if gpu else 1 << 20,
+        global_memory=1 << 36,
+        max_allocation=1 << 35,
+        max_work_group_size=1024 if gpu else 4096,
+        max_work_item_sizes=(1024, 1024, 64) if gpu else (4096, 4096, 4096),
+        fp64=True,
+        fp16=gpu,
+        images=True,
+        image_2d_max=(32768, 32768) if gpu else (8192, 8192),
+        image_buffer_max=2**27,
+        unified_memory=not gpu,
+        chip=kind,
+    )
+
+
+DEVICES = {kind: on_paper(kind) for kind in ("cpu", "gpu")}
