@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 
 from portatile import ceilings, workloads
-from portatile.ceilings import Ceilings, WorkPerRun
+from portatile.ceilings import Ceilings, Work
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import formatting
 from portatile.store import device_key
@@ -129,7 +129,7 @@ class Group:
         if self.ceilings is None or self.workload is None:
             return None
         functions = self.workload.functions(self.problem)
-        work = WorkPerRun(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
+        work = Work(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
         shares = self.ceilings.shares(work, trial.median)
         return max(shares.items(), key=lambda item: item[1], default=None)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from portatile import cache, ceilings, execute, model, select
 from portatile.errors import CompileError, LaunchError
-from portatile.model import Peaks, Work
+from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
@@ -75,7 +75,7 @@ class Planner:
         self._compared = [bool(case.expected) for case in cases]
         self.results = known_results()
         timed = problems[-1]
-        self.work = Work(workload.flops(timed), workload.traffic(timed))
+        self.work = Demand(workload.flops(timed), workload.traffic(timed))
         self.peaks = Peaks() if workload.name in ceilings.MEASURING else _peaks(info, timed.dtype)
         self._matrix, self._plain = self.peaks, self.peaks
         if self.peaks.flops:
@@ -114,7 +114,7 @@ class Planner:
         scores: list[tuple[float, int, Config]] = []
         for config in configs:
             waste, loads = self.workload.waste(timed, config, self.info), self.workload.loads(timed, config)
-            work = Work(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
+            work = Demand(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
             try:
                 plan = self.plan(timed, config)
             except (CompileError, LaunchError):
