@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),
-    ("api", "doctor", "wavelets", "studies", "reports", "shipping"),
+    ("api", "doctor", "torch", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
@@ -33,7 +33,7 @@ BINDINGS: dict[str, tuple[str, ...]] = {
     "pyopencl": ("device/opencl/", "shipping/loader"),
     "cuda": ("device/cuda/",),
     "pcpp": ("dialect/",),
-    "torch": (),
+    "torch": ("torch",),
     "cupy": (),
     "scipy": (),
     "click": ("cli/",),
