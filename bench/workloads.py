@@ -219,7 +219,7 @@ class Bench:
         trials = {}
         if self.seconds:
             with ResultStore(None) as store:
-                result = tuner.tune(tuner.Request(problem, info.id, Budget(seconds=self.seconds), start=(choice.config,)), store)
+                result = tuner.tune(tuner.TuningRequest(problem, info.id, Budget(seconds=self.seconds), start=(choice.config,)), store)
             trials = {form: len(result.trials) for form in ("as it comes", "tuned")}
             if dict(result.best.config) != dict(choice.config):
                 forms["tuned"] = result.best.config
@@ -236,7 +236,7 @@ class Bench:
                     more |= {"ceiling": bound[0], "share": bound[1] / timed.median} if bound else {}
                     self.add(task, info.id, form, list(timed.samples), peer, **more)
 
-    def _cpu_peer(self, device: Device, task: Task, ready: runs.Prepared) -> float | None:
+    def _cpu_peer(self, device: Device, task: Task, ready: runs.PreparedRun) -> float | None:
         if task.workload == "convolution" and (ready.problem.options["bank"], ready.problem.options["boundary"]) == ("single", "periodic"):
             name, samples = f"SciPy {version('scipy')}", peers.scipy_samples(ready.problem, 50 * self.length.burst)
             driver = ""

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +52,9 @@ def examine(path: Path) -> Damage:
         with contextlib.closing(sqlite3.connect(path, timeout=_WAIT)) as connection:
             store.check_version(connection)
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-            rows = connection.execute("SELECT id, record FROM trials") if _has_trials(connection) else iter(())
+            rows: Iterable[tuple[int, bytes]] = ()
+            if _has_trials(connection):
+                rows = connection.execute("SELECT id, record FROM trials")
             return Damage(tuple(number for number, raw in rows if not _reads(raw)), "" if answer == "ok" else str(answer))
     except sqlite3.DatabaseError as error:
         return Damage(file=str(error))
@@ -119,7 +121,7 @@ def _salvage(damaged: Path, fresh: Path) -> tuple[int, int]:
 
 
 def _records(path: Path) -> Iterator[bytes | None]:
-    """The records one by one, each looked up by its number, so that a damaged page costs only what lies on it; None for one that is lost."""
+    """The records, each looked up by its number, so that a damaged page costs only what lies on it; None for one that is lost."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         counted = True
         try:
@@ -140,7 +142,7 @@ def _records(path: Path) -> Iterator[bytes | None]:
 
 
 def _has_trials(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'trials'").fetchone()[0] > 0
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchone() is not None
 
 
 def _reads(raw: bytes) -> bool:

@@ -13,13 +13,12 @@ import checking
 import pytest
 
 import quickly
-from portatile import program
+from portatile import processes, program
 from portatile.device import devices, findings
 from portatile.device.base import Device, Module, Queue
 from portatile.records import Binary, Source
 from portatile.runtime import deferred, perform
 from portatile.tuning.final import ranking
-from portatile.tuning.search import worker_process
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
 _LEAST_CORES = 4  # of a process that shares the machine with others: enough for tuning to compile variants side by side
@@ -62,8 +61,8 @@ def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(program, "build", quickly.built)
         monkeypatch.setattr(deferred.Deferred, "_add", lambda *draft: None)  # no binary for other processes
     if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
-        usual, more = worker_process._environment, quickly.flags(request.getfixturevalue("tmp_path").parent)
-        monkeypatch.setattr(worker_process, "_environment", lambda: usual() | more)
+        usual, more = processes.environment, quickly.flags(request.getfixturevalue("tmp_path").parent)
+        monkeypatch.setattr(processes, "environment", lambda: usual() | more)
     if wanted != _unoptimised:
         perform.forget()
         checking.forget()

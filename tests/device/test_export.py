@@ -90,9 +90,9 @@ def opencl(device: Device) -> Device:
     return device
 
 
-def item(problem: Problem, config: Config, info: DeviceInfo) -> folders.Item:
+def item(problem: Problem, config: Config, info: DeviceInfo) -> folders.ShippedItem:
     trial = Trial(problem, dict(config), info, "source", "ok", (1.0, 2.0), time="now")
-    return folders.Item(problem, config, info, "for a test", trial)
+    return folders.ShippedItem(problem, config, info, "for a test", trial)
 
 
 def sites() -> list[str]:
@@ -101,7 +101,7 @@ def sites() -> list[str]:
     return list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec is not None and spec.origin is not None))
 
 
-def computed(folder: Path, items: list[folders.Item], rng: np.random.Generator, tmp_path: Path) -> None:
+def computed(folder: Path, items: list[folders.ShippedItem], rng: np.random.Generator, tmp_path: Path) -> None:
     """Run the folder in a process without portatile and check every result against the workload's reference."""
     given: dict[str, Any] = {}
     inputs = {}

@@ -289,9 +289,9 @@ def test_one_workload_at_a_time() -> None:
     other = workloads.get("matmul").problem({"m": 1, "n": 1, "k": 1})
     with ResultStore(None) as store:
         with pytest.raises(ArgumentError, match="several workloads"):
-            shapes.tune(shapes.Request((GEMM.problem({"m": 1, "n": 1, "k": 1}), other)), store)
+            shapes.tune(shapes.ShapesRequest((GEMM.problem({"m": 1, "n": 1, "k": 1}), other)), store)
         with pytest.raises(ArgumentError, match="one or more"):
-            shapes.tune(shapes.Request(()), store)
+            shapes.tune(shapes.ShapesRequest(()), store)
 
 
 def test_unknown_names_are_refused_by_the_problem_parser() -> None:

@@ -68,7 +68,7 @@ def test_every_kind_of_file_replays_alike(tmp_path: Path) -> None:
     answers = []
     for path in paths.values():
         (found,) = replay.recordings(path)
-        result = replay.run(replay.Request(found, Budget(evaluations=25), "genetic", 5))
+        result = replay.run(replay.ReplayRequest(found, Budget(evaluations=25), "genetic", 5))
         answers.append([(dict(one.config), one.status == "ok", pytest.approx(one.median)) for one in result.trials])
         assert result.seconds == pytest.approx(25 * 0.75)
     assert all(answer == answers[0] for answer in answers)
@@ -77,7 +77,7 @@ def test_every_kind_of_file_replays_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", strategies.names())
 def test_only_what_was_recorded_is_tried_and_each_once(name: str) -> None:
     found = recording(recorded()[::2])
-    result = replay.run(replay.Request(found, Budget(evaluations=1000), name, 1))
+    result = replay.run(replay.ReplayRequest(found, Budget(evaluations=1000), name, 1))
     tried = [tuple(one.config.items()) for one in result.trials]
     assert len(tried) == len(set(tried))
     assert all(one in found.trials for one in result.trials)
@@ -85,18 +85,18 @@ def test_only_what_was_recorded_is_tried_and_each_once(name: str) -> None:
 
 
 def test_the_budget_counts_evaluations_and_simulated_seconds() -> None:
-    by_count = replay.run(replay.Request(recording(), Budget(evaluations=7), "random"))
+    by_count = replay.run(replay.ReplayRequest(recording(), Budget(evaluations=7), "random"))
     assert (len(by_count.trials), by_count.stopped) == (7, "budget")
-    by_time = replay.run(replay.Request(recording(), Budget(seconds=3.0), "random"))
+    by_time = replay.run(replay.ReplayRequest(recording(), Budget(seconds=3.0), "random"))
     assert (len(by_time.trials), by_time.seconds, by_time.stopped) == (4, pytest.approx(3.0), "budget")
-    everything = replay.run(replay.Request(recording(), Budget(seconds=1e9), "random"))
+    everything = replay.run(replay.ReplayRequest(recording(), Budget(seconds=1e9), "random"))
     assert (len(everything.trials), everything.stopped) == (60, "exhausted")
     assert everything.best.median == min(one.median for one in recorded())
 
 
 def test_a_seed_repeats() -> None:
     def order(seed: int) -> list[Trial]:
-        return list(replay.run(replay.Request(recording(), Budget(evaluations=15), "random", seed)).trials)
+        return list(replay.run(replay.ReplayRequest(recording(), Budget(evaluations=15), "random", seed)).trials)
 
     assert order(4) == order(4)
     assert order(4) != order(5)
@@ -104,7 +104,7 @@ def test_a_seed_repeats() -> None:
 
 def test_the_listener_hears_of_every_trial() -> None:
     heard: list[tuner.Progress] = []
-    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), heard.append)
+    result = replay.run(replay.ReplayRequest(recording(), Budget(evaluations=9), "random"), heard.append)
     assert [one.last for one in heard] == list(result.trials)
     assert [one.evaluations for one in heard] == list(range(1, 10))
     assert heard[-1].seconds == result.seconds
@@ -114,7 +114,7 @@ def test_the_listener_hears_of_every_trial() -> None:
 def test_progress_can_be_printed() -> None:
     """``listen=print`` is a line for each trial: how far, how fast, and what was counted."""
     lines: list[str] = []
-    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), lambda progress: lines.append(str(progress)))
+    result = replay.run(replay.ReplayRequest(recording(), Budget(evaluations=9), "random"), lambda progress: lines.append(str(progress)))
     assert all("\n" not in line and len(line) < 120 for line in lines)
     assert f" s  best {duration(result.best.median)}  9 tried (" in lines[-1]
     heard = tuner.Progress(result.problem, result.device, None, result.trials[0], 3, 2, 1.5, None, {"wrong": 1}, 2.0, warm=1)
@@ -128,7 +128,7 @@ def test_an_interrupt_keeps_what_was_found() -> None:
         if progress.evaluations == 5:
             raise KeyboardInterrupt
 
-    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), interrupt)
+    result = replay.run(replay.ReplayRequest(recording(), Budget(evaluations=9), "random"), interrupt)
     assert (len(result.trials), result.stopped) == (5, "interrupted")
 
 
@@ -139,10 +139,10 @@ def test_the_default_comes_first_where_it_was_recorded() -> None:
     rng = np.random.default_rng(0)
     configs = [workload.space(problem, DEVICE).sample(rng) for _ in range(30)]
     trials = [replace(trial(1, 1e-3 * (place + 1), problem=problem), config=config) for place, config in enumerate([*configs, default])]
-    result = replay.run(replay.Request(recording(trials), Budget(evaluations=1), "random"))
+    result = replay.run(replay.ReplayRequest(recording(trials), Budget(evaluations=1), "random"))
     assert dict(result.default.config) == dict(default)
     assert [dict(one.config) for one in result.trials] == [dict(default)]
-    assert replay.run(replay.Request(recording(), Budget(evaluations=1))).default.status == "skipped"
+    assert replay.run(replay.ReplayRequest(recording(), Budget(evaluations=1))).default.status == "skipped"
 
 
 def test_the_later_of_two_trials_counts_and_other_parameters_are_left_out() -> None:
@@ -172,7 +172,7 @@ def test_what_was_turned_away_later_was_still_measured() -> None:
 def test_where_all_failed_it_says_so() -> None:
     failed = [replace(one, status="wrong", samples=()) for one in recorded()]
     with pytest.raises(NoValidVariantError, match="5 wrong"):
-        replay.run(replay.Request(recording(failed), Budget(evaluations=5)))
+        replay.run(replay.ReplayRequest(recording(failed), Budget(evaluations=5)))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_what_is_no_recording_is_a_mistake(text: str, complaint: str, tmp_path: 
 
 def test_a_wrong_strategy_is_a_mistake() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
-        replay.run(replay.Request(recording(), strategy="randon"))
+        replay.run(replay.ReplayRequest(recording(), strategy="randon"))
 
 
 # The command

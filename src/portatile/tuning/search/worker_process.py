@@ -37,11 +37,11 @@ class Variant:
     timed: bool = True
 
 
-class Dead(Exception):
+class WorkerEnded(Exception):
     """A worker ended, or writes nonsense."""
 
 
-class Child:
+class WorkerProcess:
     """One worker process."""
 
     def __init__(self, arena: int = -1) -> None:
@@ -97,14 +97,14 @@ class Child:
         self.ready, self.variant, self.deadline = True, None, math.inf
 
     def receive(self) -> list[Reply]:
-        """What has arrived; raises Dead at the end."""
+        """What has arrived; raises WorkerEnded at the end."""
         data = os.read(self.replies, 1 << 20)
         if not data:
-            raise Dead("the process ended")
+            raise WorkerEnded("the process ended")
         try:
             return [protocol.reply(body) for body in self.frames.feed(data)]
         except (ArgumentError, msgspec.MsgspecError) as error:
-            raise Dead(f"it answered nonsense: {error}") from None
+            raise WorkerEnded(f"it answered nonsense: {error}") from None
 
     def end(self, grace: float) -> str:
         """Kill the process, ``grace`` seconds after its pipe is closed, and what it started; reap it, and say how it ended."""
