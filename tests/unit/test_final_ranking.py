@@ -8,12 +8,12 @@ from statistics import median
 
 import numpy as np
 import pytest
-from test_store import trial
 
 from portatile.records import Resources
 from portatile.trials import Standing
 from portatile.tuning.final import ranking
 from portatile.tuning.final.ranking import alike, contenders, finish, interval, slower
+from support.trials import trial
 
 
 def dice(purpose: str) -> np.random.Generator:

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_store import DEVICE
 
 from portatile import model, workloads
 from portatile.model import Demand, Peaks, Screen, estimate, hopeless, impossible, least_seconds, occupancy
 from portatile.records import Arg, DeviceInfo, Launch, Plan, Resources, Size3, Source, Temporary
 from portatile.tuning.search.planner import Planner
+from support.trials import DEVICE
 
 GPU = replace(
     DEVICE,

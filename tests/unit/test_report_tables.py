@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_workload_contract import DEVICES
 
-import reporting
 from portatile import ceilings, workloads
 from portatile.ceilings import Measured
 from portatile.records import canonical
 from portatile.reports import formatting, page, scales, tables
 from portatile.reports.effects import effects, explained
 from portatile.reports.groups import Group, gather
+from support import reporting
+from support.devices import DEVICES
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

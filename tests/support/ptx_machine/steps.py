@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from ptx_machine.instructions import compute
-from ptx_machine.matrix import multiply
-from ptx_machine.thread import WARP, WINDOW, Thread, UnsupportedInstructionError
-from ptx_machine.values import bits_of, from_float, signed, to_float
+from support.ptx_machine.instructions import compute
+from support.ptx_machine.matrix import multiply
+from support.ptx_machine.thread import WARP, WINDOW, Thread, UnsupportedInstructionError
+from support.ptx_machine.values import bits_of, from_float, signed, to_float
 
 
 def split(text: str) -> list[str]:

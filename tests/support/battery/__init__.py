@@ -3,18 +3,18 @@
 The same cases run as OpenCL on every device (is the expectation right?), compile as CUDA with no GPU, and run as CUDA where there is one.
 """
 
-from battery.case import Case
-from battery.customs import CASES as CUSTOMS
-from battery.habits import CASES as HABITS
-from battery.idioms import CASES as IDIOMS
-from battery.images import CASES as IMAGES
-from battery.integers import CASES as INTEGERS
-from battery.math import CASES as MATH
-from battery.memory import CASES as MEMORY
-from battery.switches import CASES as SWITCHES
-from battery.types import CASES as TYPES
-from battery.vectors import CASES as VECTORS
-from battery.work import CASES as WORK
+from support.battery.case import Case
+from support.battery.customs import CASES as CUSTOMS
+from support.battery.habits import CASES as HABITS
+from support.battery.idioms import CASES as IDIOMS
+from support.battery.images import CASES as IMAGES
+from support.battery.integers import CASES as INTEGERS
+from support.battery.math import CASES as MATH
+from support.battery.memory import CASES as MEMORY
+from support.battery.switches import CASES as SWITCHES
+from support.battery.types import CASES as TYPES
+from support.battery.vectors import CASES as VECTORS
+from support.battery.work import CASES as WORK
 
 GROUPS: dict[str, list[Case]] = {
     "vectors": VECTORS,

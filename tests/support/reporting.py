@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from chips import CPU
 from portatile import execute, program, workloads
 from portatile.records import Config, Launch, Plan, Problem, canonical
 from portatile.store import ResultStore
 from portatile.trials import Certificate, Check, Standing, Status, Trial
+from support.devices import CPU
 
 HOSTILE = "</pre></script><script>document.title='broken'</script><img src=x onerror=alert(1)> \"'&amp; error: bad"
 DEVICE = replace(CPU, name="Paper Machine <i>9</i>", local_memory=1 << 20, max_work_group_size=4096, max_work_item_sizes=(4096,) * 3)

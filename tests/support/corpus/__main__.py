@@ -1,14 +1,14 @@
-"""`PYTHONPATH=tests python -m corpus`: what the CUDA form of each program of the corpus is made of, as a table."""
+"""`PYTHONPATH=tests python -m support.corpus`: what the CUDA form of each program of the corpus is made of, as a table."""
 
 from __future__ import annotations
 
 import re
 
-from corpus import SAMPLES, ptx
 from portatile.analysis.ptx import functions
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.program import build
 from portatile.records import Resources
+from support.corpus import SAMPLES, ptx
 
 COLUMNS = ("registers", "spills", "instructions", "loads", "of them wide", "stores", "of them wide", "atomic", "generic", "local")
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from battery.case import Case, In, Local, Out, Picture
-from battery.check import check, compare, host
 from portatile import program
 from portatile.device.base import Argument, Device, Image, Memory
 from portatile.records import Binary, Source
+from support.battery.case import Case, In, Local, Out, Picture
+from support.battery.check import check, compare, host
 
 
 def obstacle(case: Case, device: Device) -> str | None:

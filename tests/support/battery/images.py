@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from battery.case import Array, Case, In, Out, Picture, floats, integers, texts
 from portatile.images import Sampler
+from support.battery.case import Array, Case, In, Out, Picture, floats, integers, texts
 
 TEXT = texts("images.cl")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from battery.case import Array, Case, In, Out
+from support.battery.case import Array, Case, In, Out
 
 POISON, GUARD = 0xCB, 64
 

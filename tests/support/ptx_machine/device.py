@@ -13,8 +13,8 @@ from portatile.device.cuda.compiler import CudaTarget
 from portatile.errors import ArgumentError
 from portatile.images import ImageForm, Sampler, check_form
 from portatile.records import Binary, DeviceInfo, Resources, Size3
-from ptx_machine.machine import Machine
-from ptx_machine.thread import GlobalMemory
+from support.ptx_machine.machine import Machine
+from support.ptx_machine.thread import GlobalMemory
 
 INFO = DeviceInfo(
     id="ptx:0",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from battery.case import Array, Case, In, Out, floats, table, texts
+from support.battery.case import Array, Case, In, Out, floats, table, texts
 
 TEXT = texts("math.cl")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from battery.case import Case, In, Local, Out, Picture, floats, texts
+from support.battery.case import Case, In, Local, Out, Picture, floats, texts
 
 TEXT = texts("customs.cl")
 

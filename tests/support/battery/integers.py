@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from battery.case import Array, Case, In, Out, integers, table, texts
+from support.battery.case import Array, Case, In, Out, integers, table, texts
 
 TEXT = texts("integers.cl")
 

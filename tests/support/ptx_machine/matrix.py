@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from ptx_machine.values import from_float, to_float
+from support.ptx_machine.values import from_float, to_float
 
 Place = tuple[int, int]
 _WARP = 32

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from ptx_machine.values import (
+from support.ptx_machine.values import (
     bits_of,
     divide,
     flush,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from battery.case import Case, In, Local, Out, floats, integers, texts
+from support.battery.case import Case, In, Local, Out, floats, integers, texts
 
 TEXT = texts("memory.cl")
 

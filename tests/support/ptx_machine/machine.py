@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ptx_machine import steps
-from ptx_machine.instructions import compute
-from ptx_machine.thread import GLOBAL_BASE, WARP, WINDOW, Block, GlobalMemory, Thread, TooLongError, UnsupportedInstructionError
-from ptx_machine.values import bits_of
+from support.ptx_machine import steps
+from support.ptx_machine.instructions import compute
+from support.ptx_machine.thread import GLOBAL_BASE, WARP, WINDOW, Block, GlobalMemory, Thread, TooLongError, UnsupportedInstructionError
+from support.ptx_machine.values import bits_of
 
 _DECLARED = re.compile(
     r"\.(const|global|shared|local)\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?(?:\s*=\s*\{?([^;{}]*)\}?)?\s*$"

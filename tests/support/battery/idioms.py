@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from battery.case import Case, In, Out, elementwise, floats, integers, texts
+from support.battery.case import Case, In, Out, elementwise, floats, integers, texts
 
 TEXT = texts("idioms.cl")
 

@@ -21,7 +21,7 @@ from portatile.cli._arguments import arguments
 from portatile.device.base import Argument, Device
 from portatile.measure.isolated_run import KernelArgument
 from portatile.records import Binary, Entry, Size3, Source
-from ptx_machine.device import PtxDevice
+from support.ptx_machine.device import PtxDevice
 
 Arrays = dict[str, NDArray[Any]]
 
