@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from portatile import device
-from support.checking import new_seed
+from support.seeds import new_seed
 from support.unoptimised import environment
 
 BENCH = Path(__file__).parents[2] / "bench"

@@ -19,7 +19,7 @@ from portatile.records import Layout
 from portatile.runtime import perform
 from portatile.verify import compare
 from portatile.workloads import operands
-from support.checking import new_seed
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -21,7 +21,8 @@ from portatile.runtime import separable
 from portatile.wavelets import MAGICFILTER
 from portatile.workloads import convolution, operands
 from portatile.workloads.convolution import BIGDFT, Convolution
-from support.checking import check, new_seed
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

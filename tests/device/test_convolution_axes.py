@@ -22,7 +22,7 @@ from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
 from portatile.runtime import perform, separable
 from portatile.runtime.memory_limit import memory_limit
-from support.checking import new_seed
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

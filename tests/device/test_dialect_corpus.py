@@ -9,9 +9,10 @@ from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Source
 from support.battery import chance
-from support.checking import draft, maybe, new_seed
+from support.checking import draft, maybe
 from support.corpus import SAMPLES, Sample, compare, interpreted, run
 from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 pytestmark = [
     pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available())),

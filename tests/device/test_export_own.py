@@ -17,7 +17,7 @@ from portatile.cli import main
 from portatile.device.base import Device
 from portatile.device.opencl import icd
 from portatile.errors import UsageError
-from support.checking import new_seed
+from support.seeds import new_seed
 
 KERNELS = """
 kernel void total(global const int *x, global int *sum, local int *part, int n) {

@@ -17,7 +17,8 @@ from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets, storage
 from portatile.workloads.gemm.point import MMA_SHAPES, Point
 from portatile.workloads.gemm.space import matrix_shapes, matrix_units
-from support.checking import check, new_seed
+from support.checking import check
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
 TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]

@@ -16,7 +16,8 @@ from portatile.workload import Inputs
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.presets import WAYS, staged
-from support.checking import check, new_seed
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

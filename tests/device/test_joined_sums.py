@@ -25,7 +25,8 @@ from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.space import joins
-from support.checking import check, draft, modules, new_seed, run
+from support.checking import check, draft, modules, run
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

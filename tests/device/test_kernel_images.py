@@ -14,7 +14,7 @@ from portatile.errors import ArgumentError, UnknownNameError
 from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
-from support.checking import new_seed
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

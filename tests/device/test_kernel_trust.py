@@ -20,7 +20,7 @@ from portatile.runtime.certify import Certifier
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.protocol import Timing
-from support.checking import new_seed
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

@@ -10,7 +10,8 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.records import Config, Layout
 from portatile.workloads.matmul import BASE, RUNGS, sequential
-from support.checking import check, new_seed
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

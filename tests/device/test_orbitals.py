@@ -12,7 +12,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, kinetic, magicfilter3d, pointwise, potential_energy
-from support.checking import new_seed
+from support.seeds import new_seed
 
 SHAPE = (9, 6, 7)
 FREE = 15

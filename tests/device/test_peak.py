@@ -13,8 +13,9 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.measure import peaks
 from portatile.workloads.gemm.space import matrix_units
-from support.checking import check, new_seed
+from support.checking import check
 from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 PEAK = workloads.get("peak")
 QUANTITIES = PEAK.options["quantity"]

@@ -18,7 +18,7 @@ from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.runtime import perform, slabs
 from portatile.space import ParameterSpace
 from portatile.workload import Workload
-from support.checking import new_seed
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

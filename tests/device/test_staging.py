@@ -12,7 +12,7 @@ import portatile
 from portatile.device import staging
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
-from support.checking import new_seed
+from support.seeds import new_seed
 
 
 @pytest.fixture(autouse=True)

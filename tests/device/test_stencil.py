@@ -17,7 +17,8 @@ from portatile.records import Config, Value
 from portatile.runtime.memory_limit import memory_limit
 from portatile.wavelets import KINETIC, axis_sums
 from portatile.workloads import operands
-from support.checking import check, maybe, new_seed
+from support.checking import check, maybe
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

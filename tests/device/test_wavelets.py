@@ -15,7 +15,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.wavelets import KINETIC, analysis, analysis3d, batch, kinetic, synthesis, synthesis3d
-from support.checking import new_seed
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

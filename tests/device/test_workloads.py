@@ -11,7 +11,8 @@ from portatile import verify, workloads
 from portatile.device.base import Device
 from portatile.records import Problem
 from portatile.workload import Workload
-from support.checking import DRAWS, check, maybe, new_seed
+from support.checking import check, maybe
+from support.seeds import DRAWS, new_seed
 
 CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import pytest
 
 from portatile import program, verify, workloads
 from portatile.device.base import Device, Module
@@ -16,30 +13,15 @@ from portatile.execute import Executable, flatten
 from portatile.records import Binary, Config, Plan, Problem, Source
 from portatile.verify import GUARD_BYTES, Verdict
 from portatile.workload import Inputs, Workload
+from support.seeds import sometimes
 
 Alter = Callable[[Inputs], Inputs]
 
 
-def new_seed(purpose: str) -> int:
-    """A seed that is different every time, printed, so that pytest shows it beside a failure."""
-    seed = secrets.randbelow(2**32)
-    print(f"{purpose}: seed {seed}")
-    return seed
-
-
-DRAWS = int(os.environ.get("PORTATILE_DRAWS", "0"))  # of what is drawn at random; 0: little where compiling takes long
-
-
 def maybe(device: Device, share: float = 1 / 3) -> None:
-    """Skip most of many alike tests, others every time, on a device where compiling takes long."""
+    """Skip most of many alike tests, others for each run seed, on a device where compiling takes long."""
     if device.target.defers:
         sometimes(share)
-
-
-def sometimes(share: float) -> None:
-    """Skip all but a share of many alike tests, others every time."""
-    if not DRAWS and secrets.randbelow(1000) >= 1000 * share:
-        pytest.skip("not drawn this time; PORTATILE_DRAWS=1 asks for all")
 
 
 _MOST_DEVICES, _MOST_MODULES = 4, 64

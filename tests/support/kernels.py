@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from portatile.kernel import Kernel
-from support.checking import new_seed
+from support.seeds import new_seed
 
 ADD = """kernel void add(global const float *a, global const float *b, global float *c, int n) {
     for (int k = 0, i = get_global_id(0) * work; k < work && i < n; k++, i++)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ from portatile.records import Config, Launch, Plan, Problem, canonical
 from portatile.store import ResultStore
 from portatile.trials import Certificate, Check, Standing, Status, Trial
 from support.devices import CPU
+from support.seeds import new_seed
 
 HOSTILE = "</pre></script><script>document.title='broken'</script><img src=x onerror=alert(1)> \"'&amp; error: bad"
 DEVICE = replace(CPU, name="Paper Machine <i>9</i>", local_memory=1 << 20, max_work_group_size=4096, max_work_item_sizes=(4096,) * 3)
@@ -94,8 +94,7 @@ def hopeless() -> list[Trial]:
 
 def everything(count: int) -> list[Trial]:
     """Every kind of group at once: ``count`` trials with a raced winner, an unknown kernel, a problem without a winner."""
-    seed = secrets.randbelow(2**32)
-    print(f"seed {seed}")
+    seed = new_seed("draws")
     found = convolutions(np.random.default_rng(seed), count)
     return [*found, raced(min(found, key=lambda trial: trial.median)), *owns(), *hopeless()]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from statistics import median
 
@@ -13,12 +12,12 @@ from portatile.records import Resources
 from portatile.trials import Standing
 from portatile.tuning.final import ranking
 from portatile.tuning.final.ranking import alike, contenders, finish, interval, slower
+from support.seeds import new_seed
 from support.trials import trial
 
 
 def dice(purpose: str) -> np.random.Generator:
-    seed = secrets.randbelow(2**32)
-    print(purpose, "seed", seed)
+    seed = new_seed(purpose)
     return np.random.default_rng(seed)
 
 

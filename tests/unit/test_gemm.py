@@ -16,10 +16,11 @@ from portatile.workloads import operands
 from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
-from support.checking import check, new_seed
+from support.checking import check
 from support.devices import on_paper
 from support.gemm import CPU, GPU, WORKLOAD, launches, problem
 from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 OPENCL_GPU = replace(GPU, backend="opencl", local_memory=48 * 1024)
 BIG = presets.pipeline(4, (16, 16), (4, 2), 16, 2, 4)

@@ -18,9 +18,10 @@ from portatile.workloads.gemm.point import MMA_SHAPES, Point
 from portatile.workloads.gemm.space import LATER, matrix_shapes
 from portatile.workloads.matmul import BASE
 from portatile.workloads.matmul import RUNGS as COURSE
-from support.checking import check, new_seed
+from support.checking import check
 from support.devices import DEVICES, on_paper
 from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
 CPU, GPU, AMPERE = DEVICES["cpu"], DEVICES["gpu"], on_paper("gpu", "sm_80")

@@ -16,9 +16,10 @@ from portatile.records import DeviceInfo, Launch, Problem
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
-from support.checking import check, new_seed
+from support.checking import check
 from support.devices import DEVICES, on_paper
 from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
 GPU = DEVICES["gpu"]

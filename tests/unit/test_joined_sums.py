@@ -15,9 +15,10 @@ from portatile.workload import Inputs
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.space import joins
-from support.checking import check, new_seed, run
+from support.checking import check, run
 from support.devices import DEVICES, on_paper
 from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 GEMM = workloads.get("gemm")
 GPU = DEVICES["gpu"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ from portatile.reports.effects import effects, explained
 from portatile.reports.groups import Group, gather
 from support import reporting
 from support.devices import DEVICES
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -33,8 +33,7 @@ def groups(trials: list[reporting.Trial]) -> list[Group]:
 
 def generator() -> np.random.Generator:
     """A generator whose seed pytest shows beside a failure."""
-    seed = secrets.randbelow(2**32)
-    print(f"seed {seed}")
+    seed = new_seed("draws")
     return np.random.default_rng(seed)
 
 

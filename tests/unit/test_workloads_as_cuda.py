@@ -11,9 +11,10 @@ import pytest
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Value
-from support.checking import check, new_seed, sometimes
+from support.checking import check
 from support.ptx_machine import TooLongError, UnsupportedInstructionError, values
 from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed, sometimes
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
