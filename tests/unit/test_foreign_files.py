@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from test_store import trial
 
-from chips import CPU as DEVICE
 from portatile.cli import _console
 from portatile.cli._shown import shown
 from portatile.errors import ArgumentError, UsageError
@@ -26,6 +24,8 @@ from portatile.records import to_json
 from portatile.shipping import import_results
 from portatile.studies import tidy_table
 from portatile.tuning.search import replay
+from support.devices import CPU as DEVICE
+from support.trials import trial
 
 TEXT = "kernel void k(global float *x, int n) { x[get_global_id(0)] += n; }"
 
