@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from faulty import Faulty
 
 from portatile.device.base import Device
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
@@ -17,6 +16,7 @@ from portatile.trials import Budget, Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search.tuner import TuningRequest, TuningResult, tune
+from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

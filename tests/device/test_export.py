@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 from portatile import verify, workloads
 from portatile.cli import main
@@ -34,8 +33,9 @@ from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
-from ptx_machine import GlobalMemory, Machine
-from ptx_machine.device import INFO
+from support.ptx_machine import GlobalMemory, Machine
+from support.ptx_machine.device import INFO
+from support.seeds import new_seed
 
 SMALL: dict[str, Value] = {"FORM": "generic", "TR": 2, "TC": 2, "VL": 2, "TRR": 1, "TCR": 1, "TBR": 8, "TBC": 8, "KB": 8}  # soon compiled
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")

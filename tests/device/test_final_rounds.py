@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from faulty import Faulty
 
 from portatile import ceilings, model
 from portatile.ceilings import Measured
@@ -21,6 +20,7 @@ from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search.tuner import Progress, TuningRequest, tune
 from portatile.workload import Expected, Inputs
+from support.faulty import Faulty
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 

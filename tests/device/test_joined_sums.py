@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, draft, modules, new_seed, run
 
 from portatile import execute, workloads
 from portatile.device.base import Device, Queue
@@ -26,6 +25,8 @@ from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.space import joins
+from support.checking import check, draft, modules, run
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

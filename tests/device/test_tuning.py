@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from faulty import Faulty
 
 from portatile import cache, program, workloads
 from portatile.device.base import Device
@@ -23,6 +22,7 @@ from portatile.tuning.protocol import Build, Built, Open, Opened, Timing
 from portatile.tuning.search.tuner import Progress, TuningRequest, TuningResult, tune
 from portatile.tuning.search.worker_process import WorkerProcess
 from portatile.workload import Expected, Inputs, Operand
+from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chips import CPU, GPU
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
+from support.devices import CPU, GPU
 
 pytestmark = [
     pytest.mark.usefixtures("own_directories"),
@@ -23,7 +23,7 @@ pytestmark = [
 SEARCH = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from chips import GPU
+from support.devices import GPU
 from portatile.tuning.search.concurrent_searches import ConcurrentSearches
 with ConcurrentSearches(GPU):
     print("timing", flush=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_store import DEVICE
 
 from portatile import model, workloads
 from portatile.model import Demand, Peaks, Screen, estimate, hopeless, impossible, least_seconds, occupancy
 from portatile.records import Arg, DeviceInfo, Launch, Plan, Resources, Size3, Source, Temporary
 from portatile.tuning.search.planner import Planner
+from support.seeds import new_seed
+from support.trials import DEVICE
 
 GPU = replace(
     DEVICE,
@@ -133,8 +133,7 @@ def test_a_plan_of_few_groups_has_part_of_the_peak() -> None:
 
 
 def test_an_estimate_is_never_below_the_bound_of_the_work() -> None:
-    seed = secrets.randbelow(2**32)
-    print("seed", seed)
+    seed = new_seed("draws")
     dice = np.random.default_rng(seed)
     for _ in range(300):
         work = Demand(*(10.0 ** dice.uniform(3, 14, 2)))

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_store import trial
 
 from portatile import doctor, repair
 from portatile.cli.doctor import command
 from portatile.errors import StoreError
 from portatile.store import ResultStore, known_results
 from portatile.trials import Trial
+from support.trials import trial
 
 
 def filled(path: Path, count: int = 40) -> list[Trial]:

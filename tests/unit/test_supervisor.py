@@ -11,7 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chips import GPU
 from portatile.errors import DeviceError
 from portatile.records import Plan, Source
 from portatile.tuning.protocol import Build
@@ -19,6 +18,7 @@ from portatile.tuning.search import supervisor as supervisors
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.supervisor import Setup, Supervisor
 from portatile.tuning.search.worker_process import Variant, WorkerProcess
+from support.devices import GPU
 
 
 def test_workers_that_end_at_once_are_an_error_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_the_parent_of_a_gpus_workers_loads_no_driver(tmp_path: Path) -> None:
     text = f"""
 import sys
 from dataclasses import replace
-from chips import GPU
+from support.devices import GPU
 from portatile.records import Plan
 from portatile.tuning.search.supervisor import Setup, Supervisor
 supervisor = Supervisor(Setup(None, {str(tmp_path)!r}, 1 << 20, -1))

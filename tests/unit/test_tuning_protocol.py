@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 import sys
 
@@ -16,6 +15,7 @@ from portatile.tuning import protocol
 from portatile.tuning.protocol import Entered, Evaluate, Evaluated, Frames, Part, Race, Raced, Timing
 from portatile.tuning.shared_arrays import SharedArrays, SharedArraysView
 from portatile.workload import Expected
+from support.seeds import new_seed
 
 ONE, TWO = Source("one.cl", "__kernel void one() {}" * 50, (("N", "3"),)), Source("two.cl", "__kernel void two() {}")
 
@@ -52,8 +52,7 @@ def test_a_race_goes_there_and_comes_back() -> None:
 
 
 def test_frames_arrive_in_any_pieces() -> None:
-    seed = secrets.randbelow(2**32)
-    print("seed", seed)
+    seed = new_seed("draws")
     dice = np.random.default_rng(seed)
     sent = [Entered("x" * int(dice.integers(0, 300)), float(i)) for i in range(50)]
     data = b"".join(map(protocol.frame, sent))
