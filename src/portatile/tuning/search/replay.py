@@ -14,7 +14,7 @@ import numpy as np
 
 from portatile import strategies, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, PortatileError
-from portatile.formats import kernel_tuner, other_tuners, portatile_json, t4
+from portatile.formats import kernel_tuner, limits, portatile_json, t4
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore, device_key
@@ -89,12 +89,11 @@ def recordings(path: Path) -> list[Recording]:
 
     All but the store may be packed by gzip. Raises ArgumentError with the path of what is wrong in it.
     """
-    data = other_tuners.raw(path)
-    if data.startswith(_SQLITE):
+    if limits.begins(path, _SQLITE):
         with ResultStore.reader(path) as store:
             return group(store.trials(), path.stem)
     try:
-        document = kernel_tuner.parse(data)
+        document = kernel_tuner.parse(limits.raw(path))
         found: list[Trial]
         if kernel_tuner.is_one(document):
             found = kernel_tuner.trials(document)
@@ -106,7 +105,7 @@ def recordings(path: Path) -> list[Recording]:
             known = "a result store, what `portatile results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner"
             raise ArgumentError(f"this holds no trials: it is not {known}")
     except (msgspec.ValidationError, ArgumentError) as error:
-        raise ArgumentError(f"{path}: {error}") from None
+        raise ArgumentError(str(error) if str(error).startswith(f"{path} ") else f"{path}: {error}") from None
     return group(found, path.name.split(".")[0])
 
 

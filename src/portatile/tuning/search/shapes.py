@@ -13,6 +13,7 @@ import msgspec
 
 from portatile import model, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, reason
+from portatile.formats import limits
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore, shipped
@@ -184,8 +185,8 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
     Raises ArgumentError with the line that cannot be read.
     """
     try:
-        lines = [(number, line.strip()) for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)]
-    except (OSError, UnicodeDecodeError) as error:
+        lines = [(number, line.strip()) for number, line in enumerate(limits.raw(path).decode("utf-8").splitlines(), 1)]
+    except UnicodeDecodeError as error:
         raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     names = list(workload.sizes)
@@ -204,7 +205,7 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
                     raise ValueError(f"it has {len(cells)} numbers; a line is: {' '.join(names)}")
                 row = dict(zip(names, cells, strict=True))
             problem = _problem(workload, row, dtype, options)
-        except (ValueError, TypeError, LookupError, msgspec.DecodeError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgspec.DecodeError, csv.Error) as error:
             raise ArgumentError(f"{path}, line {number}: {error}") from None
         found.setdefault(problem.key, problem)
     if not found:
