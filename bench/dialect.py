@@ -37,9 +37,9 @@ from corpus import run as run_sample
 from corpus.references import REFERENCES
 from portatile import device as devices
 from portatile import program
-from portatile.analysis.ptx import functions
 from portatile.device import ptxas
 from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.ptx import functions
 from portatile.errors import CompileError, PortatileError
 from portatile.records import Resources
 

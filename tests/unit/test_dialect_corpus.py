@@ -8,8 +8,8 @@ import pytest
 
 from corpus import SAMPLES, compare, interpreted, ptx
 from corpus.references import REFERENCES
-from portatile.analysis.ptx import functions
 from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.ptx import functions
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 

@@ -7,6 +7,7 @@ import math
 import zlib
 from pathlib import Path
 
+from portatile.device import ANY
 from portatile.errors import ArgumentError, reason
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
@@ -22,10 +23,10 @@ def raw(path: Path) -> bytes:
 
 
 def device(name: str) -> DeviceInfo:
-    """A device of which only the name is known. Its back end is not known either: ``opencl`` stands for any."""
+    """A device of which only the name is known. Its back end is not known either."""
     return DeviceInfo(
         id=f"recorded:{name}",
-        backend="opencl",
+        backend=ANY,
         name=name,
         vendor="",
         platform="",

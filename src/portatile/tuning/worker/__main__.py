@@ -79,7 +79,7 @@ class _Timing:
     def __init__(self, opening: Open, send: Callable[[Reply], None]) -> None:
         self.device: Device = devices.get(opening.selector)
         self.info = self.device.info
-        if devices.target_maker(self.info.backend) is None:
+        if not devices.backends()[self.info.backend].offline:
             self.device.default_queue()  # what a driver compiles for its first context, the compile workers then find in its cache
         self.arena = opening.arena
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
@@ -114,11 +114,10 @@ class _Compiling:
     """Fills the cache; opens no device where the back end's compiler needs none."""
 
     def __init__(self, opening: Open, info: DeviceInfo, send: Callable[[Reply], None]) -> None:
-        make = devices.target_maker(info.backend)
         self.info = info
         self.send = send
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
-        self.target = devices.get(info.id).target if make is None else make(info.architecture)
+        self.target = devices.target(info)
         os.nice(10)  # the timing worker's launches come first
 
     def answer(self, message: Request) -> Reply:
