@@ -48,7 +48,7 @@ def measure(chip: Any, problem: Problem, budget: Budget | None) -> list[dict[str
     workload, info = workloads.get(problem.workload), chip.info
     if budget is not None:
         with store.ResultStore.default() as kept:
-            tuner.tune(tuner.Request(problem, info.id, budget), kept)
+            tuner.tune(tuner.TuningRequest(problem, info.id, budget), kept)
     results = list(store.known_results()(problem.workload))
     choices = {"tuned": select.choose(workload, problem, info, results)}
     choices |= {rule: select.choose(workload, problem, info, without(results, info, problem, rule)) for rule in RULES}

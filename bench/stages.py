@@ -55,7 +55,7 @@ def study(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
 
     def search(modelled: bool) -> Any:
         timing = Timing() if modelled else Timing(give_up=float("inf"), race=20.0)
-        wish = tuner.Request(
+        wish = tuner.TuningRequest(
             problem, options.device, Budget(), "exhaustive", options.seed, space=only, model=modelled, timing=timing, warm=0, ranked=0
         )
         with ResultStore(None) as store:

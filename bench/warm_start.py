@@ -35,7 +35,7 @@ def compare(problem: Any, options: argparse.Namespace, seed: int) -> dict[str, A
 
     found: dict[str, Any] = {}
     for name, warm in (("cold", 0), ("warm", 5)):
-        request = tuner.Request(problem, options.device, Budget.parse(options.budget), seed=seed, resume=False, warm=warm)
+        request = tuner.TuningRequest(problem, options.device, Budget.parse(options.budget), seed=seed, resume=False, warm=warm)
         with ResultStore(None) if name == "cold" else ResultStore.default() as store:
             result = tuner.tune(request, store)
         seconds = [trial.comparable for trial in result.trials if trial.status != "skipped"]

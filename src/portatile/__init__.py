@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from portatile.routines.triangular import trmm, trsm
     from portatile.runtime.memory_limit import memory_limit
     from portatile.shipping.own_kernels import export
-    from portatile.tuning.search.tuner import Result as TuningResult
+    from portatile.tuning.search.request import TuningResult as TuningResult
 
 __version__ = "0.1.0"
 
@@ -82,7 +82,7 @@ __all__ = [
     "wavelets",
 ]
 
-_ROOMS = {
+_MODULES = {
     "portatile.api": ("devices", "explain", "get_device", "tune"),
     "portatile.device.buffer": ("Buffer",),
     "portatile.images": ("Sampler",),
@@ -97,20 +97,18 @@ _ROOMS = {
     "portatile.runtime.memory_limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
     "portatile.shipping.own_kernels": ("export",),
+    "portatile.tuning.search.request": ("TuningResult",),
 }
 
 
 def __getattr__(name: str) -> object:
-    """A public name from its room; see PEP 562."""
+    """Import a public name from its module at first use; see PEP 562."""
     if name not in __all__:
         raise AttributeError(f"module 'portatile' has no attribute {name!r}", name=name, obj=_modules[__name__])  # Python then suggests one
     if name == "wavelets":
         return _import_module("portatile.wavelets")
-    if name == "TuningResult":
-        value: object = _import_module("portatile.tuning.search.tuner").Result
-    else:
-        room = next((room for room, names in _ROOMS.items() if name in names), "portatile.errors")
-        value = getattr(_import_module(room), name)
+    module = next((module for module, names in _MODULES.items() if name in names), "portatile.errors")
+    value: object = getattr(_import_module(module), name)
     globals()[name] = value
     return value
 

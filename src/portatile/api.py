@@ -17,7 +17,7 @@ from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.search import tuner
 from portatile.tuning.search.objective import Objective
-from portatile.tuning.search.tuner import Progress, Result
+from portatile.tuning.search.tuner import Progress, TuningResult
 
 
 def devices() -> list[Device]:
@@ -69,7 +69,7 @@ def tune(
     objective: Objective = "time",
     listen: Callable[[Progress], None] | None = None,
     **sizes: int | str | bool,
-) -> Result: ...
+) -> TuningResult: ...
 
 
 def tune(
@@ -83,7 +83,7 @@ def tune(
     objective: Objective = "time",
     listen: Callable[[Progress], None] | None = None,
     **sizes: int | str | bool,
-) -> Result:
+) -> TuningResult:
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
     ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
@@ -105,7 +105,7 @@ def tune(
             raise ArgumentError(f"a Kernel brings its own arguments; leave out {', '.join(sizes)}")
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem = workloads.problem(workload, dtype, sizes)
-    request = tuner.Request(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
+    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
     perform.forget()

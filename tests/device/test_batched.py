@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 
 import portatile
@@ -16,6 +15,8 @@ from portatile.execute import Executable
 from portatile.records import Launch, Layout
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 from scipy import ndimage
 
@@ -22,6 +21,8 @@ from portatile.runtime import separable
 from portatile.wavelets import MAGICFILTER
 from portatile.workloads import convolution, operands
 from portatile.workloads.convolution import BIGDFT, Convolution
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from faulty import Faulty
 
 from portatile.device.base import Device
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
@@ -16,7 +15,8 @@ from portatile.store import Query, ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.protocol import Timing
-from portatile.tuning.search.tuner import Request, Result, tune
+from portatile.tuning.search.tuner import TuningRequest, TuningResult, tune
+from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -42,13 +42,17 @@ def merit(trial: Trial) -> float:
     return {"narrow": 1.0, "none": 2.0, "lame": 3.0}[str(trial.config["fault"])]
 
 
-def run(device: Device, store: ResultStore, space: ParameterSpace | None = None, jobs: int | None = None, model: bool = True) -> Result:
+def run(
+    device: Device, store: ResultStore, space: ParameterSpace | None = None, jobs: int | None = None, model: bool = True
+) -> TuningResult:
     workload = Shaped(("none", "narrow", "lame"), GROUPS)
-    base = Request(workload.problem({"n": TIMED}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
+    base = TuningRequest(
+        workload.problem({"n": TIMED}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK
+    )
     return tune(replace(base, space=space, jobs=jobs, model=model, objective=merit), store)
 
 
-def of_fault(result: Result, fault: str) -> list[Trial]:
+def of_fault(result: TuningResult, fault: str) -> list[Trial]:
     return [trial for trial in result.trials if trial.config["fault"] == fault]
 
 

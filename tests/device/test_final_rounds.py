@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from faulty import Faulty
 
 from portatile import ceilings, model
 from portatile.ceilings import Measured
@@ -19,8 +18,9 @@ from portatile.records import Layout, Problem
 from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
-from portatile.tuning.search.tuner import Progress, Request, tune
+from portatile.tuning.search.tuner import Progress, TuningRequest, tune
 from portatile.workload import Expected, Inputs
+from support.faulty import Faulty
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 
@@ -33,8 +33,10 @@ class Offset(Faulty):
         return [replace(problem, sizes={"n": 1}, layout={name: Layout((1,)) for name in "xy"}), inside]
 
 
-def request(device: Device, workload: Faulty, **changes: object) -> Request:
-    base = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
+def request(device: Device, workload: Faulty, **changes: object) -> TuningRequest:
+    base = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK
+    )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_workload_contract import DEVICES
 
 from portatile import ceilings, workloads
 from portatile.ceilings import STREAMS, Measured
@@ -19,6 +18,7 @@ from portatile.measure.runs import Length, Way
 from portatile.measure.transfers import Copy
 from portatile.records import DeviceInfo, Value
 from portatile.workloads.gemm.space import matrix_units
+from support.devices import DEVICES
 
 SHORT = Way(Length(samples=2, seconds=0.0, burst=0.002))
 
@@ -122,12 +122,12 @@ def test_the_fastest_contender_is_taken(device: Device, monkeypatch: pytest.Monk
     seconds = {64: 2.0, 256: 1.0, 1024: 3.0}
     configs = [{"PER_ITEM": size} for size in (64, 16, 256, 64, 1024)]
 
-    def timed(ready: runs.Prepared, config: peaks.Config, way: Way) -> runs.Timed:
+    def timed(ready: runs.PreparedRun, config: peaks.Config, way: Way) -> runs.Timed:
         if config["PER_ITEM"] not in seconds:
             raise LaunchError("too many")
         return runs.Timed(ready.problem, config, (seconds[int(config["PER_ITEM"])],), 0.0)
 
-    monkeypatch.setattr(runs.Prepared, "timed", timed)
+    monkeypatch.setattr(runs.PreparedRun, "timed", timed)
     with runs.prepared(device, asked) as ready:
         assert peaks._best(ready, configs) == {"PER_ITEM": 256}
         with pytest.raises(LaunchError, match="too many"):
@@ -259,11 +259,11 @@ def test_a_loop_that_was_removed_is_noticed(twice: float) -> None:
 def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way: a compiler that makes the kernel take the same time whatever its rounds."""
     question = peaks.arithmetic_questions(device.info)[0]
-    timed = runs.Prepared.timed
+    timed = runs.PreparedRun.timed
 
-    def constant(ready: runs.Prepared, *args: object) -> runs.Timed:
+    def constant(ready: runs.PreparedRun, *args: object) -> runs.Timed:
         return replace(timed(ready, *args), samples=(1e-3,))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runs.Prepared, "timed", constant)
+    monkeypatch.setattr(runs.PreparedRun, "timed", constant)
     with pytest.raises(DeviceError, match="removed"):
         peaks.answer(device, question, peaks.problem(question, device.info, rounds=8, chains=1024), SHORT)

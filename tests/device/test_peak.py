@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
 from portatile.device import datasheet, devices
@@ -13,7 +12,9 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.measure import peaks
 from portatile.workloads.gemm.space import matrix_units
-from ptx_machine.device import PtxDevice
+from support.checking import check
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 PEAK = workloads.get("peak")
 QUANTITIES = PEAK.options["quantity"]

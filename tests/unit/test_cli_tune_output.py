@@ -6,28 +6,28 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faulty import Faulty
-from test_store import DEVICE, trial
 
 from portatile import ceilings
 from portatile.ceilings import Measured
 from portatile.cli import _tune_output
 from portatile.trials import Standing, Trial
 from portatile.tuning.final import ranking
-from portatile.tuning.search.tuner import Result
+from portatile.tuning.search.tuner import TuningResult
+from support.faulty import Faulty
+from support.trials import DEVICE, trial
 
 WINNER = (1.0, 1.01, 1.0)
 
 
-def raced(*samples: tuple[float, ...]) -> Result:
+def raced(*samples: tuple[float, ...]) -> TuningResult:
     found: list[Trial] = []
     for one in ranking.finish(samples, range(len(samples))):
         standing = Standing(one.seconds, one.interval, one.place, one.equal, "today")
         found.append(replace(trial(one.number), samples=samples[one.number], standing=standing))
-    return Result(found[0].problem, DEVICE, tuple(found), found[0], found[0], "budget", 1.0, tuple(found))
+    return TuningResult(found[0].problem, DEVICE, tuple(found), found[0], found[0], "budget", 1.0, tuple(found))
 
 
-def marks(result: Result) -> list[str]:
+def marks(result: TuningResult) -> list[str]:
     return [_tune_output.interval(one, result.finalists[0])[-1] for one in result.finalists]
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chips import CPU, GPU
-from portatile.tuning.search.concurrent_searches import OTHERS, Company
+from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
+from support.devices import CPU, GPU
 
 pytestmark = [
     pytest.mark.usefixtures("own_directories"),
@@ -23,25 +23,25 @@ pytestmark = [
 SEARCH = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from chips import GPU
-from portatile.tuning.search.concurrent_searches import Company
-with Company(GPU):
+from support.devices import GPU
+from portatile.tuning.search.concurrent_searches import ConcurrentSearches
+with ConcurrentSearches(GPU):
     print("timing", flush=True)
     time.sleep(60)
 """
 
 
 def test_two_on_a_chip_find_each_other() -> None:
-    with Company(GPU) as first:
+    with ConcurrentSearches(GPU) as first:
         assert first.others() == 0
         assert first.noted({"clock_mhz": 1.0}) == {"clock_mhz": 1.0}
-        with Company(replace(GPU, id="cuda:0", backend="cuda")) as second, Company(CPU) as elsewhere:
+        with ConcurrentSearches(replace(GPU, id="cuda:0", backend="cuda")) as second, ConcurrentSearches(CPU) as elsewhere:
             with pytest.warns(RuntimeWarning, match=r"another search \(process \d+\) is timing on Chip A") as told:
                 assert (first.others(), second.others(), elsewhere.others()) == (1, 1, 0)
             assert len(told) == 2
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # once is enough
-                assert first.noted({"clock_mhz": 1.0}) == {"clock_mhz": 1.0, OTHERS: 1}
+                assert first.noted({"clock_mhz": 1.0}) == {"clock_mhz": 1.0, OTHER_SEARCHES: 1}
         assert first.others() == 0
         assert (first.most, second.most, elsewhere.most) == (1, 1, 0)
 
@@ -51,7 +51,7 @@ def test_a_killed_search_is_nobody(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", SEARCH, tests], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "timing\n"
-        with Company(GPU) as mine:
+        with ConcurrentSearches(GPU) as mine:
             with pytest.warns(RuntimeWarning, match=f"process {process.pid}"):
                 assert mine.others() == 1
             process.send_signal(signal.SIGKILL)
@@ -65,5 +65,5 @@ def test_a_killed_search_is_nobody(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_no_company(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "file"))
-    with Company(GPU) as first, Company(GPU):
+    with ConcurrentSearches(GPU) as first, ConcurrentSearches(GPU):
         assert first.others() == 0

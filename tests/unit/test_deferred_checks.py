@@ -30,17 +30,17 @@ def test_the_first_half_needs_no_text_that_the_timed_part_does_not() -> None:
     first = deferred_checks.first_half(whole)
     assert first.sources == (SHARED, TIMED)
     assert [part.case for part in first.parts] == [1, 2]
-    pending = deferred_checks.Pending({}, "", whole, first)
+    pending = deferred_checks.PendingVariant({}, "", whole, first)
     assert not pending.complete
     assert [part.case for part in pending.rest().parts] == [0]
     assert not pending.rest().timed
-    assert deferred_checks.Pending({}, "", first, deferred_checks.first_half(first)).complete
+    assert deferred_checks.PendingVariant({}, "", first, deferred_checks.first_half(first)).complete
 
 
 def test_halves_are_joined_in_the_order_of_the_whole() -> None:
     whole = variant()
     timed = Evaluated(7, "ok", (1.0, 2.0), seconds={"compile": 1.0, "run": 0.5}, error=0.3, errors=(0.2, 0.3))
-    pending = deferred_checks.Pending({}, "", whole, deferred_checks.first_half(whole), timed)
+    pending = deferred_checks.PendingVariant({}, "", whole, deferred_checks.first_half(whole), timed)
     joined = pending.joined(Evaluated(7, "ok", seconds={"compile": 2.0, "check": 0.25}, error=0.9, errors=(0.9,)))
     assert joined == msgspec.structs.replace(timed, seconds={"compile": 3.0, "run": 0.5, "check": 0.25}, error=0.9, errors=(0.9, 0.2, 0.3))
     failed = pending.joined(Evaluated(7, "wrong", message="n=1: no", error=5.0))

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from test_store import DEVICE, PROBLEM, trial
 
 from portatile.records import Plan, canonical
 from portatile.trials import Certificate, Trial
-from portatile.tuning.final.comparison import Finals
+from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated, Raced
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.worker_process import Variant
+from support.trials import DEVICE, PROBLEM, trial
 
 
 class Planner:
@@ -61,7 +61,7 @@ def decide(workers: Workers, *trials: Trial, seconds: float = 100.0) -> tuple[tu
     return made.decide(), known
 
 
-def finals_of(workers: Workers, *trials: Trial, seconds: float) -> tuple[Finals, dict[str, Trial]]:
+def finals_of(workers: Workers, *trials: Trial, seconds: float) -> tuple[FinalComparison, dict[str, Trial]]:
     known = {canonical(one.config): one for one in trials}
 
     def add(one: Trial) -> None:
@@ -70,7 +70,9 @@ def finals_of(workers: Workers, *trials: Trial, seconds: float) -> tuple[Finals,
     room: Any = workers
     goal = Goal("time", DEVICE)
     planner: Any = Planner()
-    made = Finals(PROBLEM, planner, room, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None, goal)
+    made = FinalComparison(
+        PROBLEM, planner, room, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None, goal
+    )
     return made, known
 
 

@@ -16,15 +16,15 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
-    ("settings", "records"),
+    ("settings", "records", "processes"),
     ("images", "space", "trials"),
     ("workload", "template", "cache", "dialect", "strategies"),
     ("device",),
     ("program", "store", "workloads", "formats", "model", "predict", "verify"),
-    ("execute", "guarded_memory", "select", "ceilings", "arguments"),
+    ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),
-    ("api", "doctor", "wavelets", "studies", "reports", "shipping"),
+    ("api", "doctor", "torch", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
@@ -34,7 +34,7 @@ BINDINGS: dict[str, tuple[str, ...]] = {
     "pyopencl": ("device/opencl/", "shipping/loader"),
     "cuda": ("device/cuda/",),
     "pcpp": ("dialect/",),
-    "torch": (),
+    "torch": ("torch",),
     "cupy": (),
     "scipy": (),
     "click": ("cli/",),
@@ -123,6 +123,13 @@ def _closure(graph: dict[str, set[str]], start: str) -> set[str]:
 INSIDE = [path for path in FILES if name_of(path) not in ("__init__.py", "__main__.py")]
 
 
+def test_test_files_share_through_support() -> None:
+    """None imports another one: what several need lies in ``tests/support``."""
+    tests = DRAWING.parents[2] / "tests"
+    taken = re.compile(r"^\s*(?:from|import) (?:(?:unit|device|browser)\.)?(?:test_|conftest)", re.MULTILINE)
+    assert [str(path.relative_to(tests)) for path in tests.rglob("*.py") if taken.search(path.read_text())] == []
+
+
 def test_every_room_stands_in_a_layer() -> None:
     rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
     assert rooms - set(DEPTH) == set(), "give the room a layer here and in docs/internals/architecture.md"
@@ -138,7 +145,7 @@ def test_the_drawing_shows_the_house() -> None:
 def test_what_the_drawing_names_is_there() -> None:
     """Every file and folder named, and of those shown with what is in them, every file."""
     root = DRAWING.parents[2]
-    folders = (*PACKAGE.parent.rglob("*/"), *root.glob("*/"), *root.glob("tests/*/"))
+    folders = (*PACKAGE.parent.rglob("*/"), *root.glob("*/"), *root.glob("tests/**/"))
     there = {path.name for path in FILES} | {f"{path.name}/" for path in folders}
     named = set(re.findall(r"[\w-]+\.py|[\w-]+/", DRAWING.read_text().split("```")[1]))
     assert named - there == set()

@@ -76,7 +76,7 @@ class _Shaped(Sized):
 def _tune(
     workload: Workload, problems: tuple[Problem, ...], device: str | None, budget: str, strategy: str, seed: int, fresh: bool, as_json: bool
 ) -> None:
-    request = shapes.Request(problems, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    request = shapes.ShapesRequest(problems, device, Budget.parse(budget), strategy, seed, resume=not fresh)
     with ResultStore.default() as store, _Watch() as watch:
         found = shapes.tune(request, store, watch)
     if as_json:
@@ -90,7 +90,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self._live = Status("opening the device", console=_console.err) if _console.err.is_terminal else None
-        self._printed: tuple[shapes.Step | None, float] = (None, 0.0)
+        self._printed: tuple[shapes.ShapeStep | None, float] = (None, 0.0)
 
     def __enter__(self) -> _Watch:
         if self._live is not None:
@@ -101,7 +101,7 @@ class _Watch:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, step: shapes.Step, progress: tuner.Progress) -> None:
+    def __call__(self, step: shapes.ShapeStep, progress: tuner.Progress) -> None:
         """Show which shape is worked on, and how far."""
         what = "searching" if step.phase == "search" else "winners on"
         best = "nothing valid yet" if progress.best is None else f"best {duration(progress.best.median)}"
@@ -114,7 +114,7 @@ class _Watch:
             self._printed = step, time.monotonic()
 
 
-def _print(found: shapes.Result, workload: Workload) -> None:
+def _print(found: shapes.ShapesResult, workload: Workload) -> None:
     rows = []
     for result in found.results:
         faster = f"{result.default.comparable / result.best.comparable:.2f} x" if result.default.status == "ok" else ""
@@ -178,7 +178,7 @@ def show_regrets(store: ResultStore, workload: str | None, device: str | None, a
         _console.out.print("nothing that was tuned fits; begin with: portatile tune gemm --shapes FILE", markup=False)
 
 
-def _document(found: shapes.Result, workload: Workload) -> str:
+def _document(found: shapes.ShapesResult, workload: Workload) -> str:
     table = [
         {
             "problem": result.problem,
@@ -214,7 +214,7 @@ def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]
     return document
 
 
-def _warm(results: Sequence[tuner.Result]) -> str:
+def _warm(results: Sequence[tuner.TuningResult]) -> str:
     """What warm starts gave over all the shapes that had some; nothing where none had."""
     pairs = [(result, best) for result in results if (best := result.warm_best) is not None]
     if not pairs:
@@ -230,5 +230,5 @@ def _warm(results: Sequence[tuner.Result]) -> str:
     )
 
 
-def _found(result: tuner.Result) -> str:
+def _found(result: tuner.TuningResult) -> str:
     return f"at {result.found_at} of {len(result.trials)} ({result.found_by})"

@@ -14,7 +14,7 @@ from portatile.kernel import Kernel
 from portatile.trials import Budget
 from portatile.tuning.search import tuner
 
-Tuned = Callable[[Kernel, tuner.Request, bool], int | None]
+Tuned = Callable[[Kernel, tuner.TuningRequest, bool], int | None]
 
 
 def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:

@@ -21,7 +21,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True)
-class Target:
+class TableOutput:
     """What the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
 
     output: Path | None

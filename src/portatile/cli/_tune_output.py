@@ -19,7 +19,7 @@ from portatile.tuning.search import tuner
 from portatile.workload import Workload
 
 
-def measured(request: tuner.Request, cold: bool, no_model: bool, objective: str) -> tuner.Request:
+def measured(request: tuner.TuningRequest, cold: bool, no_model: bool, objective: str) -> tuner.TuningRequest:
     """The request with what the command line says of the manner; raises UsageError for cold runs of no meaning."""
     if cold and objective == "energy":
         raise UsageError("--cold times single runs, too short for a reading of power: leave out --cold or --objective energy")
@@ -27,7 +27,7 @@ def measured(request: tuner.Request, cold: bool, no_model: bool, objective: str)
     return replace(request, timing=timing, model=not no_model, objective=objective)
 
 
-def ordered(result: tuner.Result) -> list[Trial]:
+def ordered(result: tuner.TuningResult) -> list[Trial]:
     """The valid trials as they came out: the best, those it raced against by their places, the others by their times."""
     first = {canonical(trial.config): trial for trial in (result.best, *result.finalists)}
     rest = (trial for trial in result.trials if trial.status == "ok" and canonical(trial.config) not in first)
@@ -54,7 +54,7 @@ def _beside_winner(trial: Trial, winner: Trial) -> str:
     return "slower" if ranking.apart(trial.samples, winner.samples) else "open"
 
 
-def lines(result: tuner.Result) -> Iterator[str]:
+def lines(result: tuner.TuningResult) -> Iterator[str]:
     """How to read the intervals, or why nobody raced; and what the model and early stops saved."""
     if result.finalists and result.finalists[0].standing is not None:
         winner = result.finalists[0]
@@ -71,7 +71,7 @@ def lines(result: tuner.Result) -> Iterator[str]:
         yield "saved: " + ", ".join(f"{count} {stage}" for stage, count in result.saved.items())
 
 
-def warm_lines(result: tuner.Result) -> Iterator[str]:
+def warm_lines(result: tuner.TuningResult) -> Iterator[str]:
     """What warm starts gave, as far as this search measured it; nothing where there were none."""
     count = result.warm_trials
     if not count:
@@ -96,13 +96,13 @@ def warm_lines(result: tuner.Result) -> Iterator[str]:
     yield gave
 
 
-def warm_document(result: tuner.Result) -> dict[str, Any]:
+def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
     """What warm starts gave, for a program."""
     best = result.warm_best
     return {"warm_starts": result.warm_trials, "warm_best_seconds": best and best.comparable, "matched_at": result.matched_at}
 
 
-def unguarded(result: tuner.Result, workload: Workload) -> Iterator[str]:
+def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
     """That no reading could be refused as impossible, where there is something to refuse it by but for the device's ceilings."""
     if workload.name in ceilings.MEASURING or not (workload.flops(result.problem) or workload.traffic(result.problem)):
         return
@@ -111,7 +111,7 @@ def unguarded(result: tuner.Result, workload: Workload) -> Iterator[str]:
         yield "no ceilings measured: impossible readings are not refused (portatile bench peak)"
 
 
-def document(result: tuner.Result) -> list[dict[str, Any]]:
+def document(result: tuner.TuningResult) -> list[dict[str, Any]]:
     """The finalists for a program, in the order of their places."""
     found = []
     for trial in result.finalists:

@@ -18,7 +18,7 @@ from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, to_json
 
 
 @dataclass(frozen=True)
-class Item:
+class CachedConfig:
     """What ``warm`` compiles: `portatile tune --json` prints one, with more fields beside."""
 
     problem: Problem
@@ -69,7 +69,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
     kept = cache.default()
     compiled = known = 0
     failures: list[str] = []
-    plans: list[tuple[Item, Plan]] = []
+    plans: list[tuple[CachedConfig, Plan]] = []
     for item in items:
         reason = workloads.get(item.problem.workload).space(item.problem, chip).violated(item.config)
         if reason is None:
@@ -110,9 +110,9 @@ def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
     return info, device.backends()[info.backend].target(arch)
 
 
-def _read(file: Path) -> list[Item]:
+def _read(file: Path) -> list[CachedConfig]:
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=list[Item] | Item)
+        found = msgspec.json.decode(file.read_bytes(), type=list[CachedConfig] | CachedConfig)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError as error:
@@ -120,8 +120,8 @@ def _read(file: Path) -> list[Item]:
     return found if isinstance(found, list) else [found]
 
 
-def _winners(chip: DeviceInfo) -> list[Item]:
+def _winners(chip: DeviceInfo) -> list[CachedConfig]:
     with store.ResultStore.reader() as results:
         mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip)]
     ours = set(workloads.names())  # a user's own kernel compiles where it is defined
-    return [Item(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]
+    return [CachedConfig(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]

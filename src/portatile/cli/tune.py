@@ -60,9 +60,9 @@ def command(
     workload tunes the kernel of your own that it describes.
     """
     if recorded is not None:
-        _replayed(replay.Request(_replay.chosen(recorded, problem, device, cold), Budget.parse(budget), strategy, seed), as_json)
+        _replayed(replay.ReplayRequest(_replay.chosen(recorded, problem, device, cold), Budget.parse(budget), strategy, seed), as_json)
         return
-    request = tuner.Request(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
     request = _tune_output.measured(request, cold, no_model, objective)
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
@@ -75,7 +75,7 @@ def command(
             _console.out.print(line, markup=False)
 
 
-def _replayed(request: replay.Request, as_json: bool) -> None:
+def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
     """Search recorded trials, and print what a live search would."""
     with _Watch("reading the recording") as watch:
         result = replay.run(request, watch)
@@ -87,7 +87,7 @@ def _replayed(request: replay.Request, as_json: bool) -> None:
         _console.out.print("replayed: seconds are those of the recording", markup=False)
 
 
-def _kernel_tuned(kernel: Kernel, request: tuner.Request, as_json: bool) -> None:
+def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool) -> None:
     """Search for a kernel that a file describes."""
     with ResultStore.default() as store, _Watch() as watch:
         result = kernel.tune_as(request, store, watch)
@@ -104,7 +104,7 @@ def _kernel_tuned(kernel: Kernel, request: tuner.Request, as_json: bool) -> None
 command = _shapes.with_shapes(_t1.with_files(_replay.without_workload(command, _replayed), _kernel_tuned))
 
 
-def document(result: tuner.Result, workload: Workload | None) -> str:
+def document(result: tuner.TuningResult, workload: Workload | None) -> str:
     """One JSON document: what the table says, and every trial. `portatile cache warm` reads it."""
     flops = None if workload is None else workload.flops(result.problem)
     found = {
@@ -184,7 +184,7 @@ def _standing(progress: tuner.Progress) -> str:
     return ", ".join(filter(None, (f"{best}  {progress.tried}", progress.left)))
 
 
-def _print(result: tuner.Result, workload: Workload | None) -> None:
+def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
     problem, print_ = result.problem, _printer()
     print_(_formatting.titled(problem))
     print_(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")

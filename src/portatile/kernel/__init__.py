@@ -14,9 +14,9 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
 from portatile.kernel.definition import PREFIX, Definition
-from portatile.kernel.early_stop import Impatient
+from portatile.kernel.early_stop import StopIfNothingCompiles
 from portatile.kernel.from_t1 import terms
-from portatile.kernel.recheck import Trust
+from portatile.kernel.recheck import Recheck
 from portatile.kernel.runner import Runner, home
 from portatile.records import Config, canonical, duration, rate
 from portatile.select import Choice
@@ -108,13 +108,13 @@ class Kernel(Definition):
         with ResultStore.default() as store:
             return self.tune_as(request, store, listen)
 
-    def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.Request:
+    def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.TuningRequest:
         """What ``tune`` asks of the tuner."""
-        return tuner.Request(self.problem(), device, budget, strategy, seed, workload=self, resume=resume, again=frozenset({"wrong"}))
+        return tuner.TuningRequest(self.problem(), device, budget, strategy, seed, workload=self, resume=resume, again=frozenset({"wrong"}))
 
-    def tune_as(self, request: tuner.Request, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
+    def tune_as(self, request: tuner.TuningRequest, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
         """Tune by a request that is this kernel's own."""
-        result = tuner.tune(request, store, listen if "#error" in self._text.text else Impatient(listen))
+        result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
         self._chosen.clear()
         self._trusted.clear()
@@ -180,8 +180,8 @@ class Kernel(Definition):
         return known_results()
 
     @cached_property
-    def _trust(self) -> Trust:
-        return Trust(self)
+    def _trust(self) -> Recheck:
+        return Recheck(self)
 
     @cached_property
     def _runners(self) -> dict[tuple[Device, str], Runner]:
@@ -197,7 +197,7 @@ class Kernel(Definition):
 
 
 @dataclass(frozen=True, repr=False)
-class TunedKernel(tuner.Result):
+class TunedKernel(tuner.TuningResult):
     """A ``TuningResult`` of a kernel of one's own. ``print`` shows a summary; calling it launches the winner on its device.
 
     ``kernel`` is what was tuned.

@@ -13,7 +13,7 @@ import numpy as np
 from portatile.errors import ArgumentError, LaunchError, SpaceError, UnknownNameError
 from portatile.kernel import text as texts
 from portatile.kernel.arguments import match
-from portatile.kernel.cases import Cases, shapes, spell_shapes
+from portatile.kernel.cases import KernelCases, shapes, spell_shapes
 from portatile.kernel.checks import Checks, Reference, Tolerance
 from portatile.kernel.expression import Expression, Given
 from portatile.kernel.geometry import Geometry
@@ -53,7 +53,7 @@ class Definition(Workload):
         self.entry, self.name = name, f"{PREFIX}{name}"
         self._parameters = texts.values(parameters)
         self._constants = texts.constants(constants or {}, self._parameters)
-        self._text = texts.Text.of(source, name, options, self._constants, texts.corners(self._parameters, default))
+        self._text = texts.KernelText.of(source, name, options, self._constants, texts.corners(self._parameters, default))
         self.arguments = match(self._text.head, arguments, roles or {}, normalized)
         self._checks = Checks(reference, rtol, atol)
         if not self.arguments.outputs:
@@ -63,7 +63,7 @@ class Definition(Workload):
         self._default = None if default is None else dict(default)
         rules = (constraints,) if isinstance(constraints, str) or callable(constraints) else tuple(constraints or ())
         self._constraints = (*rules, *self._geometry.constraints)
-        self.cases = Cases(self.arguments, awkward, name)
+        self.cases = KernelCases(self.arguments, awkward, name)
         if awkward and self.verified and not callable(reference):
             raise ArgumentError("awkward arguments need a callable as the reference: arrays say what is right for one call")
         self._settle()

@@ -11,7 +11,7 @@ _HOPELESS = 10  # trials, all of which did not compile: then it is the text
 
 
 @dataclass
-class Impatient:
+class StopIfNothingCompiles:
     """A listener that ends the search where nothing compiles, always for the same reason, and passes on what it hears."""
 
     listen: tuner.Listener | None

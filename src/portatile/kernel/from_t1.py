@@ -6,12 +6,12 @@ from typing import Any
 
 from portatile.errors import ArgumentError
 from portatile.formats.t1 import Specification
-from portatile.kernel.text import Text, corners
+from portatile.kernel.text import KernelText, corners
 
 
 def terms(found: Specification) -> dict[str, Any]:
     """What ``Kernel`` is called with; raises ArgumentError where the file does not fit the kernel's head."""
-    head = Text.of(found.kernel_file, found.kernel, found.options, {}, corners(found.parameters, found.default)).head
+    head = KernelText.of(found.kernel_file, found.kernel, found.options, {}, corners(found.parameters, found.default)).head
     names = [parameter.name for parameter in head.parameters]
     if len(names) != len(found.arguments):
         takes = f"{found.kernel} takes {len(names)}: {', '.join(names)}"

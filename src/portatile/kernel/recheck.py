@@ -18,7 +18,7 @@ from portatile.trials import Trial
 from portatile.workload import Expected, Inputs, Workload
 
 
-class Trust:
+class Recheck:
     """Looks after one kernel on every device. What was checked once is remembered in the binary cache, for later processes too."""
 
     def __init__(self, kernel: Definition) -> None:

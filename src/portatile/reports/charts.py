@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from portatile.reports import formatting, scales
 from portatile.reports.effects import Effect, ValueEffect
-from portatile.reports.groups import Group, Step
+from portatile.reports.groups import ConvergenceStep, Group
 from portatile.reports.scales import Scale
 
 _WIDTH, _HEIGHT = 440.0, 250.0
@@ -193,7 +193,7 @@ def _numbers_axis(x: Scale, name: str) -> str:
     return "".join([*parts, _text(_WIDTH - _RIGHT, _HEIGHT - 3, name, "end", "note")])
 
 
-def _say(group: Group, step: Step) -> str:
+def _say(group: Group, step: ConvergenceStep) -> str:
     speed = group.speed(step.trial)
     reached = f"trial {step.number}, after {formatting.duration(step.elapsed)}: {formatting.duration(step.trial.median)}"
     return f"{reached}, {speed}" if speed else reached

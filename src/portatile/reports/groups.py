@@ -22,7 +22,7 @@ _PAUSE = 60.0  # seconds beyond a trial's own duration after which the next one 
 
 
 @dataclass(frozen=True)
-class Step:
+class ConvergenceStep:
     """One trial in the course of a search: its number from 1, seconds of searching until it was finished, the best time by then."""
 
     number: int
@@ -135,9 +135,9 @@ class Group:
         return max(shares.items(), key=lambda item: item[1], default=None)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ConvergenceStep]:
         """The course of the search."""
-        made: list[Step] = []
+        made: list[ConvergenceStep] = []
         best, elapsed, before = math.inf, 0.0, None
         for number, trial in enumerate(self.trials, 1):
             own, now = sum(trial.seconds.values()), _clock(trial)
@@ -146,7 +146,7 @@ class Group:
             before = now or before
             improved = trial.median < best
             best = min(best, trial.median)
-            made.append(Step(number, elapsed, trial, best, improved))
+            made.append(ConvergenceStep(number, elapsed, trial, best, improved))
         return made
 
     @cached_property

@@ -12,12 +12,12 @@ from portatile.kernel import Kernel, TunedKernel
 from portatile.kernel.arguments import Scalar
 from portatile.records import Launch, Plan
 from portatile.shipping import folder as folders
-from portatile.shipping.folder import Item, Programs
+from portatile.shipping.folder import Programs, ShippedItem
 from portatile.workload import packed_layout
 
 
 @dataclass(frozen=True)
-class Own(Item):
+class Own(ShippedItem):
     """A configuration of a kernel that no installation knows by its name."""
 
     kernel: Kernel = field(kw_only=True)

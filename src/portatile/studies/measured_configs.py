@@ -15,7 +15,7 @@ from portatile.tuning.search import tuner
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredConfigs:
     """The trials by ``canonical`` configuration, that of the workload's default among them; what was not reached is missing.
 
     ``interrupted``: the user's Ctrl-C ended it.
@@ -27,7 +27,7 @@ class Measured:
 
 def measured(
     problem: Problem, device: str, configs: Iterable[Config], race: float = 0.0, advance: Callable[[], None] = lambda: None
-) -> Measured:
+) -> MeasuredConfigs:
     """Measure each configuration in the tuner's workers, whether or not the device's space holds it. Nothing goes to the user's store.
 
     With ``race`` the fastest few run in turn for at most so many seconds, so that what is nearly equal is compared fairly.
@@ -36,7 +36,7 @@ def measured(
     wanted = {canonical(config): config for config in configs}
     stopped = "exhausted"
     with ResultStore(None) as store:
-        request = tuner.Request(
+        request = tuner.TuningRequest(
             problem,
             device,
             Budget(evaluations=len(wanted) + 1),
@@ -52,4 +52,4 @@ def measured(
             pass  # every trial says why
         except KeyboardInterrupt:
             stopped = "interrupted"
-        return Measured({canonical(trial.config): trial for trial in store.trials()}, stopped == "interrupted")
+        return MeasuredConfigs({canonical(trial.config): trial for trial in store.trials()}, stopped == "interrupted")

@@ -16,7 +16,7 @@ from portatile.workload import Expected
 _ALIGNMENT = 4096
 
 
-class Arena:
+class SharedArrays:
     """Write side. ``descriptor`` is handed to workers; the memory lives until the last process has closed it."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Arena:
             self.descriptor = -1
 
 
-class ArenaView:
+class SharedArraysView:
     """Read side: arrays in the parent's memory, without a copy, read-only."""
 
     def __init__(self, descriptor: int) -> None:

@@ -22,7 +22,7 @@ _SHORT_WAIT = 1.0  # seconds of it where the rounds need all the time: what is n
 
 
 @dataclass
-class Finals:
+class FinalComparison:
     """``trials`` are those of the run, by configuration; ``default`` is the default's key. ``add`` stores a trial and counts it.
 
     ``tell`` hears who is about to race, ``seconds`` says what the race may take, ``collect`` takes in what the workers still had. Where

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.tuning.final import ranking
 from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
-from portatile.tuning.worker.bench import Bench, Loaded, Record, runs_in
+from portatile.tuning.worker.bench import Bench, LoadedVariant, Record, runs_in
 
 
 def hold(bench: Bench, job: Race) -> Raced:
@@ -22,7 +22,7 @@ def hold(bench: Bench, job: Race) -> Raced:
     results: dict[int, Evaluated] = {}
     try:
         with ExitStack() as stack:
-            field: list[Loaded] = []
+            field: list[LoadedVariant] = []
             for entry in job.entries:
                 if (loaded := _enter(bench, entry, results)) is not None:
                     field.append(stack.enter_context(loaded))
@@ -41,7 +41,7 @@ def hold(bench: Bench, job: Race) -> Raced:
     return Raced(tuple(outcome for outcome in told if outcome.status != "ok"))  # one alone has not raced; who is wrong is out anyway
 
 
-def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Loaded | None:
+def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> LoadedVariant | None:
     """An entry that is ready to run and right, else None; the others' memory may be what it lacks, then nothing is said against it."""
     record = Record()
     try:
@@ -70,7 +70,7 @@ def _drop(bench: Bench, entry: Evaluate, record: Record, error: CompileError | L
     results[entry.number] = record.outcome(entry, "compile" if isinstance(error, CompileError) else "launch", str(error))
 
 
-def _leave(bench: Bench, loaded: Loaded, results: dict[int, Evaluated]) -> None:
+def _leave(bench: Bench, loaded: LoadedVariant, results: dict[int, Evaluated]) -> None:
     """The outcome of one that ran: it counts if its results are still right."""
     try:
         bench.burst(loaded, 1)
@@ -86,14 +86,14 @@ def _leave(bench: Bench, loaded: Loaded, results: dict[int, Evaluated]) -> None:
     )
 
 
-def _run(bench: Bench, field: list[Loaded], results: dict[int, Evaluated], ends: float) -> None:
+def _run(bench: Bench, field: list[LoadedVariant], results: dict[int, Evaluated], ends: float) -> None:
     """Rounds, until everything is told or the time is up; ``results`` takes those that drop out."""
     if len(field) < 2:
         return
     timing = field[0].job.timing
     runs: dict[int, int] = {}
 
-    def timed(loaded: Loaded) -> float | None:
+    def timed(loaded: LoadedVariant) -> float | None:
         number = loaded.job.number
         try:
             return bench.burst(loaded, runs.get(number, 1))

@@ -17,11 +17,11 @@ from portatile.records import DeviceInfo, digest
 if sys.platform != "win32":
     import fcntl
 
-OTHERS = "other_searches"
+OTHER_SEARCHES = "other_searches"
 """Among a trial's conditions: how many other searches timed on the device when it was timed."""
 
 
-class Company:
+class ConcurrentSearches:
     """Shows the user's other searches that this one times on a chip, and finds them. A context manager.
 
     Each keeps a file locked, which the system unlocks when its process ends, however that ends; a file that is not locked is nobody's.
@@ -35,7 +35,7 @@ class Company:
         self.most = 0
         """How many others there were at once, at most."""
 
-    def __enter__(self) -> Company:
+    def __enter__(self) -> ConcurrentSearches:
         if sys.platform != "win32":
             with contextlib.suppress(OSError):
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class Company:
     def noted(self, conditions: Mapping[str, float]) -> Mapping[str, float]:
         """The conditions of a trial that was timed just now, the others among them."""
         count = self.others()
-        return {**conditions, OTHERS: count} if count else conditions
+        return {**conditions, OTHER_SEARCHES: count} if count else conditions
 
 
 def _held(file: Path) -> bool:

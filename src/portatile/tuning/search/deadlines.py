@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass, field, replace
 
 from portatile.tuning.protocol import Phase
-from portatile.tuning.search.worker_process import Child
+from portatile.tuning.search.worker_process import WorkerProcess
 
 _ALWAYS = 20.0  # seconds that a launch has in the shortest search: some drivers compile in it
 
 
 @dataclass(frozen=True)
-class Limits:
+class PhaseLimits:
     """The watchdog's patience, in seconds per phase.
 
     From the second trial on, a phase may take ``factor`` times as long as the longest so far, but not less than ``least``
@@ -26,7 +26,7 @@ class Limits:
     least: float = 10.0
     factor: float = 20.0
 
-    def within(self, budget: float | None) -> Limits:
+    def within(self, budget: float | None) -> PhaseLimits:
         """Those of a search of ``budget`` seconds: a launch may take twice as long, so that a kernel without an end is soon told."""
         if budget is None:
             return self
@@ -35,10 +35,10 @@ class Limits:
 
 
 @dataclass
-class Patience:
+class Deadlines:
     """The longest that each phase took so far."""
 
-    limits: Limits
+    limits: PhaseLimits
     longest: dict[str, float] = field(default_factory=dict)
 
     def limit(self, phase: Phase, expected: float = 0.0) -> float:
@@ -49,6 +49,6 @@ class Patience:
             most = min(most, max(least, self.limits.factor * self.longest[phase]))
         return max(most, 10 * expected)
 
-    def learn(self, child: Child) -> None:
+    def learn(self, child: WorkerProcess) -> None:
         """Take in how long a worker's phase lasted."""
         self.longest[child.phase] = max(self.longest.get(child.phase, 0.0), time.monotonic() - child.since)

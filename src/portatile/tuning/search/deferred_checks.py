@@ -17,7 +17,7 @@ from portatile.tuning.search.worker_process import Variant
 
 
 @dataclass
-class Pending:
+class PendingVariant:
     """A variant under way: ``whole`` is all that a winner is checked on, ``now`` what it is evaluated on at first.
 
     ``timed``: what came of that, while the rest is checked.

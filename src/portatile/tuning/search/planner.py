@@ -13,7 +13,7 @@ import numpy as np
 
 from portatile import cache, ceilings, execute, model, select
 from portatile.errors import CompileError, LaunchError
-from portatile.model import Peaks, Work
+from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
@@ -21,7 +21,7 @@ from portatile.trials import Certificate, Check
 from portatile.tuning.protocol import Case, Part, thin
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_process import Variant
-from portatile.tuning.shared_arrays import Arena
+from portatile.tuning.shared_arrays import SharedArrays
 from portatile.workload import Workload, packed_layout
 
 _MARGIN = 1.05  # what a reading may be above a measured ceiling
@@ -30,7 +30,7 @@ _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperati
 _CPU_MARGIN = 2.0  # other programs share a processor: its ceilings may have been measured while they ran
 
 
-def cases(workload: Workload, timed: Problem, seed: int, arena: Arena) -> tuple[list[Problem], tuple[Case, ...]]:
+def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) -> tuple[list[Problem], tuple[Case, ...]]:
     """The problems that variants are checked on, the timed one last, with operands and reference in the arena.
 
     Raises ArgumentError where this machine's memory does not hold them.
@@ -75,7 +75,7 @@ class Planner:
         self._compared = [bool(case.expected) for case in cases]
         self.results = known_results()
         timed = problems[-1]
-        self.work = Work(workload.flops(timed), workload.traffic(timed))
+        self.work = Demand(workload.flops(timed), workload.traffic(timed))
         self.peaks = Peaks() if workload.name in ceilings.MEASURING else _peaks(info, timed.dtype)
         self._matrix, self._plain = self.peaks, self.peaks
         if self.peaks.flops:
@@ -114,7 +114,7 @@ class Planner:
         scores: list[tuple[float, int, Config]] = []
         for config in configs:
             waste, loads = self.workload.waste(timed, config, self.info), self.workload.loads(timed, config)
-            work = Work(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
+            work = Demand(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
             try:
                 plan = self.plan(timed, config)
             except (CompileError, LaunchError):

@@ -19,7 +19,7 @@ from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget, Status, Trial
-from portatile.tuning.search.tuner import Listener, Progress, Result, Stopped
+from portatile.tuning.search.tuner import Listener, Progress, Stopped, TuningResult
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -70,7 +70,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Request:
+class ReplayRequest:
     """What to replay. ``budget.seconds`` counts simulated seconds: what compiling, checking and running took when it was recorded."""
 
     recording: Recording
@@ -132,7 +132,7 @@ def group(trials: Iterable[Trial], name: str) -> list[Recording]:
     return made
 
 
-def run(request: Request, listen: Listener | None = None) -> Result:
+def run(request: ReplayRequest, listen: Listener | None = None) -> TuningResult:
     """Let the strategy search the recording until the budget is spent or nothing is left; seconds of the result are simulated.
 
     The workload's default is evaluated first where it was recorded, as in live tuning; elsewhere the result's default is a trial of
@@ -165,7 +165,7 @@ def run(request: Request, listen: Listener | None = None) -> Result:
 class _Clock:
     """What has been evaluated, and how long it took when it was recorded."""
 
-    request: Request
+    request: ReplayRequest
     listen: Listener | None
     trials: dict[str, Trial] = field(default_factory=dict)
     best: Trial | None = None
@@ -197,7 +197,7 @@ class _Clock:
         enough = budget.evaluations is not None and len(self.trials) >= budget.evaluations
         return enough or (budget.seconds is not None and self.seconds >= budget.seconds)
 
-    def result(self, stopped: Stopped, default: Config | None) -> Result:
+    def result(self, stopped: Stopped, default: Config | None) -> TuningResult:
         """What a tuning run would give."""
         trials: Sequence[Trial] = tuple(self.trials.values())
         if self.best is None:
@@ -208,4 +208,4 @@ class _Clock:
             first = self.trials[canonical(default)]
         else:
             first = Trial(recording.problem, {}, recording.device, "", "skipped", message="the recording has no default")
-        return Result(recording.problem, recording.device, tuple(trials), self.best, first, stopped, self.seconds)
+        return TuningResult(recording.problem, recording.device, tuple(trials), self.best, first, stopped, self.seconds)

@@ -15,7 +15,7 @@ from portatile.records import Config, DeviceInfo, Problem, canonical, duration, 
 from portatile.space import ParameterSpace
 from portatile.trials import Budget, Status, Trial
 from portatile.tuning.protocol import Timing
-from portatile.tuning.search.deadlines import Limits
+from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.objective import Objective
 from portatile.workload import Workload
 
@@ -23,7 +23,7 @@ Stopped = Literal["budget", "exhausted", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Request:
+class TuningRequest:
     """What to tune, where, and for how long.
 
     ``device`` is a selector as in ``portatile.device.get``. ``space`` replaces the workload's own space (to sweep one
@@ -47,7 +47,7 @@ class Request:
     start: tuple[Config, ...] = ()
     resume: bool = True
     jobs: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: PhaseLimits = field(default_factory=PhaseLimits)
     timing: Timing = field(default_factory=Timing)
     model: bool = True
     objective: Objective = "time"
@@ -106,7 +106,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Result:
+class TuningResult:
     """What a tuning run found; ``trials`` in the order in which they finished, the default's first.
 
     ``warm``: what similar problems and devices suggested to try first, as canonical text, less the default and the request's own.

@@ -28,7 +28,7 @@ _LEAST = 0.2  # seconds below which another shape is not begun
 
 
 @dataclass(frozen=True)
-class Request:
+class ShapesRequest:
     """What to tune: ``problems`` of one workload on one device; ``budget`` is for all of them together."""
 
     problems: tuple[Problem, ...]
@@ -40,7 +40,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Step:
+class ShapeStep:
     """Where a run stands: shape ``number`` of ``total``, searched for or measured with the others' winners."""
 
     phase: Phase
@@ -49,13 +49,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Result:
+class ShapesResult:
     """What came of it: one tuning result for each shape that was reached, and the regret of every rule with each shape held out.
 
     ``crossed`` of the ``wanted`` pairs of a winner and another shape were measured, in this run or before.
     """
 
-    results: tuple[tuner.Result, ...]
+    results: tuple[tuner.TuningResult, ...]
     unreached: tuple[Problem, ...]
     crossed: int
     wanted: int
@@ -63,10 +63,10 @@ class Result:
     seconds: float
 
 
-Listener = Callable[[Step, tuner.Progress], None]
+Listener = Callable[[ShapeStep, tuner.Progress], None]
 
 
-def tune(request: Request, store: ResultStore, listen: Listener | None = None) -> Result:
+def tune(request: ShapesRequest, store: ResultStore, listen: Listener | None = None) -> ShapesResult:
     """Search each shape, nearest ones one after another, then measure the winners everywhere, as far as the budget goes.
 
     Raises ArgumentError for no problems or those of several workloads, and what ``tuner.tune`` raises; a shape on which
@@ -81,41 +81,41 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
 class _Run:
     """One call of ``tune``."""
 
-    def __init__(self, request: Request, store: ResultStore, listen: Listener | None, workload: Workload) -> None:
+    def __init__(self, request: ShapesRequest, store: ResultStore, listen: Listener | None, workload: Workload) -> None:
         self.request, self.store, self.listen, self.workload = request, store, listen, workload
         self.started = time.monotonic()
         self.used = 0  # evaluations that counted against the budget
         self.interrupted = False
-        self.results: dict[str, tuner.Result] = {}
+        self.results: dict[str, tuner.TuningResult] = {}
 
-    def tune(self) -> Result:
+    def tune(self) -> ShapesResult:
         """Both phases and the report."""
         problems = _chain(self.workload, self.request.problems)
         for number, problem in enumerate(problems):
             if (budget := self._slice(len(problems) - number, _SEARCH)) is None:
                 break
-            self._one(problem, Step("search", number + 1, len(problems)), budget)
+            self._one(problem, ShapeStep("search", number + 1, len(problems)), budget)
         wanted = self._wanted()
         reached = [problem for problem in problems if wanted.get(problem.key)]
         for number, problem in enumerate(reached):
             if (budget := self._slice(len(reached) - number, 1.0)) is None:
                 break
-            self._one(problem, Step("cross", number + 1, len(reached)), budget, wanted[problem.key])
+            self._one(problem, ShapeStep("cross", number + 1, len(reached)), budget, wanted[problem.key])
         left = sum(map(len, self._wanted().values()))
         pairs = len(self._winners()) * len(self.results)
         unreached = tuple(problem for problem in problems if problem.key not in self.results)
         regrets = self._regrets() if self.results else {}
-        return Result(tuple(self.results.values()), unreached, pairs - left, pairs, regrets, time.monotonic() - self.started)
+        return ShapesResult(tuple(self.results.values()), unreached, pairs - left, pairs, regrets, time.monotonic() - self.started)
 
-    def _one(self, problem: Problem, step: Step, budget: Budget, winners: Sequence[Config] = ()) -> None:
+    def _one(self, problem: Problem, step: ShapeStep, budget: Budget, winners: Sequence[Config] = ()) -> None:
         """Search one shape, or with ``winners`` measure those."""
         request = self.request
         tell = None if self.listen is None else lambda progress: self.listen(step, progress)  # type: ignore[misc]
-        wish = tuner.Request(problem, request.device, budget, request.strategy, request.seed, resume=request.resume)
+        wish = tuner.TuningRequest(problem, request.device, budget, request.strategy, request.seed, resume=request.resume)
         if winners:
             only = ParameterSpace.from_configs(list(winners))
             timing = Timing(race=0.0)
-            wish = tuner.Request(
+            wish = tuner.TuningRequest(
                 problem, request.device, budget, "exhaustive", request.seed, space=only, timing=timing, model=False, warm=0
             )
         try:

@@ -35,8 +35,8 @@ from portatile.tuning.protocol import (
     Refused,
     Reply,
 )
-from portatile.tuning.search.deadlines import Limits, Patience
-from portatile.tuning.search.worker_process import Child, Dead, Variant
+from portatile.tuning.search.deadlines import Deadlines, PhaseLimits
+from portatile.tuning.search.worker_process import Variant, WorkerEnded, WorkerProcess
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
 _MOST_COMPILERS = 14
@@ -55,7 +55,7 @@ class Setup:
     cache: Path
     cache_limit: int
     arena: int
-    limits: Limits = field(default_factory=Limits)
+    limits: PhaseLimits = field(default_factory=PhaseLimits)
     timing: protocol.Timing = field(default_factory=protocol.Timing)
     jobs: int | None = None
 
@@ -66,11 +66,11 @@ class Supervisor:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self._selector = selectors.DefaultSelector()
-        self._patience = Patience(setup.limits)
+        self._patience = Deadlines(setup.limits)
         self._cases: tuple[Case, ...] | None = None
-        self._timer: Child | None = None
-        self._compilers: list[Child] = []
-        self._reserve: list[Child] = []
+        self._timer: WorkerProcess | None = None
+        self._compilers: list[WorkerProcess] = []
+        self._reserve: list[WorkerProcess] = []
         self._to_compile: deque[Source] = deque()
         self._to_time: deque[Variant] = deque()
         self._unbuilt: dict[int, tuple[Variant, set[str]]] = {}  # variants, and the digests of what they wait for
@@ -97,7 +97,7 @@ class Supervisor:
         """Start the timing worker, so that it opens the device while the parent prepares the operands, and what may be compile workers."""
         self._timer = self._start(None)
         jobs = _cores() - _OTHERS if self.setup.jobs is None else self.setup.jobs
-        self._reserve = [Child() for _ in range(min(jobs, _MOST_COMPILERS))]
+        self._reserve = [WorkerProcess() for _ in range(min(jobs, _MOST_COMPILERS))]
 
     def info(self) -> DeviceInfo:
         """The device; waits for the worker. Raises what opening it raised there."""
@@ -218,7 +218,7 @@ class Supervisor:
         self._timer, self._compilers = None, []
         self._selector.close()
 
-    def _end(self, child: Child) -> None:
+    def _end(self, child: WorkerProcess) -> None:
         self._selector.unregister(child.replies)
         child.end(grace=0.5 if child.variant is None else 0)
 
@@ -228,15 +228,15 @@ class Supervisor:
             child.end(grace=0)
         self._reserve = []
 
-    def _start(self, compiles: DeviceInfo | None) -> Child:
+    def _start(self, compiles: DeviceInfo | None) -> WorkerProcess:
         setup = self.setup
         arena = -1 if compiles else setup.arena
-        child = self._reserve.pop() if compiles and self._reserve else Child(arena)
+        child = self._reserve.pop() if compiles and self._reserve else WorkerProcess(arena)
         child.open(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits.open)
         self._selector.register(child.replies, selectors.EVENT_READ, child)
         return child
 
-    def _lay_out(self, child: Child) -> None:
+    def _lay_out(self, child: WorkerProcess) -> None:
         if self._cases is not None:
             child.send(Cases(self._cases, draft=self.alternates and not self._compilers))
             child.enter("open", self.setup.limits.open)
@@ -269,10 +269,10 @@ class Supervisor:
         wake = min([until, *(child.deadline for child in children)])
         timeout = None if math.isinf(wake) else max(wake - time.monotonic(), 0)
         for key, _ in self._selector.select(timeout):
-            child: Child = key.data
+            child: WorkerProcess = key.data
             try:
                 replies = child.receive()
-            except Dead as reason:
+            except WorkerEnded as reason:
                 self._bury(child, "crash", str(reason))
                 continue
             for reply in replies:
@@ -282,7 +282,7 @@ class Supervisor:
             if child.deadline < now:
                 self._bury(child, "timeout", f"{child.phase} took longer than {now - child.since:.3g} s")
 
-    def _hear(self, child: Child, reply: Reply) -> None:
+    def _hear(self, child: WorkerProcess, reply: Reply) -> None:
         match reply:
             case Opened(info):
                 child.deadline = math.inf
@@ -349,7 +349,7 @@ class Supervisor:
         seconds["compile"] = seconds.get("compile", 0.0) + self._compile_seconds.pop(outcome.number, 0.0)
         self._done.append(msgspec.structs.replace(outcome, seconds=seconds))
 
-    def _bury(self, child: Child, status: Status, reason: str) -> None:
+    def _bury(self, child: WorkerProcess, status: Status, reason: str) -> None:
         """End a worker; the variant that it was at has ``status``."""
         self._selector.unregister(child.replies)
         hung, variant, spent = status == "timeout", child.variant, time.monotonic() - child.since

@@ -19,25 +19,25 @@ from portatile.records import Config, Plan, Problem, canonical
 from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial
 from portatile.tuning.final import ranking, reserved_time
-from portatile.tuning.final.comparison import Finals
+from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
 from portatile.tuning.search import deferred_checks, objective, planner
-from portatile.tuning.search.concurrent_searches import OTHERS, Company
-from portatile.tuning.search.deferred_checks import Pending
+from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
+from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.planner import Planner
-from portatile.tuning.search.request import Listener, Progress, Request, Result, Stopped
+from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult
 from portatile.tuning.search.supervisor import Setup, Supervisor
-from portatile.tuning.shared_arrays import Arena
+from portatile.tuning.shared_arrays import SharedArrays
 
-__all__ = ["Listener", "Progress", "Request", "Result", "Stopped", "tune"]
+__all__ = ["Listener", "Progress", "Stopped", "TuningRequest", "TuningResult", "tune"]
 
 _SHORTEST_RACE = 0.5  # seconds, where the budget counts evaluations
 _DRAWN = 64  # configurations that the model ranks
 _PAPER = 100  # configurations turned away on paper count as one evaluation: endless ones must end too
 
 
-def tune(request: Request, store: ResultStore, listen: Listener | None = None) -> Result:
+def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = None) -> TuningResult:
     """Search for the fastest configuration until the budget is spent or there is nothing left to try.
 
     The default is evaluated first, whatever the budget. Every trial is in ``store`` before the next one is looked at. At the end the
@@ -52,7 +52,7 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
         request = replace(request, timing=msgspec.structs.replace(request.timing, power=objective.LOAD))
     strategy = strategies.get(request.strategy)
     with ExitStack() as stack:
-        arena = Arena()
+        arena = SharedArrays()
         stack.callback(arena.close)
         kept = stack.enter_context(planner.binaries())
         limits = request.limits.within(request.budget.seconds)
@@ -64,7 +64,7 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
         plans = Planner(workload, problems, cases, supervisor.info())
         supervisor.compile_ahead(_usual(plans, request.problem))
         supervisor.prepare(cases)
-        company = stack.enter_context(Company(plans.info))
+        company = stack.enter_context(ConcurrentSearches(plans.info))
         company.others()
         run = _Run(request, strategy, store, listen, supervisor, plans, company, started)
         run.check_space()
@@ -75,18 +75,18 @@ def tune(request: Request, store: ResultStore, listen: Listener | None = None) -
 class _Run:
     """One call of ``tune``: ``search``, then ``race``, then ``result``; what each of them needs follows it, the budget comes last."""
 
-    request: Request
+    request: TuningRequest
     strategy: strategies.Strategy
     store: ResultStore
     listen: Listener | None
     supervisor: Supervisor
     planner: Planner
-    company: Company
+    company: ConcurrentSearches
     started: float
     trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order of their ends
     known: int = 0  # trials that the store answered
     best: Trial | None = None
-    waiting: dict[int, Pending] = field(default_factory=dict)  # what the supervisor has, by number
+    waiting: dict[int, PendingVariant] = field(default_factory=dict)  # what the supervisor has, by number
     failures: Counter[Status] = field(default_factory=Counter)
     finalists: tuple[Trial, ...] = ()
     number: int = 0  # of the variant that was submitted last
@@ -196,7 +196,7 @@ class _Run:
             return
         variant = replace(variant, screened=screened)
         now = deferred_checks.first_half(variant) if screened else variant
-        self.waiting[variant.number] = Pending(config, source, variant, now)
+        self.waiting[variant.number] = PendingVariant(config, source, variant, now)
         self.supervisor.submit(now)
 
     def _remembered(self, config: Config, source: str) -> Trial | None:
@@ -207,7 +207,7 @@ class _Run:
 
     def _answers(self, trial: Trial) -> bool:
         """Whether a trial says what this run would find out: measured, in the same way and company, with power where that is asked for."""
-        if trial.status in ("skipped", *self.request.again) or (OTHERS in trial.conditions and not self.company.others()):
+        if trial.status in ("skipped", *self.request.again) or (OTHER_SEARCHES in trial.conditions and not self.company.others()):
             return False
         return trial.cold == self.request.timing.cold and self.goal.answers(trial)
 
@@ -236,7 +236,7 @@ class _Run:
     def _score(self, trial: Trial) -> float:
         return trial.comparable if self.goal.is_time else self.goal.score(trial)
 
-    def _trial(self, config: Config, source: str, outcome: Evaluated, pending: Pending | None = None) -> Trial:
+    def _trial(self, config: Config, source: str, outcome: Evaluated, pending: PendingVariant | None = None) -> Trial:
         trial = Trial(
             problem=self.request.problem,
             config=dict(config),
@@ -291,7 +291,9 @@ class _Run:
             return stopped
         problem, default = self.request.problem, canonical(self.default)
         tell, seconds, collect = self._announce, self._race_seconds, self._clear
-        race = Finals(problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal)
+        race = FinalComparison(
+            problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal
+        )
         try:
             self._prove([trial for trial in race.field() if not trial.proven])
             self.finalists = race.decide()
@@ -309,7 +311,7 @@ class _Run:
         for trial in trials if self._seconds_left() > 0 else ():
             self.number += 1
             whole = self.planner.variant(self.number, trial.config, self.planner.plan(self.request.problem, trial.config))
-            self.waiting[self.number] = Pending(trial.config, trial.source, whole, whole)
+            self.waiting[self.number] = PendingVariant(trial.config, trial.source, whole, whole)
             self.supervisor.submit(whole)
         while trials and self.waiting and self._seconds_left() > 0:
             self._collect(self._seconds_left())
@@ -339,7 +341,7 @@ class _Run:
         self.store.add(trial)
         self.trials[canonical(trial.config)] = trial
 
-    def result(self, stopped: Stopped) -> Result:
+    def result(self, stopped: Stopped) -> TuningResult:
         """The trials so far; raises NoValidVariantError if all of them failed."""
         default = self.trials[canonical(self.default)]
         trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # what is on paper may be answered sooner
@@ -353,7 +355,7 @@ class _Run:
         problem, info = self.request.problem, self.planner.info
         self.company.others()
         others = self.company.most
-        return Result(problem, info, trials, best, default, stopped, seconds, self.finalists, self.warm, self.unraced, others)
+        return TuningResult(problem, info, trials, best, default, stopped, seconds, self.finalists, self.warm, self.unraced, others)
 
     def _progress(self, last: Trial) -> Progress:
         seconds, count = time.monotonic() - self.started, len(self.trials)

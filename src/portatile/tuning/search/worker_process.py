@@ -6,17 +6,15 @@ import contextlib
 import math
 import os
 import signal
-import site
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
-from portatile import errors
+from portatile import processes
 from portatile.errors import ArgumentError
 from portatile.records import Source
 from portatile.tuning import protocol
@@ -39,11 +37,11 @@ class Variant:
     timed: bool = True
 
 
-class Dead(Exception):
+class WorkerEnded(Exception):
     """A worker ended, or writes nonsense."""
 
 
-class Child:
+class WorkerProcess:
     """One worker process."""
 
     def __init__(self, arena: int = -1) -> None:
@@ -64,7 +62,7 @@ class Child:
                 stderr=self.log,
                 pass_fds=keep,
                 start_new_session=True,  # Ctrl-C reaches the parent only, and the whole group can be ended
-                env=_environment(),
+                env=processes.environment(),
             )
         except BaseException:
             os.close(replies)
@@ -99,14 +97,14 @@ class Child:
         self.ready, self.variant, self.deadline = True, None, math.inf
 
     def receive(self) -> list[Reply]:
-        """What has arrived; raises Dead at the end."""
+        """What has arrived; raises WorkerEnded at the end."""
         data = os.read(self.replies, 1 << 20)
         if not data:
-            raise Dead("the process ended")
+            raise WorkerEnded("the process ended")
         try:
             return [protocol.reply(body) for body in self.frames.feed(data)]
         except (ArgumentError, msgspec.MsgspecError) as error:
-            raise Dead(f"it answered nonsense: {error}") from None
+            raise WorkerEnded(f"it answered nonsense: {error}") from None
 
     def end(self, grace: float) -> str:
         """Kill the process, ``grace`` seconds after its pipe is closed, and what it started; reap it, and say how it ended."""
@@ -124,24 +122,4 @@ class Child:
         self.log.seek(max(size - _LOG_TAIL, 0))
         tail = self.log.read().decode(errors="replace").strip()
         self.log.close()
-        return f"{_fate(code)}{': ' if tail else ''}{tail}"
-
-
-def _environment() -> dict[str, str]:
-    """The parent's environment, in which a portatile that is not installed is found too."""
-    root = str(Path(errors.__file__).parent.parent)
-    environment = dict(os.environ)
-    if root not in (*site.getsitepackages(), site.getusersitepackages()):
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH"))))
-    return environment
-
-
-def _fate(code: int | None) -> str:
-    if code is None:
-        return "killed"
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
+        return f"{processes.fate(code)}{': ' if tail else ''}{tail}"

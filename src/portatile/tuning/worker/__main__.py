@@ -42,7 +42,7 @@ from portatile.tuning.protocol import (
     Reply,
     Request,
 )
-from portatile.tuning.shared_arrays import ArenaView
+from portatile.tuning.shared_arrays import SharedArraysView
 from portatile.tuning.worker.bench import Bench
 
 _PR_SET_PDEATHSIG = 1
@@ -91,7 +91,7 @@ class _Timing:
         match message:
             case Cases(cases, draft):
                 self.draft = draft
-                self.bench = Bench(self.device, cases, ArenaView(self.arena), self._build, self._announce)
+                self.bench = Bench(self.device, cases, SharedArraysView(self.arena), self._build, self._announce)
                 return Ready()
             case Evaluate():
                 assert self.bench is not None

@@ -17,8 +17,8 @@ from portatile.records import Binary, Plan, Resources, Source
 from portatile.trials import Status
 from portatile.tuning.protocol import Case, Evaluate, Evaluated, Phase, Timing, thick
 from portatile.tuning.sensors import Sensors, cache_bytes
-from portatile.tuning.shared_arrays import ArenaView
-from portatile.tuning.worker.operands import Table
+from portatile.tuning.shared_arrays import SharedArraysView
+from portatile.tuning.worker.operands import CaseOperands
 from portatile.verify import Verdict, worst
 
 _PROFILES = 3  # runs of a variant that are timed by their events
@@ -72,7 +72,7 @@ class Record:
         )
 
 
-class Loaded:
+class LoadedVariant:
     """A variant's kernels on the device, one executable for each of its parts. A context manager."""
 
     def __init__(self, device: Device, build: Callable[[Source], Binary], job: Evaluate, record: Record) -> None:
@@ -97,7 +97,7 @@ class Loaded:
         for module in self._modules.values():
             module.release()
 
-    def __enter__(self) -> Loaded:
+    def __enter__(self) -> LoadedVariant:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -112,14 +112,14 @@ class Bench:
     """
 
     def __init__(
-        self, device: Device, cases: tuple[Case, ...], arena: ArenaView, build: Callable[[Source], Binary], announce: Announce
+        self, device: Device, cases: tuple[Case, ...], arena: SharedArraysView, build: Callable[[Source], Binary], announce: Announce
     ) -> None:
         self.device = device
         self.queue = device.queue()
         self.clock = device.queue(profiling=True)
         self.build = build
         self.announce = announce
-        self.tables = [Table(device, self.queue, case, arena) for case in cases]
+        self.tables = [CaseOperands(device, self.queue, case, arena) for case in cases]
         self.sensors = Sensors.of(device.info)
         self._scrub: tuple[Memory, Memory] | None = None
 
@@ -154,11 +154,11 @@ class Bench:
         except DeviceError as error:
             return record.outcome(job, "crash", str(error), broken=True)
 
-    def load(self, job: Evaluate, record: Record) -> Loaded:
+    def load(self, job: Evaluate, record: Record) -> LoadedVariant:
         """A variant, compiled and loaded."""
-        return Loaded(self.device, self.build, job, record)
+        return LoadedVariant(self.device, self.build, job, record)
 
-    def check(self, loaded: Loaded, clocked: bool = False) -> Verdict:
+    def check(self, loaded: LoadedVariant, clocked: bool = False) -> Verdict:
         """Run every part once on poisoned outputs; a failure is looked at again with fresh operands, lest it be another variant's.
 
         ``clocked``: the timed part's run is timed, by its events: on a processor these do not count what is compiled at a first launch.
@@ -179,15 +179,15 @@ class Bench:
         loaded.record.errors = tuple(verdict.error for verdict in verdicts)
         return worst(verdicts)
 
-    def timed(self, loaded: Loaded) -> Table:
+    def timed(self, loaded: LoadedVariant) -> CaseOperands:
         """The operands that a variant is timed on."""
         return self.tables[loaded.job.parts[-1].case]
 
-    def outputs(self, loaded: Loaded) -> Verdict:
+    def outputs(self, loaded: LoadedVariant) -> Verdict:
         """Whether the timed case's outputs are right now."""
         return self.timed(loaded).outputs(loaded.job.parts[-1].bound)
 
-    def burst(self, loaded: Loaded, runs: int) -> float:
+    def burst(self, loaded: LoadedVariant, runs: int) -> float:
         """Device seconds per run, back to back.
 
         Where a run destroys its own input, each has its input anew and is timed alone; so it is where no cache may hold the operands.
@@ -220,7 +220,7 @@ class Bench:
             return False
         return True
 
-    def _check_once(self, table: Table, executable: Executable, bound: float, record: Record, queue: Queue) -> Verdict:
+    def _check_once(self, table: CaseOperands, executable: Executable, bound: float, record: Record, queue: Queue) -> Verdict:
         table.reset(queue)
         queue.finish()
         events: list[Event] | None = [] if queue is self.clock else None
@@ -233,7 +233,7 @@ class Bench:
         record.took("check", started)
         return verdict
 
-    def _hopeless(self, loaded: Loaded) -> bool:
+    def _hopeless(self, loaded: LoadedVariant) -> bool:
         """Whether the check's run was so slow that another would only cost time; its seconds are the only sample then."""
         record, best = loaded.record, loaded.job.best
         if record.first is None or best is None or record.first <= max(_LONG, max(_HOPELESS, loaded.job.timing.give_up) * best):
@@ -243,7 +243,7 @@ class Bench:
         record.remark = f"{model.SLOW}: {record.first / best:.3g} times as slow as the best when checked, not run again"
         return True
 
-    def _time(self, loaded: Loaded) -> Verdict:
+    def _time(self, loaded: LoadedVariant) -> Verdict:
         """Fill the record's samples and look at the output once more."""
         job, record = loaded.job, loaded.record
         timing, table, executable = job.timing, self.timed(loaded), loaded.executables[-1]
@@ -281,7 +281,7 @@ class Bench:
         record.took("run", started)
         return self.outputs(loaded)
 
-    def _profile(self, loaded: Loaded) -> float:
+    def _profile(self, loaded: LoadedVariant) -> float:
         """Device seconds of one run, by the events of its launches where the back end profiles them, else between two markers."""
         table = self.timed(loaded)
         table.reset(self.clock)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Device, Image, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.tuning.protocol import Case
-from portatile.tuning.shared_arrays import ArenaView
+from portatile.tuning.shared_arrays import SharedArraysView
 from portatile.verify import GUARD_BYTES, POISON_BYTE, Verdict, compare, guard, guard_verdict, unchanged, worst
 from portatile.workload import Expected
 
@@ -19,7 +19,7 @@ _COMPARED_BYTES = 1 << 24  # inputs up to this size are compared in full after a
 
 
 @dataclass
-class Operand:
+class DeviceOperand:
     """One operand's memory on the device, with a canary behind it unless it is an image, and what it held at first."""
 
     name: str
@@ -40,10 +40,10 @@ class Operand:
         return isinstance(self.memory, Image)
 
 
-class Table:
+class CaseOperands:
     """One case's operands on the device."""
 
-    def __init__(self, device: Device, queue: Queue, case: Case, arena: ArenaView) -> None:
+    def __init__(self, device: Device, queue: Queue, case: Case, arena: SharedArraysView) -> None:
         self.case = case
         self.queue = queue
         self.expected: dict[str, Expected] = {name: arena.get_expected(at) for name, at in case.expected.items()}
@@ -98,7 +98,7 @@ class Table:
                 verdicts.append(unchanged(operand.name, part, now))
         return worst(verdicts)
 
-    def _operand(self, device: Device, name: str, initial: NDArray[Any]) -> Operand:
+    def _operand(self, device: Device, name: str, initial: NDArray[Any]) -> DeviceOperand:
         form = self.case.forms.get(name)
         size = initial.nbytes if form is not None else -(-initial.nbytes // 4) * 4 + GUARD_BYTES
         writable = self.case.roles[name] != "in"
@@ -110,4 +110,4 @@ class Table:
             except DeviceError:
                 pristine = None  # no room for a second copy: the first content comes from the host every time
         host = device.pinned(initial.nbytes)[: initial.nbytes].view(initial.dtype) if writable and initial.size else np.empty_like(initial)
-        return Operand(name, writable, initial, memory, pristine, host)
+        return DeviceOperand(name, writable, initial, memory, pristine, host)
