@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from portatile import dialect
-from portatile.errors import ArgumentError, LaunchError, UsageError
+from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler
 from portatile.records import Binary, DeviceInfo, Entry, Resources, Size3, Source
 
@@ -264,12 +264,49 @@ class Module(ABC):
 Argument = Memory | np.generic | int | Sampler  # an int is the bytes of a __local argument
 
 
+class Slot(NamedTuple):
+    """A gap among the arguments of a ready launch: which value of a run fills it, an address (Memory) or a number of a NumPy type."""
+
+    place: int
+    kind: type
+
+
+class ReadyLaunch(NamedTuple):
+    """A kernel, its NDRange and its arguments, with gaps for what each run brings."""
+
+    kernel: Kernel
+    global_size: Size3
+    local_size: Size3
+    args: Sequence[Argument | Slot]
+
+
+class Ready(ABC):
+    """Launches whose arguments lie packed: a run writes its values into the gaps and hands them to the driver. Not safe between threads."""
+
+    @abstractmethod
+    def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
+        """Queue the launches in order; does not wait. ``values`` are addresses and numbers, by place.
+
+        ``borrows`` tells whether some of the addresses are of memory that the device allocated outside of the queue.
+        Raises OverflowError for a number that its type does not hold, before that launch is queued.
+        """
+
+
 class Queue(ABC):
     """Commands in order. Nothing here waits for the device unless its name or ``blocking`` says so."""
 
     device: Device
     profiling: bool
     out_of_order: bool
+
+    @property
+    def capturing(self) -> bool:
+        """Whether commands go into a graph that another library captures, which runs them later."""
+        return False
+
+    def transient(self, nbytes: int) -> Memory:
+        """Memory for what is queued from here to its ``release``, which belongs to the graph that is being captured; CUDA only."""
+        raise DeviceError(f"{self.device.info.id} captures no graphs")
 
     @abstractmethod
     def launch(
@@ -430,6 +467,10 @@ class Device(ABC):
         None where the device keeps nothing; ``share`` it then. What kernels wrote is there when the queue is finished. Not safe between
         threads.
         """
+        return None
+
+    def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
+        """Launches with their arguments packed for many runs, or None where the back end packs none: then they run one by one."""
         return None
 
     @abstractmethod

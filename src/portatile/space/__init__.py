@@ -46,7 +46,7 @@ class ParameterSpace:
                 raise SpaceError(f"parameter {name!r} has no values")
             if len(set(map(canonical, values))) != len(values):
                 raise SpaceError(f"parameter {name!r} lists a value twice: {values}")
-        self.constraints = tuple(Constraint.of(rule) for rule in constraints)
+        self.constraints = tuple(Constraint.of(rule, self.parameters.keys() | self.facts.keys()) for rule in constraints)
         self._check_names()
         self._rules = Rules(self.parameters, self.facts, self.constraints)
         self._configs: tuple[dict[str, Value], ...] | None = None
