@@ -1,4 +1,4 @@
-"""One thread for small linear algebra: a BLAS that wakes a thread on every core takes many times as long while others compile."""
+"""One thread for small linear algebra: a BLAS with a thread on every core is many times slower while other processes compile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTROLS = (
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """NumPy's BLAS uses the caller's thread only meanwhile; nothing changes where that BLAS has no such switch."""
+    """Limit NumPy's BLAS to the caller's thread; does nothing where that BLAS has no such switch."""
     found = controls()
     if found is None:
         yield
@@ -36,7 +36,7 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def controls() -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    """How many threads NumPy's BLAS uses, and how to tell it; found among what NumPy's own library is linked with."""
+    """Functions that get and set the number of threads of NumPy's BLAS, found in the libraries that NumPy is linked with."""
     try:
         library = ctypes.CDLL(import_module("numpy.linalg._umath_linalg").__file__)
     except (ImportError, AttributeError, TypeError, OSError):  # another NumPy than is known

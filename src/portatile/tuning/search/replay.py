@@ -26,7 +26,7 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Recording:
-    """What is known of one problem on one device, timed in one manner: a trial for each configuration. One without a trial is not legal.
+    """The trials of one problem on one device, timed in one manner, one for each configuration. A configuration without one is not legal.
 
     ``left_out`` counts trials whose configuration names other parameters than the rest, as an older version of a kernel does.
     """
@@ -110,9 +110,9 @@ def recordings(path: Path) -> list[Recording]:
 
 
 def group(trials: Iterable[Trial], name: str) -> list[Recording]:
-    """Recordings of trials of any problems and devices, cold ones apart; of a configuration that was evaluated twice the later one counts.
+    """Recordings of trials of any problems and devices, cold ones separate; of a configuration's trials the latest counts.
 
-    One that the model turned away was not evaluated: it counts only where nothing else is known.
+    A trial that the model rejected was not evaluated: it counts only where there is no other.
     """
     groups: dict[tuple[str, str, bool], dict[str, Trial]] = {}
     for trial in trials:
