@@ -31,9 +31,9 @@ from measure import HERE, Child, ChildError, facts, parser, print_table, save, s
 sys.path.insert(0, str(HERE.parent / "tests"))
 from portatile import device as devices
 from portatile import program
-from portatile.analysis.ptx import functions
 from portatile.device import ptxas
 from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.ptx import functions
 from portatile.errors import CompileError, PortatileError
 from portatile.records import Resources
 from support.battery import CASES, GROUPS

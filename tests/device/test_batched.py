@@ -222,3 +222,19 @@ def test_mistakes_are_explained(mistake: str) -> None:
     call, message = MISTAKES[mistake]
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+@pytest.mark.parametrize("strides", [(16, 16, 4), (0, 16, 4), (8, 32, 4), (32, 16, 4)])
+def test_an_output_that_overlaps_itself_is_refused(device: Device, strides: tuple[int, int, int]) -> None:
+    a, b = np.ones((2, 3, 4, 4), np.float32)
+    out = np.lib.stride_tricks.as_strided(np.zeros(200, np.float32), (3, 4, 4), strides)
+    with pytest.raises(ArgumentError, match="out overlaps itself"):
+        portatile.matmul(a, b, out=out, device=device.info.id)
+    assert not out.any()
+
+
+def test_matrices_between_each_others_rows_do_not_overlap(device: Device) -> None:
+    a, b = np.random.default_rng(0).random((2, 3, 4, 4)).astype(np.float32)
+    memory = np.zeros((4, 3, 4), np.float32)
+    portatile.matmul(a, b, out=memory.transpose(1, 0, 2), device=device.info.id)
+    assert np.allclose(memory.transpose(1, 0, 2), a @ b, rtol=1e-5)
