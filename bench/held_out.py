@@ -4,7 +4,7 @@
 
 For each problem, measured beside each other: the tuned best; the choice when every result of the device is held out (what then stands is
 other devices' results, the same hardware's other back end among them); the choice when all of the hardware is held out; the choice when
-only this problem is; the workload's default. ``loss`` is the time over the tuned best's: 1 is none. Without ``--tune`` the best that is known for
+only this problem is; the default. ``loss`` is the time over the tuned best's: 1 is none. Without ``--tune`` the best that is known for
 the problem on the device is the tuned best; where nothing was tuned for it there ("nothing tuned") there is nothing to lose against: no
 loss is given, and the mean leaves it out.
 """
