@@ -287,7 +287,7 @@ def test_mistakes_are_told(device: Device) -> None:
 
 @pytest.mark.parametrize("distance", [2e-19, 1e-10, 1.0, 1e10, 1e19])
 def test_the_bound_holds_at_both_ends_of_the_distances_that_it_is_stated_for(device: Device, distance: float) -> None:
-    atoms = np.array([[distance, 0, 0, 1.5], [0, -distance / 2, 0, -0.5]], np.float32)
+    atoms = np.array([[distance, 0, 0, 1.5], [0, -distance, 0, -0.5]], np.float32)
     got = coulomb_potential(atoms, (1, 1), 1.0, device=device.info.id)
     charges, places = atoms[:, 3].astype(np.float64), atoms[:, :3].astype(np.float64)
     terms = charges / np.sqrt((places**2).sum(1))
