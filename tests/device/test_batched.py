@@ -15,6 +15,7 @@ from portatile.execute import Executable
 from portatile.records import Launch, Layout
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm_batched import GemmBatched
 from support.checking import check
 from support.seeds import new_seed
 
@@ -175,14 +176,20 @@ def test_every_form_works_on_batches(device: Device, name: str) -> None:
         assert verdict.ok, f"{options} {cases[place]}: {verdict.message}"
 
 
-def test_a_batch_that_is_too_long_for_a_launch(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portatile.workloads.gemm_batched._MAX_GROUPS", 3)
+class OfThree(GemmBatched):
+    """Of no more than three problems to a launch."""
+
+    most_groups = 3
+
+
+def test_a_batch_that_is_too_long_for_a_launch(device: Device) -> None:
+    batched = OfThree()
     rng = np.random.default_rng(new_seed("long"))
-    problem = WORKLOAD.problem({"batch": 8, "m": 9, "n": 11, "k": 6})
-    config = WORKLOAD.default(problem, device.info)
-    products = [step for step in WORKLOAD.plan(problem, config, device.info).steps if isinstance(step, Launch) and step.kernel == "gemm"]
+    problem = batched.problem({"batch": 8, "m": 9, "n": 11, "k": 6})
+    config = batched.default(problem, device.info)
+    products = [step for step in batched.plan(problem, config, device.info).steps if isinstance(step, Launch) and step.kernel == "gemm"]
     assert [step.global_size[2] for step in products] == [3, 3, 2]
-    verdict = check(device, WORKLOAD, problem, config, rng)
+    verdict = check(device, batched, problem, config, rng)
     assert verdict.ok, verdict.message
 
 
