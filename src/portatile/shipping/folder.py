@@ -133,20 +133,20 @@ class Programs:
             entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
             text = lowered.text
         entry["symbols"] = {}
-        for target, chip in targets:
-            entry["binaries"].append(self._binary(name, source, target, chip, entry["symbols"]))
+        for target, loaded_by in targets:
+            entry["binaries"].append(self._binary(name, source, target, loaded_by, entry["symbols"]))
         (self.folder / entry["text"]).write_text(text, encoding="utf-8")
         self.table[name] = entry
         return name
 
-    def _binary(self, name: str, source: Source, target: Target, chip: Device | None, symbols: dict[str, str]) -> dict[str, Any]:
+    def _binary(self, name: str, source: Source, target: Target, opened: Device | None, symbols: dict[str, str]) -> dict[str, Any]:
         binary = program.build(source, target, cache.default())
         symbols.update({entry.name: entry.symbol for entry in binary.entries})
         data = binary.data
         about: dict[str, Any] = {"kind": binary.kind, "architecture": target.architecture, "compiler": target.compiler}
-        if chip is not None:
+        if opened is not None:
             data = device.backends()["opencl"].payload(data)
-            about["built_by"] = loader._OpenCL(chip.cl_device).identity  # type: ignore[attr-defined]
+            about["built_by"] = loader._OpenCL(opened.cl_device).identity  # type: ignore[attr-defined]
         elif binary.kind == "ptx":
             data = data.rstrip(b"\0")
         path = f"{PROGRAMS}/{name}.{'bin' if binary.kind == 'opencl' else binary.kind}"
@@ -161,13 +161,13 @@ class Programs:
                 make = device.backends()["cuda"].target
                 self._targets[key] = ((make(info.architecture, "cubin"), None), (make(info.architecture, "ptx"), None))
             else:
-                here = next((chip for chip in device.devices() if device_key(chip.info) == key), None)
+                here = next((one for one in device.devices() if device_key(one.info) == key), None)
                 self._targets[key] = () if here is None else ((here.target, here),)
         return self._targets[key]
 
 
 class _Absent(Target):
-    """OpenCL C for a device that is not here: its text depends on no chip, its binary does."""
+    """OpenCL C for a device that is not here: its text depends on no device, its binary does."""
 
     backend: Backend = "opencl"
     architecture = compiler = ""
