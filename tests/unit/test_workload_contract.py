@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from portatile import program, verify, workloads
-from portatile.analysis import ptx
+from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, PortatileError, UnknownNameError
 from portatile.execute import flatten, sources

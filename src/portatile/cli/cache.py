@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from portatile import cache, device, execute, program, settings, store, workloads
-from portatile.cli import Suggesting, _chips, _console, _formatting, _options
+from portatile.cli import Suggesting, _console, _formatting, _options
 from portatile.cli._workloads import flat_plan
 from portatile.device.base import Target
 from portatile.errors import ArgumentError, CompileError, UsageError
@@ -107,8 +107,8 @@ def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
     if arch is None:
         opened = device.get(selector)
         return opened.info, opened.target
-    target: Target = device.backends()["cuda"].target(arch)
-    return _chips.chip(arch), target
+    info = device.datasheet(arch)
+    return info, device.backends()[info.backend].target(arch)
 
 
 def _read(file: Path) -> list[CachedConfig]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
+from portatile.device import ANY
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
 
 def device(name: str) -> DeviceInfo:
-    """A device of which only the name is known. Its back end is not known either: ``opencl`` stands for any."""
+    """A device of which only the name is known. Its back end is not known either."""
     return DeviceInfo(
         id=f"recorded:{name}",
-        backend="opencl",
+        backend=ANY,
         name=name,
         vendor="",
         platform="",

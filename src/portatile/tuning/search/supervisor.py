@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from portatile import errors
+from portatile.device import backends
 from portatile.errors import DeviceError, PortatileError
 from portatile.model import Screen
 from portatile.records import DeviceInfo, Launch, Plan, Source
@@ -124,7 +125,7 @@ class Supervisor:
             jobs = 1
         if jobs is None:
             spare = _cores() if self.alternates else _cores() - _OTHERS
-            if not self.alternates and info.backend == "opencl":
+            if not self.alternates and not backends()[info.backend].offline:  # each opens a context
                 spare = min(spare, info.global_memory // _CONTEXT)
             jobs = min(max(spare, 1), _MOST_COMPILERS)
         if not (self.alternates and jobs == 1):  # one alone does not compile faster than the timing worker itself

@@ -79,7 +79,7 @@ class _Timing:
     def __init__(self, opening: Open, send: Callable[[Reply], None]) -> None:
         self.device: Device = devices.get(opening.selector)
         self.info = self.device.info
-        if devices.target_maker(self.info.backend) is None:
+        if not devices.backends()[self.info.backend].offline:
             self.device.default_queue()  # drivers compile for their first context; compile workers then find that in the driver's cache
         self.arena = opening.arena
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
@@ -114,11 +114,10 @@ class _Compiling:
     """A compile worker, which fills the cache; it opens no device where the back end's compiler needs none."""
 
     def __init__(self, opening: Open, info: DeviceInfo, send: Callable[[Reply], None]) -> None:
-        make = devices.target_maker(info.backend)
         self.info = info
         self.send = send
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
-        self.target = devices.get(info.id).target if make is None else make(info.architecture)
+        self.target = devices.target(info)
         os.nice(10)  # the timing worker's launches come first
 
     def answer(self, message: Request) -> Reply:
