@@ -12,7 +12,7 @@ from portatile.device import cuda_compiler, devices
 from portatile.device.base import Device
 from portatile.device.cuda_compiler import CudaTarget
 from portatile.measure import peaks
-from portatile.workloads.gemm.space import matrix_units
+from portatile.workloads.gemm.capabilities import matrix_units
 from ptx_machine.device import PtxDevice
 
 PEAK = workloads.get("peak")

@@ -27,8 +27,10 @@ class Constraint:
     code: CodeType | None = None
 
     @classmethod
-    def of(cls, rule: Predicate | str) -> Constraint:
-        """From a callable, whose argument names say what it reads, or from a Python expression."""
+    def of(cls, rule: Predicate | str | Constraint) -> Constraint:
+        """From a callable, whose argument names say what it reads, or from a Python expression; a constraint as it is."""
+        if isinstance(rule, Constraint):
+            return rule
         if isinstance(rule, str):
             try:
                 code = _compiled(rule)
