@@ -59,7 +59,7 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     import numpy as np
 
     from portatile import cache, device, execute, store
-    from portatile.routines.later import Later
+    from portatile.runtime.deferred import Deferred
     from portatile.select import resolver
 
     watch.lap("import")
@@ -72,7 +72,7 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     resolve = resolver(chip.info, store.known_results())
     flat = execute.flatten(resolve(problem), resolve)
     inputs = workload.usual_inputs(problem, np.random.default_rng(SEED))
-    kept, later = cache.default(), Later(rest=3600)
+    kept, later = cache.default(), Deferred(rest=3600)
     watch.skip()
     binaries = {source: later.build(source, chip, kept) for source in execute.sources(flat)}
     watch.lap("build")

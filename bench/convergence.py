@@ -37,7 +37,7 @@ def child(task: dict[str, Any]) -> None:
     from portatile.space import ParameterSpace
     from portatile.store import ResultStore, shipped
     from portatile.trials import Budget
-    from portatile.tuning import tuner
+    from portatile.tuning.search import tuner
 
     started = float(os.environ["BENCH_STARTED"])
     rows: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ def child(task: dict[str, Any]) -> None:
     problem = workloads.problem(task["workload"], task["dtype"], {**task["sizes"], **task["options"]})
     configs = task.get("configs")
     if configs is None:
-        request = tuner.Request(
+        request = tuner.TuningRequest(
             problem, task["device"], Budget.parse(task["budget"]), task["strategy"], task["seed"], warm=5 if task["shipped"] else 0
         )
     else:
@@ -63,7 +63,7 @@ def child(task: dict[str, Any]) -> None:
                 config = space.complete(trial.config)
                 found[canonical(config)] = dict(config)
         only = ParameterSpace.from_configs(list(found.values()))
-        request = tuner.Request(problem, task["device"], Budget(), "exhaustive", space=only, model=False, warm=0)
+        request = tuner.TuningRequest(problem, task["device"], Budget(), "exhaustive", space=only, model=False, warm=0)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
     final = {canonical(trial.config): trial.comparable for trial in result.trials if trial.status == "ok"}

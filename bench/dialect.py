@@ -29,19 +29,19 @@ import numpy as np
 from measure import HERE, Child, ChildError, facts, parser, print_table, save, serve, slug
 
 sys.path.insert(0, str(HERE.parent / "tests"))
-from battery import CASES, GROUPS
-from battery.run import obstacle
-from battery.run import run as run_case
-from corpus import SAMPLES, compare
-from corpus import run as run_sample
-from corpus.references import REFERENCES
 from portatile import device as devices
 from portatile import program
 from portatile.analysis.ptx import functions
 from portatile.device import ptxas
-from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.cuda.compiler import CudaTarget
 from portatile.errors import CompileError, PortatileError
 from portatile.records import Resources
+from support.battery import CASES, GROUPS
+from support.battery.run import obstacle
+from support.battery.run import run as run_case
+from support.corpus import SAMPLES, compare
+from support.corpus import run as run_sample
+from support.corpus.references import REFERENCES
 
 COMPILES = "CUDA compiles"
 _CLANGS = ("clang", "clang-19", "clang-17", "clang-16", "clang-15", "clang-14")

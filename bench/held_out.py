@@ -22,10 +22,10 @@ from portability import problems
 from portatile import device, select, store, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem, canonical
-from portatile.studies.apart import measured
+from portatile.studies.measured_configs import measured
 from portatile.studies.portability import describe, failure
 from portatile.trials import Budget, Trial
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 
 NOTHING = "nothing tuned"
 RULES = ("problem held out", "device held out", "chip held out", "default")
@@ -48,7 +48,7 @@ def measure(chip: Any, problem: Problem, budget: Budget | None) -> list[dict[str
     workload, info = workloads.get(problem.workload), chip.info
     if budget is not None:
         with store.ResultStore.default() as kept:
-            tuner.tune(tuner.Request(problem, info.id, budget), kept)
+            tuner.tune(tuner.TuningRequest(problem, info.id, budget), kept)
     results = list(store.known_results()(problem.workload))
     choices = {"tuned": select.choose(workload, problem, info, results)}
     choices |= {rule: select.choose(workload, problem, info, without(results, info, problem, rule)) for rule in RULES}

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import signal
 import subprocess
 import sys
@@ -168,6 +169,7 @@ def facts(commit: str | None = None) -> dict[str, Any]:
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit or _commit(),
+        "command": " ".join([f"bench/{Path(sys.argv[0]).name}", *map(shlex.quote, sys.argv[1:])]),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _cpu(),

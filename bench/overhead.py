@@ -3,22 +3,22 @@
 Small matrices, so that the host dominates. Interleaved: a call of matmul, one of what portatile.compile made, then the same kernels
 launched with their arguments already in place; the differences of the medians are the overheads.
 
-    python bench/overhead.py [--device ID] [--size 64] [--json FILE]
+    python bench/overhead.py [--device ID] [--size 64] [--host] [--save]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
 
 import portatile
+from measure import facts, save, slug
+from portatile.arguments import matrices, placement
 from portatile.device.buffer import Buffer
-from portatile.routines import arrays, runtime
+from portatile.runtime import perform
 
 REPEATS = 2000
 
@@ -36,8 +36,8 @@ def measure(selector: str | None, size: int, host_arrays: bool) -> dict[str, obj
     portatile.matmul(a, b, out=out, device=selected)
     if not np.allclose(out.numpy() if isinstance(out, Buffer) else out, host[0] @ host[1], rtol=1e-4):
         raise SystemExit("matmul is wrong")
-    ((_, prepared, names),) = runtime._remembered.values()
-    operands = {name: arrays.place(device, queue, arrays.matrix(x, name)).memory for name, x in zip(names, (a, b, out), strict=True)}
+    ((_, prepared, names),) = perform._remembered.values()
+    operands = {name: placement.place(device, queue, matrices.matrix(x, name)).memory for name, x in zip(names, (a, b, out), strict=True)}
     product = portatile.compile("gemm", m=size, n=size, k=size, device=selected)
     product(a, b, out=out)
     called, bound, launched = [], [], []
@@ -58,6 +58,8 @@ def measure(selector: str | None, size: int, host_arrays: bool) -> dict[str, obj
     return {
         "device": device.info.name,
         "id": device.info.id,
+        "name": device.info.name,
+        "platform": device.info.platform,
         "driver": device.info.driver,
         "size": size,
         "host_arrays": host_arrays,
@@ -75,15 +77,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--device")
     parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--commit", help="what to record where there is no git")
+    parser.add_argument("--save", action="store_true", help="write every sample to bench/results")
     parser.add_argument("--host", action="store_true", help="NumPy arrays, which the driver has to be told of at every call")
     options = parser.parse_args()
     result = measure(options.device, options.size, options.host)
     print("{device} ({id}), {size}^3: bare launches {launch_us:.1f} us".format(**result))
     print("  matmul   {matmul_us:.1f} us, overhead {overhead_us:.1f} us".format(**result))
     print("  compiled {compiled_us:.1f} us, overhead {compiled_overhead_us:.1f} us".format(**result))
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1))
+    if options.save:
+        name = f"overhead-{slug(str(result['device']))}-{slug(str(result['id']))}"
+        print(f"written to {save(name, {'bench': 'overhead', **facts(options.commit), 'rows': [result]})}")
 
 
 if __name__ == "__main__":

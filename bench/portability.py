@@ -47,7 +47,7 @@ def matrix(chips: list[Any], options: argparse.Namespace) -> list[dict[str, Any]
     document: list[dict[str, Any]] = []
     guests = tuple(guest for text in options.guest for guest in portability.guests(options.workload, text))
     for problem in problems(options.workload, options.sizes, options.dtype):
-        request = portability.Request((problem,), None if options.tune is None else Budget.parse(options.tune), guests)
+        request = portability.PortabilityRequest((problem,), None if options.tune is None else Budget.parse(options.tune), guests)
         rows = portability.matrix(chips, request, lambda text: print(text, file=sys.stderr, flush=True))
         document += [asdict(row) for row in rows]
         scores = portability.scores(rows)
@@ -77,7 +77,7 @@ def maps(options: argparse.Namespace, chips: list[Any]) -> list[dict[str, Any]]:
         for chip in chosen:
             print(f"\n{portability.describe(problem)} {problem.dtype} on {chip.info.id}: Gflop/s, {down} down, {across} across")
             try:
-                rows = pairs.sweep(chip, pairs.Request(problem, down, across, tries=options.tries))
+                rows = pairs.sweep(chip, pairs.PairsRequest(problem, down, across, tries=options.tries))
             except PortatileError as error:
                 print(f"  {error}", file=sys.stderr)
                 continue

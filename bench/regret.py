@@ -28,15 +28,15 @@ def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: 
     from portatile import select, workloads
     from portatile.records import canonical
     from portatile.store import ResultStore
-    from portatile.studies.apart import measured
+    from portatile.studies.measured_configs import measured
     from portatile.trials import Budget
-    from portatile.tuning import dispatch, tuner
+    from portatile.tuning.search import held_out, tuner
 
     workload = workloads.get(problem.workload)
-    choices = {name: rule(workload, problem, info, known) for name, rule in dispatch.RULES.items()}
+    choices = {name: rule(workload, problem, info, known) for name, rule in held_out.RULES.items()}
     near = select.candidates(workload, problem, info, known, NEAR)
     start = (*choices.values(), *(choice.config for choice in near))  # so that other rules can be judged by the file
-    wish = tuner.Request(problem, options.device, Budget.parse(options.budget), start=start, warm=0)
+    wish = tuner.TuningRequest(problem, options.device, Budget.parse(options.budget), start=start, warm=0)
     with ResultStore(None) as store:
         result = tuner.tune(wish, store)
     times = {canonical(trial.config): trial.comparable for trial in result.trials if trial.status == "ok"}
@@ -75,7 +75,7 @@ def main() -> None:
     from portatile import workloads
     from portatile.store import ResultStore
     from portatile.trials import Budget
-    from portatile.tuning import shapes as searched
+    from portatile.tuning.search import shapes as searched
 
     workload = workloads.get(options.workload)
 
@@ -89,7 +89,7 @@ def main() -> None:
         one = Budget.parse(options.budget)
         whole = Budget(one.seconds and one.seconds * len(tuned), one.evaluations and one.evaluations * len(tuned))
         with ResultStore.default() as store:
-            result = searched.tune(searched.Request(tuned, options.device, whole), store)
+            result = searched.tune(searched.ShapesRequest(tuned, options.device, whole), store)
             known, info = store.crossed(workload.name), result.results[0].device
         for problem in held:
             rows.append(held_out(problem, known, options, info))

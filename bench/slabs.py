@@ -26,8 +26,8 @@ from measure import facts, parser, print_table, save, slug, until_stopped
 from portatile import device as devices
 from portatile.device import staging
 from portatile.device.base import Device
-from portatile.routines import runtime, slabs
-from portatile.routines.engine import Engine
+from portatile.runtime import perform, slabs
+from portatile.runtime.engine import Engine
 from portatile.workload import Cut
 
 STAGES = ("buffers", "stage", "upload", "kernel", "download", "collect")
@@ -73,7 +73,7 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
 
     def pipeline(home: Engine, task: slabs.Task, cut: Cut, width: int) -> None:
         size, shared = task.problem.sizes[cut.size], slabs._Shared()
-        read = [name for name in cut.pieces if name in task.read]
+        read = [name for name in cut.pieces if task.matrices[name].read]
         with charged("buffers"):
             lane = slabs._lane(home.device, slabs._part(task, cut, 0, min(width, size)), cut, 0)
         queue = lane.queue
@@ -116,7 +116,7 @@ def measured(case: Case, device: Device, rounds: int) -> dict[str, Any]:
     whole: list[float] = []
     uncut: list[float] = []
     stages: list[dict[str, float]] = []
-    runtime.forget()
+    perform.forget()
     for turn in range(rounds + 1):
         start = time.perf_counter()
         expected = case.call(selected)

@@ -44,8 +44,8 @@ def study(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
     from portatile.space import ParameterSpace
     from portatile.store import ResultStore
     from portatile.trials import Budget
-    from portatile.tuning import planner, tuner
     from portatile.tuning.protocol import Timing
+    from portatile.tuning.search import planner, tuner
 
     workload = workloads.get(options.workload)
     sizes = dict.fromkeys(workload.sizes, options.size) if not options.sizes else dict(zip(workload.sizes, options.sizes, strict=True))
@@ -55,7 +55,7 @@ def study(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
 
     def search(modelled: bool) -> Any:
         timing = Timing() if modelled else Timing(give_up=float("inf"), race=20.0)
-        wish = tuner.Request(
+        wish = tuner.TuningRequest(
             problem, options.device, Budget(), "exhaustive", options.seed, space=only, model=modelled, timing=timing, warm=0, ranked=0
         )
         with ResultStore(None) as store:

@@ -60,7 +60,7 @@ def portatile_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, Any]
     import portatile
     from portatile.store import ResultStore
     from portatile.trials import Budget
-    from portatile.tuning import tuner
+    from portatile.tuning.search import tuner
 
     a, b, c, n, expected = data
     kernel = portatile.Kernel(
@@ -75,7 +75,9 @@ def portatile_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, Any]
         roles={"c": "out"},
         flops=2 * n**3,
     )
-    wish = tuner.Request(kernel.problem(), task["device"], Budget(), "exhaustive", workload=kernel, model=False, jobs=task["jobs"], warm=0)
+    wish = tuner.TuningRequest(
+        kernel.problem(), task["device"], Budget(), "exhaustive", workload=kernel, model=False, jobs=task["jobs"], warm=0
+    )
     with ResultStore.default() as store:
         result = tuner.tune(wish, store)
     return {

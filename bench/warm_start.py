@@ -31,11 +31,11 @@ def compare(problem: Any, options: argparse.Namespace, seed: int) -> dict[str, A
     """One shape searched cold, then warm; the warm search's trials stay in the store."""
     from portatile.store import ResultStore
     from portatile.trials import Budget
-    from portatile.tuning import tuner
+    from portatile.tuning.search import tuner
 
     found: dict[str, Any] = {}
     for name, warm in (("cold", 0), ("warm", 5)):
-        request = tuner.Request(problem, options.device, Budget.parse(options.budget), seed=seed, resume=False, warm=warm)
+        request = tuner.TuningRequest(problem, options.device, Budget.parse(options.budget), seed=seed, resume=False, warm=warm)
         with ResultStore(None) if name == "cold" else ResultStore.default() as store:
             result = tuner.tune(request, store)
         seconds = [trial.comparable for trial in result.trials if trial.status != "skipped"]

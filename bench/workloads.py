@@ -4,7 +4,7 @@
 
 A table for each device, a line for each problem, the back ends beside each other: time, rate, the share of the ceiling that binds, the
 ratio to a peer measured in the same run, and the rates by default and tuned. ``as it comes`` is the configuration that a call takes,
-``default`` the workload's own, ``tuned`` the best that `--seconds` of tuning find from there (0: none). `workload_figures.py` makes a page
+``default`` the workload's own, ``tuned`` the best that `--seconds` of tuning find from there (0: none). `pages.py` makes a page
 of docs of the results.
 Every kernel is checked before it is timed. Peers: PyTorch on an NVIDIA GPU; on a CPU SciPy and the text that one writes first, for which
 one core should be pinned (`POCL_MAX_PTHREAD_COUNT=1 taskset -c 0`).
@@ -34,10 +34,10 @@ from portatile.measure.runs import Length, Way
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 from portatile.workloads.convolution import BIGDFT
+from tables.workloads import COLUMNS, Table, add, cells, figures
 from volumes import VOLUMES, Array, Volume, by_scipy, right
-from workload_figures import COLUMNS, Table, add, cells, readings
 
 _CHECKED = 20  # points along each side of a volume that is compared with the definition
 _CEILINGS = ("copy", "fp32", "fp64", "mma", "special")
@@ -134,7 +134,7 @@ def passing(sizes: dict[str, int], dtype: str, options: dict[str, Value], name: 
 def measured_ceilings(device: Device, quick: bool) -> dict[str, float]:
     """Rates of plain copies, multiply-adds and special functions on a device, in bytes, operations and functions a second.
 
-    A reading that is refused, on a busy machine say, is told and left out.
+    A measurement that is refused, on a busy machine say, is told and left out.
     """
     found: dict[str, float] = {}
     way = Way(Length(samples=3, seconds=0.1, burst=0.01))
@@ -219,7 +219,7 @@ class Bench:
         trials = {}
         if self.seconds:
             with ResultStore(None) as store:
-                result = tuner.tune(tuner.Request(problem, info.id, Budget(seconds=self.seconds), start=(choice.config,)), store)
+                result = tuner.tune(tuner.TuningRequest(problem, info.id, Budget(seconds=self.seconds), start=(choice.config,)), store)
             trials = {form: len(result.trials) for form in ("as it comes", "tuned")}
             if dict(result.best.config) != dict(choice.config):
                 forms["tuned"] = result.best.config
@@ -236,7 +236,7 @@ class Bench:
                     more |= {"ceiling": bound[0], "share": bound[1] / timed.median} if bound else {}
                     self.add(task, info.id, form, list(timed.samples), peer, **more)
 
-    def _cpu_peer(self, device: Device, task: Task, ready: runs.Prepared) -> float | None:
+    def _cpu_peer(self, device: Device, task: Task, ready: runs.PreparedRun) -> float | None:
         if task.workload == "convolution" and (ready.problem.options["bank"], ready.problem.options["boundary"]) == ("single", "periodic"):
             name, samples = f"SciPy {version('scipy')}", peers.scipy_samples(ready.problem, 50 * self.length.burst)
             driver = ""
@@ -333,7 +333,7 @@ def main() -> None:
     commands.add_argument("--scale", type=int, default=1, help="divide the sizes: 16 suits a small CPU")
     commands.add_argument("--only", help=f"workloads, separated by commas; {', '.join(VOLUMES)} are among them")
     commands.add_argument("--match", default="", help="of these only problems in whose lines this regular expression is found")
-    commands.add_argument("--quick", action="store_true", help="short readings, for trying")
+    commands.add_argument("--quick", action="store_true", help="short measurements, for trying")
     options = commands.parse_args()
     chosen = [devices.get(name) for name in options.device] if options.device else list(devices.devices())
     length = Length(samples=3, seconds=0.0, burst=0.002) if options.quick else Length(samples=9, seconds=0.0, burst=0.01)
@@ -350,9 +350,9 @@ def main() -> None:
                     bench.volume(side, dtype, name)
     limits = [f"{device.info.id}: " + ", ".join(f"{n} {r:.4g}" for n, r in bench.limits[device.info.id].items()) for device in chosen]
     tables: dict[str, Table] = {device.info.name: {} for device in chosen}
-    for problem, device, form, reading in readings(bench.rows, bench.limits):
+    for problem, device, form, figure in figures(bench.rows, bench.limits):
         info = devices.get(device).info
-        add(tables[info.name], problem, info.backend, form, reading)
+        add(tables[info.name], problem, info.backend, form, figure)
     for name, table in tables.items():
         print(f"\n{name}: {' / '.join(device.info.id for device in chosen if device.info.name == name)}")
         print_table(COLUMNS, cells(table))

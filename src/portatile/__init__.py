@@ -24,18 +24,19 @@ if TYPE_CHECKING:
         UnknownNameError,
         UsageError,
     )
-    from portatile.form import Sampler
+    from portatile.images import Sampler
     from portatile.kernel import Kernel, TunedKernel
     from portatile.reports.write import report
-    from portatile.routines.blas import gemm, matmul, trsm
     from portatile.routines.compiled import Compiled, compile
     from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
     from portatile.routines.coulomb import coulomb_potential
-    from portatile.routines.level3 import symm, syr2k, syrk, trmm
-    from portatile.routines.limit import memory_limit
+    from portatile.routines.gemm import gemm, matmul
     from portatile.routines.mri import mri_fhd, mri_q
-    from portatile.shipping.own import export
-    from portatile.tuning.tuner import Result as TuningResult
+    from portatile.routines.symmetric import symm, syr2k, syrk
+    from portatile.routines.triangular import trmm, trsm
+    from portatile.runtime.memory_limit import memory_limit
+    from portatile.shipping.own_kernels import export
+    from portatile.tuning.search.request import TuningResult as TuningResult
 
 __version__ = "0.1.0"
 
@@ -81,34 +82,33 @@ __all__ = [
     "wavelets",
 ]
 
-_ROOMS = {
+_MODULES = {
     "portatile.api": ("devices", "explain", "get_device", "tune"),
     "portatile.device.buffer": ("Buffer",),
-    "portatile.form": ("Sampler",),
+    "portatile.images": ("Sampler",),
     "portatile.kernel": ("Kernel", "TunedKernel"),
     "portatile.reports.write": ("report",),
-    "portatile.routines.blas": ("gemm", "matmul", "trsm"),
+    "portatile.routines.gemm": ("gemm", "matmul"),
     "portatile.routines.compiled": ("Compiled", "compile"),
     "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
     "portatile.routines.coulomb": ("coulomb_potential",),
-    "portatile.routines.level3": ("symm", "syr2k", "syrk", "trmm"),
-    "portatile.routines.limit": ("memory_limit",),
+    "portatile.routines.symmetric": ("symm", "syr2k", "syrk"),
+    "portatile.routines.triangular": ("trmm", "trsm"),
+    "portatile.runtime.memory_limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),
-    "portatile.shipping.own": ("export",),
+    "portatile.shipping.own_kernels": ("export",),
+    "portatile.tuning.search.request": ("TuningResult",),
 }
 
 
 def __getattr__(name: str) -> object:
-    """A public name from its room; see PEP 562."""
+    """Import a public name from its module at first use; see PEP 562."""
     if name not in __all__:
         raise AttributeError(f"module 'portatile' has no attribute {name!r}", name=name, obj=_modules[__name__])  # Python then suggests one
     if name == "wavelets":
         return _import_module("portatile.wavelets")
-    if name == "TuningResult":
-        value: object = _import_module("portatile.tuning.tuner").Result
-    else:
-        room = next((room for room, names in _ROOMS.items() if name in names), "portatile.errors")
-        value = getattr(_import_module(room), name)
+    module = next((module for module, names in _MODULES.items() if name in names), "portatile.errors")
+    value: object = getattr(_import_module(module), name)
     globals()[name] = value
     return value
 

@@ -10,13 +10,14 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
-from portatile.routines import engine, runtime
+from portatile.runtime import perform
+from portatile.runtime.engine import Engine
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import tuner
-from portatile.tuning.objective import Objective
-from portatile.tuning.tuner import Progress, Result
+from portatile.tuning.search import tuner
+from portatile.tuning.search.objective import Objective
+from portatile.tuning.search.tuner import Progress, TuningResult
 
 
 def devices() -> list[Device]:
@@ -68,7 +69,7 @@ def tune(
     objective: Objective = "time",
     listen: Callable[[Progress], None] | None = None,
     **sizes: int | str | bool,
-) -> Result: ...
+) -> TuningResult: ...
 
 
 def tune(
@@ -82,7 +83,7 @@ def tune(
     objective: Objective = "time",
     listen: Callable[[Progress], None] | None = None,
     **sizes: int | str | bool,
-) -> Result:
+) -> TuningResult:
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
     ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
@@ -104,10 +105,10 @@ def tune(
             raise ArgumentError(f"a Kernel brings its own arguments; leave out {', '.join(sizes)}")
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem = workloads.problem(workload, dtype, sizes)
-    request = tuner.Request(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
+    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
-    runtime.forget()
+    perform.forget()
     return result
 
 
@@ -122,4 +123,4 @@ def explain(workload: str, *, dtype: str = "float32", device: str | None = None,
         >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
         True
     """
-    return engine.Engine(devices_room.get(device)).choose(workloads.problem(workload, dtype, sizes))
+    return Engine(devices_room.get(device)).choose(workloads.problem(workload, dtype, sizes))

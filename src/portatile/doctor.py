@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from portatile import device, program, settings, store
+from portatile import device, program, repair, settings
 from portatile.device.base import Argument, Finding
 from portatile.errors import DeviceNotFoundError, PortatileError, StoreError
 from portatile.records import DeviceInfo, Source, from_json, to_json
@@ -117,12 +117,18 @@ def _folders() -> list[Finding]:
     found = [_writable("cache folder", chosen.cache_dir, "PORTATILE_CACHE_DIR")]
     found.append(_writable("store folder", chosen.data_dir, "PORTATILE_DATA_DIR"))
     if _there(chosen.store_path):
-        try:
-            with store.ResultStore.reader():
-                found.append(Finding("ok", "result store", str(chosen.store_path)))
-        except StoreError as error:
-            found.append(Finding("broken", "result store", str(error), f"move {chosen.store_path} away, or upgrade portatile"))
+        found.append(_store(chosen.store_path))
     return found
+
+
+def _store(path: Path) -> Finding:
+    try:
+        damage = repair.examine(path)
+    except StoreError as error:
+        return Finding("broken", "result store", f"{path}: {error}", f"move {path} away, or upgrade portatile")
+    if damage:
+        return Finding("broken", "result store", f"{path}: {damage}", "portatile doctor --repair keeps all that can be read")
+    return Finding("ok", "result store", str(path))
 
 
 def _writable(subject: str, folder: Path, variable: str) -> Finding:

@@ -12,7 +12,7 @@ import numpy as np
 
 from portatile.device.base import Device, Event, Kernel, Memory, Module, Queue
 from portatile.errors import ArgumentError
-from portatile.form import ImageForm, Sampler
+from portatile.images import ImageForm, Sampler
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary
 from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, guard_verdict, worst, zeros_verdict
 

@@ -53,7 +53,7 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
             found = _decode(raw)
         except msgspec.DecodeError:
             found = None  # written by another version of the record
-        if found is not None:
+        if found is not None and found.entries:
             return replace(found, seconds={"cache": time.perf_counter() - started})
     looked = time.perf_counter()
     lowered, entries = lower(source, target)
@@ -65,6 +65,8 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
         if target.backend != "cuda":
             raise
         raise CompileError(error.message, dialect.readable(error.log)) from None
+    if not binary.entries:  # a compiler that failed may say nothing but this
+        raise CompileError(f"{source.file}: what was built has no kernel; the text needs a function declared as kernel", binary.log)
     done = time.perf_counter()
     if cache is not None and put_off is not None and finish is not None:
         put_off(binary, partial(_put, cache, name, finish))

@@ -305,6 +305,11 @@ class Parameter:
     kind: ArgKind
     type: str
 
+    @property
+    def spelled(self) -> str:
+        """The type as the text declares it, with ``__local``."""
+        return f"__local {self.type}" if self.kind == "local" else self.type
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -314,6 +319,11 @@ class Entry:
     symbol: str
     parameters: tuple[Parameter, ...] = ()
     work_group: Size3 | None = None
+
+    @property
+    def signature(self) -> str:
+        """The kernel as one would call it: ``k(float* a, __local int* t)``."""
+        return f"{self.name}({', '.join(f'{parameter.spelled} {parameter.name}' for parameter in self.parameters)})"
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,20 @@ OR (problem, device, config) IN
     (SELECT problem, device, config FROM trials WHERE id IN (SELECT min(id) FROM trials WHERE {where} GROUP BY problem, device))
 """
 
+REPAIR = "`portatile doctor --repair` keeps all that can be read"
+
+
+class DamagedError(ValueError):
+    """A record that is no trial."""
+
+
+def decoded(raw: bytes) -> Trial:
+    """The trial of a record; raises DamagedError for one that is damaged."""
+    try:
+        return from_json(raw, Trial)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:  # a ValueError: invalid UTF-8
+        raise DamagedError(str(error)) from None
+
 
 def device_key(device: DeviceInfo) -> str:
     """What makes two devices the same for a result: the chip and the way to it, not the driver, the machine or its place in a list."""
@@ -102,14 +116,19 @@ class ResultStore:
     for a file that a newer version wrote, that is damaged, or that is something else.
     """
 
-    def __init__(self, path: Path | None, read_only: bool = False) -> None:
-        """Open or create the store at ``path``; ``None`` keeps everything in memory. With ``read_only`` no file is an empty store."""
+    def __init__(self, path: Path | None, read_only: bool = False, lenient: bool = False) -> None:
+        """Open or create the store at ``path``; ``None`` keeps everything in memory. With ``read_only`` no file is an empty store.
+
+        ``lenient``: records that cannot be read are left out, and the first of them is warned of once.
+        """
         self.path = path
+        self._lenient = lenient
+        self._warned = False
         self._read_only = read_only
         self._memory: sqlite3.Connection | None = None
         self._file: sqlite3.Connection | None = None
         if path is None:
-            self._memory = _create(":memory:")
+            self._memory = create(":memory:")
         else:
             self._file = self._read_file(path) if read_only else self._open(path)
             if read_only and self._file is None and path.exists():
@@ -121,33 +140,33 @@ class ResultStore:
         return cls(settings.load().store_path)
 
     @classmethod
-    def reader(cls, path: Path | None = None) -> ResultStore:
+    def reader(cls, path: Path | None = None, lenient: bool = False) -> ResultStore:
         """The store at ``path``, else the user's, to be read only."""
-        return cls(path or settings.load().store_path, read_only=True)
+        return cls(path or settings.load().store_path, read_only=True, lenient=lenient)
 
     def add(self, trial: Trial) -> None:
         """Append a trial and commit it; raises StoreError where the store was opened to be read only."""
         if self._read_only:
             raise StoreError(f"the result store {self.path} was opened for reading only")
-        row = _row(trial)
+        row = row_of(trial)
         if self._file is not None and self._memory is None and self.path is not None and not self.path.exists():
             self._file.close()  # somebody removed it: what is added goes to a new one, not into nothing
             self._file = self._open(self.path)
         if self._memory is None and self._file is not None:
             try:
-                _insert(self._file, row)
+                insert(self._file, row)
                 return
             except sqlite3.OperationalError as error:
                 self._forget(error)
             except sqlite3.DatabaseError as error:
                 raise self._unusable(error) from error
         assert self._memory is not None
-        _insert(self._memory, row)
+        insert(self._memory, row)
 
     def trials(self, query: Query | None = None) -> list[Trial]:
         """The trials that match, oldest first."""
         where, values = (query or Query())._where()
-        return self._read(f"SELECT record FROM trials WHERE {where} ORDER BY id", values)
+        return self._read(f"SELECT id, record FROM trials WHERE {where} ORDER BY id", values)
 
     def best(self, problem: Problem, device: DeviceInfo) -> Trial | None:
         """The fastest valid trial of the problem on the device, with any driver, or None: the leader of that problem."""
@@ -186,7 +205,7 @@ class ResultStore:
             columns = {name: name if name in there else default for name, default in (("rank", "NULL"), ("cold", "(0 + 0)"))}
             placed = _PLACED.format(where=where, unraced=UNRACED, **columns)
             chosen = f"SELECT id, late, seconds FROM placed WHERE {wanted.format(where=where)}"
-            ranked = f"WITH placed AS ({placed}) SELECT record FROM trials JOIN ({chosen}) USING (id) ORDER BY late, seconds, id"
+            ranked = f"WITH placed AS ({placed}) SELECT id, record FROM trials JOIN ({chosen}) USING (id) ORDER BY late, seconds, id"
             found += self._read(ranked, [*values, count, *(values if "{where}" in wanted else ())], (connection,))
         return sorted(found, key=lambda trial: (trial.cold, trial.rank))
 
@@ -200,7 +219,7 @@ class ResultStore:
         """A connection that can write; else one that can read, or none, and what is added goes to memory."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            return _create(str(path))
+            return create(str(path))
         except (OSError, sqlite3.OperationalError) as error:
             self._forget(error)
         except (sqlite3.DatabaseError, StoreError) as error:
@@ -215,10 +234,10 @@ class ResultStore:
         for mode in ("mode=ro", "immutable=1"):  # the second where not even the write-ahead log's index can be made
             try:
                 connection = sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
-                _check_version(connection)
+                check_version(connection)
                 if _version(connection) == 0:  # it was made, and nothing came into it: the disk is full
                     connection.close()
-                    return _create(":memory:")
+                    return create(":memory:")
             except sqlite3.OperationalError:
                 continue
             except (sqlite3.DatabaseError, StoreError) as error:
@@ -227,7 +246,7 @@ class ResultStore:
         return None
 
     def _forget(self, error: Exception) -> None:
-        self._memory = _create(":memory:")
+        self._memory = create(":memory:")
         message = (
             f"the result store {self.path} cannot be written ({error}); results are kept until this process ends. Set PORTATILE_DATA_DIR"
         )
@@ -238,13 +257,27 @@ class ResultStore:
         for connection in (self._file, self._memory) if connections is None else connections:
             if connection is not None:
                 try:
-                    found += [from_json(raw, Trial) for (raw,) in connection.execute(statement, values)]
-                except (sqlite3.Error, msgspec.MsgspecError) as error:
+                    rows = connection.execute(statement, values).fetchall()
+                except sqlite3.Error as error:
                     raise self._unusable(error) from error
+                found += [trial for number, raw in rows if (trial := self._trial(number, raw)) is not None]
         return found
 
+    def _trial(self, number: int, raw: bytes) -> Trial | None:
+        """A record as a trial; None where it is damaged and the store is lenient, else StoreError."""
+        try:
+            return decoded(raw)
+        except DamagedError as error:
+            told = StoreError(f"the result store {self.path} holds a damaged record: trial {number} ({error}). {REPAIR}")
+            if not self._lenient:
+                raise told from error
+            if not self._warned:
+                warnings.warn(f"{told}. Going on without it", RuntimeWarning, stacklevel=2)
+                self._warned = True
+            return None
+
     def _unusable(self, error: Exception) -> StoreError:
-        return StoreError(f"the result store {self.path} cannot be used: {error}. Move it away or set PORTATILE_DATA_DIR")
+        return StoreError(f"the result store {self.path} cannot be used: {error}. {REPAIR}, move it away or set PORTATILE_DATA_DIR")
 
 
 def known_results() -> Callable[[str], Sequence[Trial]]:
@@ -289,19 +322,19 @@ def _leaders_of(path: Path, workload: str, count: int = 5) -> Iterable[Trial]:
     except OSError:  # a folder that this user may not enter
         return []
     try:
-        with ResultStore.reader(path) as store:
+        with ResultStore.reader(path, lenient=True) as store:
             return store.crossed(workload, count)
     except StoreError as error:
         warnings.warn(f"{error}; going on without it", RuntimeWarning, stacklevel=2)
         return []
 
 
-def _create(name: str) -> sqlite3.Connection:
+def create(name: str) -> sqlite3.Connection:
     """A connection that commits every statement by itself, to a file that has the tables."""
     connection = sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("BEGIN IMMEDIATE")  # fails here, and not at the first trial, where the file cannot be written
-        _check_version(connection)
+        check_version(connection)
         if _version(connection) == 0:
             for statement in filter(str.strip, _TABLES.split(";")):
                 connection.execute(statement)
@@ -326,7 +359,7 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _check_version(connection: sqlite3.Connection) -> None:
+def check_version(connection: sqlite3.Connection) -> None:
     version = _version(connection)
     if version > VERSION:
         raise StoreError(f"a newer portatile wrote it (its format is {version}, this one knows {VERSION})")
@@ -334,14 +367,14 @@ def _check_version(connection: sqlite3.Connection) -> None:
         raise StoreError("it is an SQLite file of another program")
 
 
-def _row(trial: Trial) -> tuple[object, ...]:
+def row_of(trial: Trial) -> tuple[object, ...]:
     median = trial.median if trial.status == "ok" and trial.samples else None
     keys = (trial.problem.workload, trial.problem.key, device_key(trial.device), trial.device.driver, trial.source)
     rank = None if median is None or trial.standing is None else trial.rank
     return (*keys, canonical(trial.config), trial.status, median, to_json(trial), rank, int(trial.cold))
 
 
-def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
+def insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
     connection.execute(
         "INSERT INTO trials (workload, problem, device, driver, source, config, status, median, record, rank, cold)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, UnknownNameError
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 

@@ -13,11 +13,11 @@ from portatile.errors import CompileError
 from portatile.records import Source, canonical
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import supervisor
-from portatile.tuning.child import Child
 from portatile.tuning.protocol import Build, Evaluate, Timing
-from portatile.tuning.supervisor import Supervisor
-from portatile.tuning.tuner import Request, tune
+from portatile.tuning.search import supervisor
+from portatile.tuning.search.supervisor import Supervisor
+from portatile.tuning.search.tuner import TuningRequest, tune
+from portatile.tuning.search.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -29,22 +29,22 @@ QUICK = Timing(samples=3, burst=0.0005, most=0.05, race=0.0)
 def test_sources_are_compiled_once_and_the_default_is_timed_first(device: Device, strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: Counter[str] = Counter()
     waiting: list[int] = []
-    give = Child.give
+    give = WorkerProcess.give
 
-    def spy(self: Child, variant: object, message: object, limit: float) -> None:
+    def spy(self: WorkerProcess, variant: object, message: object, limit: float) -> None:
         if isinstance(message, Build):
             compiled.update(source.digest for source in message.sources)
         elif isinstance(message, Evaluate):
             waiting.append(message.number)
         give(self, variant, message, limit)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Child, "give", spy)
+    monkeypatch.setattr(WorkerProcess, "give", spy)
     monkeypatch.setattr(Supervisor, "alternates", property(lambda self: False))
     monkeypatch.setattr(supervisor, "_cores", lambda: 4)
     workload = workloads.get("stream")
     problem = workload.problem(dict.fromkeys(workload.sizes, 4096))
     with ResultStore(None) as store:
-        result = tune(Request(problem, device.info.id, Budget(evaluations=8), strategy, timing=QUICK, resume=False), store)
+        result = tune(TuningRequest(problem, device.info.id, Budget(evaluations=8), strategy, timing=QUICK, resume=False), store)
     assert not psutil.Process().children(recursive=True)
     assert result.trials[0].config == workload.default(problem, device.info)
     assert waiting[0] == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 
 import portatile
@@ -18,6 +17,8 @@ from portatile.workloads.gemm import forms
 from portatile.workloads.gemm.forms.cpu.point import register
 from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
 from portatile.workloads.gemm.forms.gpu.point import pipeline
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

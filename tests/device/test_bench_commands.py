@@ -14,9 +14,9 @@ import pytest
 from portatile import ceilings, device, program, workloads
 from portatile.ceilings import Measured
 from portatile.cli import _chips, main
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.measure import peaks
-from portatile.measure.split import PHASES
+from portatile.measure.phases import PHASES
 from portatile.workloads.gemm import rungs
 
 pytestmark = pytest.mark.unoptimised

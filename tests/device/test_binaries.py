@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from portatile import program
+from portatile.cache import Cache
 from portatile.device.base import Device, Module, Queue
-from portatile.device.opencl import ClDevice
+from portatile.device.opencl.compiler import Programs
+from portatile.device.opencl.device import ClDevice
 from portatile.errors import ArgumentError, CompileError
 from portatile.records import Binary, Source
 
@@ -25,6 +28,14 @@ def test_compile_error_has_file_and_line(device: Device) -> None:
         program.build(Source("mine.cl", "__kernel void f(__global int *x)\n{\n    x[0] = missing;\n}\n"), device.target, None)
     assert "missing" in caught.value.log
     assert re.search(r"mine\.cl[:(]3\b", caught.value.log)
+
+
+def test_a_build_without_kernels_is_an_error_and_not_kept(device: Device, tmp_path: Path) -> None:
+    cache, source = Cache(tmp_path, 1 << 20), Source("nothing.cl", "int helper(int x) { return x + 1; }\n")
+    for _ in range(2):  # the second must not find what the first one built
+        with pytest.raises(CompileError, match=r"nothing\.cl"):
+            program.build(source, device.target, cache)
+    assert cache.get(program.key(source, device.target)) is None
 
 
 def test_definitions_and_options_reach_the_compiler(device: Device, queue: Queue) -> None:
@@ -52,8 +63,8 @@ def test_settled_binary_loads(device: Device, binary: Binary, monkeypatch: pytes
     """The compile workers settle what another process loads; only NVIDIA's OpenCL has anything to do then."""
     translated: list[Binary] = []
     if isinstance(device, ClDevice):
-        ours = device.program
-        monkeypatch.setattr(device, "program", lambda binary: translated.append(binary) or ours(binary))
+        ours = Programs.program
+        monkeypatch.setattr(Programs, "program", lambda self, binary: translated.append(binary) or ours(self, binary))
     monkeypatch.delenv("CUDA_CACHE_DISABLE", raising=False)
     device.target.settle(binary)
     nvidia = isinstance(device, ClDevice) and device.nvidia

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faulty import Faulty
 
 from portatile import cache, execute, program, verify, workloads
 from portatile.device.base import Device, Memory
 from portatile.errors import DeviceError, LaunchError
 from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source
-from portatile.routines.certify import Certifier
-from portatile.routines.engine import Engine
+from portatile.runtime.certify import Certifier
+from portatile.runtime.engine import Engine
 from portatile.select import Choice
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.verify import Verdict
+from support.faulty import Faulty
 
 WORKLOAD = Faulty()
 PROBLEM = WORKLOAD.problem({"n": 100_003})

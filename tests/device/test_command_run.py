@@ -134,3 +134,31 @@ def test_a_macro_may_be_empty(device: Device, tmp_path: Path, capsys: pytest.Cap
     path.write_text("__kernel void macro(__global int *o) { o[get_global_id(0)] = 7 EMPTY + ONE; }")
     found = result(capsys, device, path, "macro", "--global", "4", "4", "-D", "EMPTY=", "-D", "ONE")
     assert found["operands"][0]["first"] == [8, 8, 8, 8]
+
+
+HOSTILE = """
+kernel void beyond(global float *a, global const float *b, int first, int count) { for (int i = 0; i < count; i++) a[first + i] = b[0]; }
+kernel void endless(global volatile int *a) { while (a[0] == 0) ; }
+kernel void far(global float *a, long place) { a[place] = 1.0f; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["beyond", "--global", "1", "100", "4=ones", "100", "28"], "wrote 28 elements behind a"),
+        (["beyond", "--global", "1", "100", "4=ones", "-4", "4"], "wrote 4 elements before a"),
+        (["endless", "--global", "1", "4", "--timeout", "1"], "did not end within 1 s"),
+        (["far", "--global", "1", "100", "1000000000000000"], "ended by SIG"),
+    ],
+)
+def test_a_hostile_kernel_is_told_of_and_harms_nobody(
+    device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    if "far" in arguments and device.info.kind != "cpu":
+        complaint = ""  # GPUs fault in the driver's words, and some drivers let such a write pass
+    path = tmp_path / "hostile.cl"
+    path.write_text(HOSTILE)
+    code = main(["run", str(path), *arguments, "--device", device.info.id, "--repeat", "0"])
+    said = capsys.readouterr().err
+    assert (code == 1 and complaint in said) or not complaint

@@ -10,9 +10,9 @@ import pytest
 
 from portatile import device, workloads
 from portatile.cli import _chips, main
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import to_json
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checking import new_seed
 from numpy.typing import NDArray
 
 import portatile
@@ -17,9 +16,10 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError, DeviceNotFoundError, UnknownNameError
 from portatile.records import Layout
-from portatile.routines import runtime
+from portatile.runtime import perform
 from portatile.verify import compare
 from portatile.workloads import operands
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -98,20 +98,20 @@ def test_nothing_is_looked_up_again(device: Device, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("portatile.select.choose", None)
     monkeypatch.setattr("portatile.program.build", None)
     monkeypatch.setattr("portatile.workload.Workload.problem", None)
-    portatile.routines.runtime.forget()  # type: ignore[attr-defined]
+    portatile.runtime.perform.forget()  # type: ignore[attr-defined]
     assert close(product(np.ones((9, 7), np.float32), np.ones((7, 8), np.float32)), np.full((9, 8), 7.0))
 
 
 def test_compiled_again_it_takes_what_was_tuned_since(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where no routine was called before."""
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
-    runtime.forget()
+    perform.forget()
     sizes = {"m": 13, "n": 11, "k": 7}
     before = portatile.compile("matmul", device=device.info.id, **sizes)
     portatile.tune("matmul", device=device.info.id, budget="2", **sizes)
     after = portatile.compile("matmul", device=device.info.id, **sizes)
     monkeypatch.undo()
-    runtime.forget()
+    perform.forget()
     assert before.choice.trial is None
     assert after.choice.trial is not None
 

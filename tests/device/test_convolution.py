@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 from scipy import ndimage
 
@@ -17,11 +16,13 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
-from portatile.routines import volume
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d, passes3d
+from portatile.runtime import separable
 from portatile.wavelets import MAGICFILTER
 from portatile.workloads import convolution, operands
 from portatile.workloads.convolution import BIGDFT, Convolution
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -356,8 +357,8 @@ def test_three_passes_are_one_plan(device: Device, boundaries: tuple[Boundary, .
 def test_two_axes_at_once(device: Device, monkeypatch: pytest.MonkeyPatch, case: tuple[str, tuple[Boundary, ...], int]) -> None:
     """As a GPU filters a volume, on every device: one launch for the first two axes, one for the third; as axis by axis."""
     bank, boundaries, taps = case
-    monkeypatch.setattr(volume, "_KINDS", (device.info.kind,))
-    monkeypatch.setattr(volume, "_BANKS", (bank,))
+    monkeypatch.setattr(separable, "_KINDS", (device.info.kind,))
+    monkeypatch.setattr(separable, "_BANKS", (bank,))
     rng = np.random.default_rng(new_seed(bank))
     psi, filters = rng.random((22, 64, 14)).astype(np.float32), rng.random((1 if bank == "single" else 2, taps))
     want: Any = psi
@@ -368,8 +369,8 @@ def test_two_axes_at_once(device: Device, monkeypatch: pytest.MonkeyPatch, case:
             else convolve1d(want, filters[0], lower=-5, boundary=kind, transposed=True)
         )
     there = Buffer.from_numpy(psi, device)
-    passes = volume.Volume(psi.shape, "float32", bank, tuple(volume.Along(kind, taps, -5) for kind in boundaries))
-    assert len(volume.between(passes, device.info)) == 1
+    passes = separable.Volume(psi.shape, "float32", bank, tuple(separable.Along(kind, taps, -5) for kind in boundaries))
+    assert len(separable.between(passes, device.info)) == 1
     got = passes3d(there, filters, -5, bank, boundaries, None).numpy()
     assert got.shape == want.shape
     assert np.allclose(got, want, rtol=0, atol=8 * operands.gamma(3 * taps, "float32") * np.abs(want).max())

@@ -10,17 +10,19 @@ from weakref import WeakSet
 
 import numpy as np
 import pytest
-from checking import new_seed
 from numpy.typing import NDArray
 from scipy import ndimage
 
 from portatile import wavelets
+from portatile.arguments import foreign
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import convolve, guests, runtime, volume
+from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
-from portatile.routines.limit import memory_limit
+from portatile.runtime import perform, separable
+from portatile.runtime.memory_limit import memory_limit
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -61,8 +63,8 @@ def test_boundaries_by_their_names_in_scipy(device: Device, mode: Any) -> None:
 @pytest.mark.parametrize("on_device", [False, True])
 def test_a_filter_for_each_axis(device: Device, monkeypatch: pytest.MonkeyPatch, kinds: str, on_device: bool) -> None:
     """Of different lengths and first places; where the first two are alike, as a GPU takes them, in one launch."""
-    monkeypatch.setattr(volume, "_KINDS", (device.info.kind,))
-    runtime.forget()
+    monkeypatch.setattr(separable, "_KINDS", (device.info.kind,))
+    perform.forget()
     taps = TAPS if kinds == "any" else (TAPS[2], list(TAPS[2]), TAPS[0])
     lower = (-1, 0, -3) if kinds == "any" else (-2, -2, 1)
     boundaries: Any = ("constant", "periodic", "grow")
@@ -70,7 +72,7 @@ def test_a_filter_for_each_axis(device: Device, monkeypatch: pytest.MonkeyPatch,
     rows = tuple(np.array([row]) for row in taps)
     planned = convolve._volume(array, convolve._passes(rows, lower, boundaries), "single")
     assert planned is not None
-    assert len(volume.between(planned[0], device.info)) == (2 if kinds == "any" else 1)
+    assert len(separable.between(planned[0], device.info)) == (2 if kinds == "any" else 1)
     expected: Any = array
     for row, first, kind in zip(taps, lower, boundaries, strict=True):
         expected = convolve1d(expected, row, lower=first, boundary=kind, transposed=True, device=device.info.id)
@@ -79,7 +81,7 @@ def test_a_filter_for_each_axis(device: Device, monkeypatch: pytest.MonkeyPatch,
     assert close(got.numpy() if on_device else got, expected)
     one = convolve3d_separable(array, TAPS[0], lower=-1, device=device.info.id)
     assert np.array_equal(convolve3d_separable(array, np.array([TAPS[0]] * 3), lower=np.array([-1] * 3), device=device.info.id), one)
-    runtime.forget()
+    perform.forget()
 
 
 def test_filters_alike_are_one_operand(device: Device) -> None:
@@ -134,7 +136,7 @@ class Ledger:
         return memory
 
     def begin(self) -> None:
-        runtime.forget()
+        perform.forget()
         gc.collect()
         self.most = 0
 
@@ -146,15 +148,15 @@ def ledger(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     monkeypatch.setattr(device, "info", replace(device.info, unified_memory=False))
     monkeypatch.setattr(device, "share", lambda array: None)
     monkeypatch.setattr(device, "allocate", found.allocate)
-    runtime.forget()
+    perform.forget()
     yield found
-    runtime.forget()
+    perform.forget()
 
 
 @pytest.mark.parametrize("at_once", [False, True])
 def test_a_volume_keeps_to_the_limit(device: Device, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
     """In one plan where operands and what lies between fit, pass by pass where two arrays do, in slabs where not even they do."""
-    monkeypatch.setattr(volume, "_KINDS", (device.info.kind,) if at_once else ())
+    monkeypatch.setattr(separable, "_KINDS", (device.info.kind,) if at_once else ())
     array = random("limit", 64, 64, 64)
     name, many = device.info.id, 3 if at_once else 4
     whole = wavelets.magicfilter3d(array, device=name)
@@ -173,7 +175,7 @@ def test_orbitals_keep_to_the_limit(device: Device, ledger: Ledger, volumes: flo
     """A batch takes no more than one orbital at a time does; one that grows takes a multiple of its size. With ``two`` axes at once,
     as a GPU takes them, what one plan keeps between calls is not the next one's.
     """
-    monkeypatch.setattr(volume, "_KINDS", (device.info.kind,) if two else ())
+    monkeypatch.setattr(separable, "_KINDS", (device.info.kind,) if two else ())
     boundary: Any = "grow"
     psi, name = random("batch", 12, 16, 16, 16), device.info.id
     values = wavelets.magicfilter3d(psi, boundary=boundary, device=name)
@@ -185,7 +187,7 @@ def test_orbitals_keep_to_the_limit(device: Device, ledger: Ledger, volumes: flo
         lambda: wavelets.synthesis3d(wavelets.analysis3d(psi, boundary=boundary, device=name), boundary="shrink", device=name),
     ]
     for place, call in enumerate(calls):
-        runtime.forget()
+        perform.forget()
         expected = call()
         ledger.begin()
         limit = int(volumes * values[0].nbytes)
@@ -283,7 +285,7 @@ def test_the_order_of_a_guests_stream(device: Device, monkeypatch: pytest.Monkey
     guest = Guest(Buffer.empty((1,), "float32", device))
 
     def fail() -> None:
-        with guests.hosted(guest):
+        with foreign.ordered(guest):
             waits.append("work")
             raise RuntimeError
 

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 from portatile import verify, workloads
 from portatile.cli import main
-from portatile.device import cuda_compiler, icd
 from portatile.device.base import Device
-from portatile.form import ImageForm
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.opencl import icd
+from portatile.images import ImageForm
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
 from portatile.space import ParameterSpace
@@ -34,8 +34,9 @@ from portatile.trials import Trial
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.forms.generic.point import tile
-from ptx_machine import GlobalMemory, Machine
-from ptx_machine.device import INFO
+from support.ptx_machine import GlobalMemory, Machine
+from support.ptx_machine.device import INFO
+from support.seeds import new_seed
 
 SMALL: dict[str, Value] = {"FORM": "generic", "TR": 2, "TC": 2, "VL": 2, "TRR": 1, "TCR": 1, "TBR": 8, "TBC": 8, "KB": 8}  # soon compiled
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")
@@ -90,9 +91,9 @@ def opencl(device: Device) -> Device:
     return device
 
 
-def item(problem: Problem, config: Config, info: DeviceInfo) -> folders.Item:
+def item(problem: Problem, config: Config, info: DeviceInfo) -> folders.ShippedItem:
     trial = Trial(problem, dict(config), info, "source", "ok", (1.0, 2.0), time="now")
-    return folders.Item(problem, config, info, "for a test", trial)
+    return folders.ShippedItem(problem, config, info, "for a test", trial)
 
 
 def sites() -> list[str]:
@@ -101,7 +102,7 @@ def sites() -> list[str]:
     return list(dict.fromkeys(str(Path(spec.origin).parents[1]) for spec in found if spec is not None and spec.origin is not None))
 
 
-def computed(folder: Path, items: list[folders.Item], rng: np.random.Generator, tmp_path: Path) -> None:
+def computed(folder: Path, items: list[folders.ShippedItem], rng: np.random.Generator, tmp_path: Path) -> None:
     """Run the folder in a process without portatile and check every result against the workload's reference."""
     given: dict[str, Any] = {}
     inputs = {}

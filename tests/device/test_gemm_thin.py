@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import workloads
 from portatile.device.base import Device
@@ -17,6 +16,8 @@ from portatile.workloads.gemm import forms
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -10,7 +10,7 @@ import pytest
 from portatile import program
 from portatile.device.base import Device, Queue
 from portatile.errors import ArgumentError, LaunchError
-from portatile.form import ImageForm, Sampler
+from portatile.images import ImageForm, Sampler
 from portatile.records import Source
 
 SEED = 20

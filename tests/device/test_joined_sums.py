@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, draft, modules, new_seed, run
 
 from portatile import execute, workloads
 from portatile.device.base import Device, Queue
@@ -27,6 +26,8 @@ from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.forms.gpu.point import pipeline
 from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
+from support.checking import check, draft, modules, run
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -268,7 +269,7 @@ def test_a_folder_counts_from_zero_in_every_call(joining: Device, tmp_path: Path
     case = problem((40, 50, 400))
     config: dict[str, Value] = replace(POINTS["few parts"], JOIN=True, SPLIT_K=2, RASTER=1, DOUBLE=0).config()
     assert GEMM.space(case, joining.info).violated(config) is None
-    shipped = folders.write(tmp_path / "folder", [folders.Item(case, config, joining.info, "for a test")])
+    shipped = folders.write(tmp_path / "folder", [folders.ShippedItem(case, config, joining.info, "for a test")])
     assert shipped.left_out == []
     table = json.loads((tmp_path / "folder" / "kernels.json").read_text())
     assert [one["zeroed"] for one in table["problems"][0]["temporaries"]] == [False, True]

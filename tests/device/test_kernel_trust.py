@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 import portatile
 from portatile import Kernel, TunedKernel
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, NoValidVariantError
 from portatile.records import Config
-from portatile.routines.certify import Certifier
+from portatile.runtime.certify import Certifier
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.protocol import Timing
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

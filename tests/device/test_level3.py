@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 
 import portatile
@@ -14,6 +13,8 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -11,11 +11,11 @@ import pytest
 
 import portatile
 from portatile.device.base import Device
-from portatile.device.cuda import CudaDevice
-from portatile.device.cuda_driver import call, driver
-from portatile.form import ImageForm
+from portatile.device.cuda.device import CudaDevice
+from portatile.device.cuda.driver import call, driver
+from portatile.images import ImageForm
 from portatile.records import Binary
-from portatile.routines import runtime
+from portatile.runtime import perform
 
 
 def test_everything_is_given_back(device: Device, binary: Binary) -> None:
@@ -131,7 +131,7 @@ def test_shapes_that_run_the_same_kernels_load_them_once(device: Device, monkeyp
         return [portatile.compile("gemm", m=size, n=40, k=40, device=device.info.id) for size in range(21, 29)]
 
     products()  # what has to be checked before it is used is checked here
-    runtime.forget()
+    perform.forget()
     loaded, load = [], device.load
     monkeypatch.setattr(device, "load", lambda binary: loaded.append(binary) or load(binary))
     made = products()

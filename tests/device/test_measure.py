@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_workload_contract import DEVICES
 
 from portatile import ceilings, workloads
 from portatile.ceilings import STREAMS, Measured
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
-from portatile.measure import limits, peaks, runs, transfers
+from portatile.measure import peaks, plausible, runs, transfers
 from portatile.measure.runs import Length, Way
 from portatile.measure.transfers import Copy
 from portatile.records import DeviceInfo, Value
 from portatile.workloads.gemm.capabilities import matrix_units
+from support.devices import DEVICES
 
 SHORT = Way(Length(samples=2, seconds=0.0, burst=0.002))
 
@@ -122,12 +122,12 @@ def test_the_fastest_contender_is_taken(device: Device, monkeypatch: pytest.Monk
     seconds = {64: 2.0, 256: 1.0, 1024: 3.0}
     configs = [{"PER_ITEM": size} for size in (64, 16, 256, 64, 1024)]
 
-    def timed(ready: runs.Prepared, config: peaks.Config, way: Way) -> runs.Timed:
+    def timed(ready: runs.PreparedRun, config: peaks.Config, way: Way) -> runs.Timed:
         if config["PER_ITEM"] not in seconds:
             raise LaunchError("too many")
         return runs.Timed(ready.problem, config, (seconds[int(config["PER_ITEM"])],), 0.0)
 
-    monkeypatch.setattr(runs.Prepared, "timed", timed)
+    monkeypatch.setattr(runs.PreparedRun, "timed", timed)
     with runs.prepared(device, asked) as ready:
         assert peaks._best(ready, configs) == {"PER_ITEM": 256}
         with pytest.raises(LaunchError, match="too many"):
@@ -173,7 +173,7 @@ def test_a_wrong_kernel_is_not_timed(device: Device, monkeypatch: pytest.MonkeyP
 )
 def test_impossible_readings_are_refused(device: Device, measured: Measured, message: str) -> None:
     with pytest.raises(DeviceError, match=message):
-        limits.refuse_impossible(measured, device.info)
+        plausible.refuse_impossible(measured, device.info)
 
 
 H200 = replace(DEVICES["gpu"], clock_mhz=1980, global_memory=150 * 10**9, max_allocation=150 * 10**9)
@@ -196,10 +196,10 @@ def test_readings_of_a_gpu_have_narrow_limits(name: str, unit: str, possible: fl
     """What an H200 reached or could reach passes; a third more than its units can do does not."""
     details: dict[str, Value] = {"dtype": "float64", "n": 2**25} if name == "copy" else {}
     stub = Told(H200, _HBM)
-    told = limits.memory_limit(stub, lambda: 0.0)
-    limits.refuse_impossible(Measured(name, unit, possible, (1.0,), details), H200, told)  # type: ignore[arg-type]
+    told = plausible.memory_limit(stub, lambda: 0.0)
+    plausible.refuse_impossible(Measured(name, unit, possible, (1.0,), details), H200, told)  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="more than any"):
-        limits.refuse_impossible(Measured(name, unit, impossible, (1.0,), details), H200, told)  # type: ignore[arg-type]
+        plausible.refuse_impossible(Measured(name, unit, impossible, (1.0,), details), H200, told)  # type: ignore[arg-type]
 
 
 class Told:
@@ -213,21 +213,21 @@ def test_what_is_known_of_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's word, also for the chip's other back end; else a copy; of a processor nothing."""
     opencl = Told(replace(H200, id="opencl:0:0", backend="opencl"))
     twin = Told(H200, _HBM)
-    monkeypatch.setattr(limits, "devices", lambda: [opencl, twin, Told(replace(H200, chip="another"), 1e15)])
-    assert limits.memory_limit(opencl, lambda: 1.0) == limits.memory_limit(twin, lambda: 1.0) == pytest.approx(1.3 * _HBM)
-    monkeypatch.setattr(limits, "devices", lambda: [opencl])
-    assert limits.memory_limit(opencl, lambda: 1e12) == pytest.approx(4e12)
-    assert limits.memory_limit(Told(DEVICES["cpu"]), lambda: 1e10) == 0
+    monkeypatch.setattr(plausible, "devices", lambda: [opencl, twin, Told(replace(H200, chip="another"), 1e15)])
+    assert plausible.memory_limit(opencl, lambda: 1.0) == plausible.memory_limit(twin, lambda: 1.0) == pytest.approx(1.3 * _HBM)
+    monkeypatch.setattr(plausible, "devices", lambda: [opencl])
+    assert plausible.memory_limit(opencl, lambda: 1e12) == pytest.approx(4e12)
+    assert plausible.memory_limit(Told(DEVICES["cpu"]), lambda: 1e10) == 0
 
 
 def test_caches_are_faster_than_memory() -> None:
     """A reading on arrays that a cache holds may exceed the memory's rate, but not everything."""
     small: dict[str, Value] = {"dtype": "float64", "n": 2**15}
-    limits.refuse_impossible(Measured("copy", "B/s", 1e13, (1.0,), small), H200, 1.3 * _HBM)
-    limits.refuse_impossible(Measured("dtod", "B/s", 1e13, (1.0,), {"memory": "device", "bytes": 2**20}), H200, 1.3 * _HBM)
+    plausible.refuse_impossible(Measured("copy", "B/s", 1e13, (1.0,), small), H200, 1.3 * _HBM)
+    plausible.refuse_impossible(Measured("dtod", "B/s", 1e13, (1.0,), {"memory": "device", "bytes": 2**20}), H200, 1.3 * _HBM)
     for rate, details in ((1e14, small), (1e13, {"memory": "device", "bytes": 2**28})):
         with pytest.raises(DeviceError, match="more than any"):
-            limits.refuse_impossible(Measured("dtod" if "bytes" in details else "copy", "B/s", rate, (1.0,), details), H200, 1.3 * _HBM)
+            plausible.refuse_impossible(Measured("dtod" if "bytes" in details else "copy", "B/s", rate, (1.0,), details), H200, 1.3 * _HBM)
 
 
 def test_a_stream_faster_than_its_memory_is_refused(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,25 +245,25 @@ def test_a_memory_of_which_nothing_is_told_is_compared_with_copies(device: Devic
 
 
 def test_possible_readings_are_not(device: Device) -> None:
-    limits.refuse_impossible(Measured("copy", "B/s", 4e9, (1.0,)), device.info)
-    limits.refuse_impossible(Measured("fp32", "flop/s", 5e10, (1.0,)), device.info)
-    limits.refuse_removed("x", 1.0, 2.0)
+    plausible.refuse_impossible(Measured("copy", "B/s", 4e9, (1.0,)), device.info)
+    plausible.refuse_impossible(Measured("fp32", "flop/s", 5e10, (1.0,)), device.info)
+    plausible.refuse_removed("x", 1.0, 2.0)
 
 
 @pytest.mark.parametrize("twice", [1.0, 1.02, 4.5])
 def test_a_loop_that_was_removed_is_noticed(twice: float) -> None:
     with pytest.raises(DeviceError, match="removed"):
-        limits.refuse_removed("x", 1.0, twice)
+        plausible.refuse_removed("x", 1.0, twice)
 
 
 def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole way: a compiler that makes the kernel take the same time whatever its rounds."""
     question = peaks.arithmetic_questions(device.info)[0]
-    timed = runs.Prepared.timed
+    timed = runs.PreparedRun.timed
 
-    def constant(ready: runs.Prepared, *args: object) -> runs.Timed:
+    def constant(ready: runs.PreparedRun, *args: object) -> runs.Timed:
         return replace(timed(ready, *args), samples=(1e-3,))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runs.Prepared, "timed", constant)
+    monkeypatch.setattr(runs.PreparedRun, "timed", constant)
     with pytest.raises(DeviceError, match="removed"):
         peaks.answer(device, question, peaks.problem(question, device.info, rounds=8, chains=1024), SHORT)

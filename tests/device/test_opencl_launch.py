@@ -9,8 +9,10 @@ import pytest
 
 from portatile import program
 from portatile.device.base import Device
-from portatile.device.opencl_launch import bare
-from portatile.device.opencl_queue import ClKernel, ClQueue, cl
+from portatile.device.opencl.driver import cl
+from portatile.device.opencl.kernel import ClKernel
+from portatile.device.opencl.launch import bare
+from portatile.device.opencl.queue import ClQueue
 from portatile.errors import LaunchError
 from portatile.records import Source
 

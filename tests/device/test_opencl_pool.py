@@ -9,7 +9,7 @@ import pytest
 
 from portatile import program
 from portatile.device.base import Device, Memory
-from portatile.device.opencl import ClDevice
+from portatile.device.opencl.device import ClDevice
 from portatile.records import Source
 
 _NBYTES = 12_345 * 4  # of no other memory here

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
 from portatile.cli import _chips
-from portatile.device import cuda_compiler, devices
+from portatile.device import devices
 from portatile.device.base import Device
-from portatile.device.cuda_compiler import CudaTarget
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.cuda.compiler import CudaTarget
 from portatile.measure import peaks
 from portatile.workloads.gemm.capabilities import matrix_units
-from ptx_machine.device import PtxDevice
+from support.checking import check
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 PEAK = workloads.get("peak")
 QUANTITIES = PEAK.options["quantity"]

@@ -44,13 +44,13 @@ def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.Monkey
     other = absent(device)
     large = {**MEDIUM.config(), "TBR": 32, "TBC": 32, "KB": 6}  # not in any space: 1024 work-items
 
-    def chosen(info: DeviceInfo, problem: Problem, request: portability.Request) -> Winner:
+    def chosen(info: DeviceInfo, problem: Problem, request: portability.PortabilityRequest) -> Winner:
         config = GEMM.default(problem, info) if info is device.info else large
         return Winner(info.id, config, "by hand")
 
     monkeypatch.setattr(portability, "winner", chosen)
     heard: list[str] = []
-    rows = portability.matrix([device, other], portability.Request((small(),)), heard.append)
+    rows = portability.matrix([device, other], portability.PortabilityRequest((small(),)), heard.append)
     assert [(row.winner_of, row.device) for row in rows] == [
         (a, b) for a in (device.info.id, "absent:0") for b in (device.info.id, "absent:0")
     ]
@@ -81,17 +81,17 @@ def test_losses_and_pennycooks_measure(device: Device) -> None:
 
 
 def test_a_tuned_winner(device: Device) -> None:
-    found = portability.winner(device.info, small(), portability.Request((small(),), Budget(evaluations=2)))
+    found = portability.winner(device.info, small(), portability.PortabilityRequest((small(),), Budget(evaluations=2)))
     assert found.config in GEMM.space(small(), device.info)
     assert found.found.startswith("tuned: 2 tried")
-    assert portability.winner(device.info, small(), portability.Request((small(),))).found.startswith("tuned for this problem")
+    assert portability.winner(device.info, small(), portability.PortabilityRequest((small(),))).found.startswith("tuned for this problem")
 
 
 def test_winners_of_devices_that_are_elsewhere(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = GEMM.problem({"m": 64, "n": 64, "k": 64}, "float64")
     (guest,) = portability.guests("gemm", "H200 cuda")
     assert portability.known(guest, problem, "there").config is not None
-    rows = portability.matrix([device], portability.Request((problem,), guests=(guest,)))
+    rows = portability.matrix([device], portability.PortabilityRequest((problem,), guests=(guest,)))
     assert [row.winner_of for row in rows] == [device.info.id, "cuda NVIDIA H200"]
     visitor = rows[1]
     assert (visitor.status, rows[0].loss) == ("ok", 1.0), visitor
@@ -112,7 +112,7 @@ def test_a_map(device: Device) -> None:
     problem = workload.problem({"m": 24, "n": 16, "k": 40})
     space = workload.space(problem, device.info)
     only = {"BLOCK": space.parameters["BLOCK"][:2], "ALGORITHM": ("global", "local")}
-    request = pairs.Request(problem, "ALGORITHM", "BLOCK", only, tries=2)
+    request = pairs.PairsRequest(problem, "ALGORITHM", "BLOCK", only, tries=2)
     seen: list[None] = []
     rows = pairs.sweep(device, request, lambda: seen.append(None))
     assert [(row.down_value, row.across_value) for row in rows] == pairs.pairs(space, request)
@@ -132,17 +132,17 @@ def test_pairs_start_near_the_base(device: Device) -> None:
     problem = small()
     base = GEMM.default(problem, device.info)
     space = GEMM.space(problem, device.info)
-    request = pairs.Request(problem, "TR", "TC", {"TR": (base["TR"],), "TC": (base["TC"],)})
+    request = pairs.PairsRequest(problem, "TR", "TC", {"TR": (base["TR"],), "TC": (base["TC"],)})
     (pair,) = pairs.pairs(space, request)
     assert next(iter(pairs._part(space, request, pair, base))) == base
 
 
 def test_wrong_maps(device: Device) -> None:
     for wrong, error in [
-        (pairs.Request(small(), "TQ", "TC"), UnknownNameError),
-        (pairs.Request(small(), "TC", "TC"), ArgumentError),
-        (pairs.Request(small(), "TR", "TC", {"TC": (5,)}), ArgumentError),
-        (pairs.Request(small(), "TR", "TC", {"FORM": ("cpu",), "TXC": (True,)}), SpaceError),
+        (pairs.PairsRequest(small(), "TQ", "TC"), UnknownNameError),
+        (pairs.PairsRequest(small(), "TC", "TC"), ArgumentError),
+        (pairs.PairsRequest(small(), "TR", "TC", {"TC": (5,)}), ArgumentError),
+        (pairs.PairsRequest(small(), "TR", "TC", {"FORM": ("cpu",), "TXC": (True,)}), SpaceError),
     ]:
         with pytest.raises(error):
             pairs.sweep(device, wrong)

@@ -17,10 +17,10 @@ import pytest
 
 import portatile
 from portatile import program
-from portatile.device import cuda_kernel
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer, caller_stream
-from portatile.device.cuda_driver import driver
+from portatile.device.cuda import kernel as cuda_kernel
+from portatile.device.cuda.driver import driver
 from portatile.records import Source
 
 SEED = 24

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from portatile.device.base import Device
-from portatile.routines import runtime
-from portatile.routines.scratch import Scratch, scratch
+from portatile.runtime import perform
+from portatile.runtime.scratch import Scratch, scratch
 
 
 def test_a_place_keeps_its_memory_and_grows(device: Device) -> None:
@@ -43,5 +43,5 @@ def test_constants_are_uploaded_once(device: Device) -> None:
 def test_each_device_has_one_until_it_is_forgotten(device: Device) -> None:
     first = scratch(device)
     assert scratch(device) is first
-    runtime.forget()
+    perform.forget()
     assert scratch(device) is not first

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 import portatile
 from portatile import settings, workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, UsageError
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.routines import runtime, slabs
+from portatile.runtime import perform, slabs
 from portatile.space import ParameterSpace
 from portatile.workload import Workload
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -119,9 +119,9 @@ CASES: dict[Case, int] = {
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    runtime.forget()
+    perform.forget()
     yield
-    runtime.forget()
+    perform.forget()
 
 
 class Meter:
@@ -162,7 +162,7 @@ def test_slabs_give_the_same_bits(device: Device, case: Case, monkeypatch: pytes
     seed, limit = new_seed(case.__name__), CASES[case]
     monkeypatch.delenv("PORTATILE_MEMORY_LIMIT", raising=False)
     whole = case(np.random.default_rng(seed), device.info.id)
-    runtime.forget()
+    perform.forget()
     monkeypatch.setenv("PORTATILE_MEMORY_LIMIT", str(limit))
     meter = Meter(device, monkeypatch)
     cut = case(np.random.default_rng(seed), device.info.id)
@@ -175,7 +175,7 @@ def compared(device: Device, case: Case, limit: int, monkeypatch: pytest.MonkeyP
     """The case in one piece, then in slabs."""
     seed = new_seed(case.__name__)
     whole = case(np.random.default_rng(seed), device.info.id)
-    runtime.forget()
+    perform.forget()
     meter = Meter(device, monkeypatch)
     with portatile.memory_limit(limit):
         cut = case(np.random.default_rng(seed), device.info.id)
@@ -221,7 +221,7 @@ def test_sums_are_cut_where_nothing_else_helps(device: Device, case: Case, monke
     """
     seed, (limit, magnitude) = new_seed(case.__name__), MANY[case]
     whole = case(np.random.default_rng(seed), device.info.id)
-    runtime.forget()
+    perform.forget()
     meter = Meter(device, monkeypatch)
     with portatile.memory_limit(limit):
         cut = case(np.random.default_rng(seed), device.info.id)

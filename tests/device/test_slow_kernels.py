@@ -7,15 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from faulty import Faulty
 
 from portatile import model
 from portatile.device.base import Device
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning import reserve
+from portatile.tuning.final import reserved_time
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Request, tune
+from portatile.tuning.search.tuner import TuningRequest, tune
+from support.faulty import Faulty
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_a_hopeless_variant_runs_only_for_its_check(device: Device) -> None:
         pytest.skip(f"{device.info.id}: only on a processor does a hopeless run take long enough")
     workload = Faulty(("none", "slow"), (32,))
     timing = Timing(samples=3, burst=0.0005, most=0.05)
-    request = Request(
+    request = TuningRequest(
         workload.problem({"n": 300_003}), device.info.id, Budget(evaluations=2), "exhaustive", workload=workload, timing=timing
     )
     with ResultStore(None) as store:
@@ -52,10 +52,12 @@ def test_a_hopeless_variant_runs_only_for_its_check(device: Device) -> None:
 def test_a_race_that_is_not_held_is_told(device: Device, all_near: None, monkeypatch: pytest.MonkeyPatch) -> None:
     workload = Faulty(("none",), (16, 32, 64))
     timing = Timing(samples=3, burst=0.0005, most=0.05)
-    request = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=3), "exhaustive", workload=workload, timing=timing)
+    request = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(evaluations=3), "exhaustive", workload=workload, timing=timing
+    )
     with ResultStore(None) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(reserve, "affordable", lambda took, seconds: 0)
+            patch.setattr(reserved_time, "affordable", lambda took, seconds: 0)
             unraced = tune(request, store)
         assert unraced.finalists == ()
         assert unraced.unraced.startswith("a few rounds take too long")

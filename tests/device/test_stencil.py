@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, maybe, new_seed
 from scipy import ndimage
 
 from portatile import wavelets, workloads
@@ -15,10 +14,11 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.records import Config, Value
-from portatile.routines import summed
-from portatile.routines.limit import memory_limit
-from portatile.wavelets import KINETIC
+from portatile.runtime.memory_limit import memory_limit
+from portatile.wavelets import KINETIC, axis_sums
 from portatile.workloads import operands
+from support.checking import check, maybe
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -73,8 +73,8 @@ def test_a_plane_as_scipy_has_it(device: Device, boundary: tuple[Any, Any]) -> N
 def test_what_is_too_large_takes_passes(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the limit is less than the array and its result; in one piece no pass is asked for."""
     passes: list[str] = []
-    by_passes = summed._by_passes
-    monkeypatch.setattr(summed, "_by_passes", lambda *given: passes.append("asked") or by_passes(*given))
+    by_passes = axis_sums._by_passes
+    monkeypatch.setattr(axis_sums, "_by_passes", lambda *given: passes.append("asked") or by_passes(*given))
     psi = np.random.default_rng(new_seed("limit")).uniform(-1, 1, (24, 20, 28)).astype(np.float32)
     whole = wavelets.kinetic(psi, device=device.info.id)
     assert not passes

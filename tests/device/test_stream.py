@@ -6,14 +6,15 @@ import re
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
 from portatile.analysis import ptx
 from portatile.cli import _chips
-from portatile.device import cuda_compiler
 from portatile.device.base import Device
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.workloads.stream import ARRAYS
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -15,7 +15,7 @@ from portatile.cli import main
 from portatile.device.base import Device
 from portatile.errors import LaunchError
 from portatile.measure.runs import Length
-from portatile.studies import memory, tidy, work_group
+from portatile.studies import memory, tidy_table, work_group
 
 pytestmark = pytest.mark.unoptimised
 
@@ -27,8 +27,8 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
 
 
-def request(workload: str, items: tuple[int, ...] = ()) -> work_group.Request:
-    return work_group.Request(workload, work_group.usual_problem(workload, 128), length=SHORT, items=items)
+def request(workload: str, items: tuple[int, ...] = ()) -> work_group.WorkGroupRequest:
+    return work_group.WorkGroupRequest(workload, work_group.usual_problem(workload, 128), length=SHORT, items=items)
 
 
 def test_the_sizes_are_komatsus(device: Device) -> None:
@@ -80,7 +80,7 @@ def test_work_groups(device: Device, workload: str, items: tuple[int, ...]) -> N
 
 def test_the_other_sum_of_mri(device: Device) -> None:
     problem = work_group.usual_problem("mri", 128, "fhd")
-    rows = work_group.sweep([device], work_group.Request("mri", problem, (False,), SHORT, (64,)))
+    rows = work_group.sweep([device], work_group.WorkGroupRequest("mri", problem, (False,), SHORT, (64,)))
     assert [(row.kind, row.work_group, row.status) for row in rows] == [("fhd", "64", "ok")]
 
 
@@ -95,7 +95,7 @@ def test_a_size_that_cannot_run_is_a_row(device: Device, monkeypatch: pytest.Mon
 
 
 def test_local_memory(device: Device) -> None:
-    host, *rows = memory.sweep([device], memory.Request(sizes=(24,), blocks=(2, 4), repeat=1))
+    host, *rows = memory.sweep([device], memory.MemoryRequest(sizes=(24,), blocks=(2, 4), repeat=1))
     assert (host.algorithm, host.device, host.samples, host.reduction, host.status) == ("host", "host", 1, None, "ok")
     assert host.kernel == host.window
     assert host.gflops == pytest.approx(2 * 24**3 / (host.kernel or 0) / 1e9)
@@ -111,9 +111,9 @@ def test_local_memory(device: Device) -> None:
 
 
 def test_a_block_that_does_not_fit_is_a_row(device: Device) -> None:
-    rows = memory.sweep([device], memory.Request(sizes=(400,), blocks=(4096,), repeat=0))
+    rows = memory.sweep([device], memory.MemoryRequest(sizes=(400,), blocks=(4096,), repeat=0))
     assert all(row.status != "ok" and row.kernel is None for row in rows)
-    assert tidy.to_csv(memory.Row, rows).count("\n") == len(rows) + 1
+    assert tidy_table.to_csv(memory.MemoryRow, rows).count("\n") == len(rows) + 1
 
 
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +122,7 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     shown = json.loads(capsys.readouterr().out)
     written = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [row["algorithm"] for row in shown] == [row["algorithm"] for row in written] == ["host", "sequential", "global", "local"]
-    assert list(written[0]) == list(tidy.columns(memory.Row))
+    assert list(written[0]) == list(tidy_table.columns(memory.MemoryRow))
     assert main(["study", "work-group", "--workload", "coulomb", "--scale", "128", "--items", "16"]) == 0
     assert "16 x 1" in capsys.readouterr().out
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faulty import Faulty
 
 from portatile import model
 from portatile.device.base import Device
 from portatile.errors import NoValidVariantError
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Progress, Request, tune
+from portatile.tuning.search.deadlines import PhaseLimits
+from portatile.tuning.search.tuner import Progress, TuningRequest, tune
+from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -31,14 +31,14 @@ QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 TUNER = """
 import sys
 sys.path.insert(0, {folder!r})
-from faulty import Faulty
+from support.faulty import Faulty
 from pathlib import Path
 from portatile.trials import Budget
 from portatile.store import ResultStore
 from portatile.tuning.protocol import Timing
-from portatile.tuning.tuner import Request, tune
+from portatile.tuning.search.tuner import TuningRequest, tune
 workload = Faulty(("none",), tuple(range(8, 8 + {count})))
-request = Request(
+request = TuningRequest(
     workload.problem({{"n": 1003}}), {device!r}, Budget(seconds=60), "exhaustive", workload=workload, timing=Timing(3, 0.0005, 0.05)
 )
 with ResultStore(Path({store!r})) as store:
@@ -48,7 +48,7 @@ print("end", result.stopped, len(result.trials), "pyopencl" in sys.modules, flus
 
 
 def launch(device: Device, store: Path, count: int) -> subprocess.Popen[str]:
-    script = TUNER.format(folder=str(Path(__file__).parent), count=count, device=device.info.id, store=str(store))
+    script = TUNER.format(folder=str(Path(__file__).parents[1]), count=count, device=device.info.id, store=str(store))
     strict = ["-W", "error", "-W", "default:another search"]
     return subprocess.Popen([sys.executable, *strict, "-c", script], stdout=subprocess.PIPE, text=True)
 
@@ -83,14 +83,14 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
     if device.info.kind != "cpu":
         pytest.skip("a GPU answers these faults in its own ways; see test_gpu_faults")
     workload = Faulty(tuple(FATE), (32,))
-    wanted = Request(
+    wanted = TuningRequest(
         workload.problem({"n": 1003}),
         device.info.id,
         Budget(evaluations=50),
         "exhaustive",
         workload=workload,
         timing=QUICK,
-        limits=Limits(least=3),
+        limits=PhaseLimits(least=3),
         model=False,  # it would keep two of them from being run
     )
     with ResultStore(tmp_path / "results.sqlite") as store:
@@ -122,7 +122,7 @@ def test_the_model_keeps_what_cannot_run_from_running(device: Device) -> None:
         pytest.skip("a GPU's compiler may refuse the local memory itself")
     workload = Faulty(("none", "local", "group"), (32,))
     problem = workload.problem({"n": 1003})
-    wanted = Request(problem, device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
+    wanted = TuningRequest(problem, device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
     with ResultStore(None) as store:
         result = tune(wanted, store)
         found = {str(trial.config["fault"]): trial for trial in result.trials}
@@ -144,7 +144,9 @@ def test_the_model_keeps_what_cannot_run_from_running(device: Device) -> None:
 
 def test_the_default_is_never_turned_away(device: Device) -> None:
     workload = Faulty(("group",), (32,), default="group")
-    wanted = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=9), "exhaustive", workload=workload, timing=QUICK)
+    wanted = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(evaluations=9), "exhaustive", workload=workload, timing=QUICK
+    )
     with ResultStore(None) as store, pytest.raises(NoValidVariantError, match="launch: 1"):
         tune(wanted, store)
 
@@ -156,10 +158,11 @@ def test_gpu_faults(device: Device, fault: str) -> None:
         pytest.skip("for GPUs; test_every_fault_is_a_trial is the CPU's")
     workload = Faulty((fault, "none"), (32, 64), default="none")
     problem = workload.problem({"n": 1003})
-    limits = Limits(least=3, launch=20)
+    limits = PhaseLimits(least=3, launch=20)
     with ResultStore(None) as store:
         result = tune(
-            Request(problem, device.info.id, Budget(evaluations=9), "exhaustive", workload=workload, timing=QUICK, limits=limits), store
+            TuningRequest(problem, device.info.id, Budget(evaluations=9), "exhaustive", workload=workload, timing=QUICK, limits=limits),
+            store,
         )
     assert all((trial.status == "ok") == (trial.config["fault"] == "none") for trial in result.trials), result.trials
     assert len(result.trials) == 4
@@ -178,7 +181,7 @@ def test_a_killed_parent_loses_no_finished_trial(device: Device, tmp_path: Path)
     with ResultStore(path) as store:
         groups = tuple(int(trial.config["group"]) for trial in store.trials())  # several workers finish in any order
         assert len(groups) in (printed, printed + 1)  # stored before it is reported
-        resumed = Request(
+        resumed = TuningRequest(
             Faulty().problem({"n": 1003}),
             device.info.id,
             Budget(evaluations=len(groups)),
@@ -232,7 +235,9 @@ def test_a_worker_that_is_killed_is_replaced(device: Device) -> None:
                 killed.append(child.pid)
             time.sleep(0.2)  # not a measurement: the signal has to arrive before the next variant is sent
 
-    wanted = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
+    wanted = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK
+    )
     with ResultStore(None) as store:
         result = tune(replace(wanted, jobs=0), store, kill)
     assert len(set(killed)) == 2

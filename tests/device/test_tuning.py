@@ -9,32 +9,34 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from faulty import Faulty
 
 from portatile import cache, program, workloads
-from portatile.device import cuda_compiler
 from portatile.device.base import Device
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import DeviceNotFoundError, NoValidVariantError, SpaceError, UnknownNameError
 from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore
 from portatile.trials import Budget
-from portatile.tuning.child import Child
 from portatile.tuning.protocol import Build, Built, Open, Opened, Timing
-from portatile.tuning.tuner import Progress, Request, Result, tune
+from portatile.tuning.search.tuner import Progress, TuningRequest, TuningResult, tune
+from portatile.tuning.search.worker_process import WorkerProcess
 from portatile.workload import Expected, Inputs, Operand
+from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 
 
-def request(device: Device, workload: Faulty, **changes: object) -> Request:
-    base = Request(workload.problem({"n": 1003}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK)
+def request(device: Device, workload: Faulty, **changes: object) -> TuningRequest:
+    base = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(evaluations=50), "exhaustive", workload=workload, timing=QUICK
+    )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def by_fault(result: Result) -> dict[str, str]:
+def by_fault(result: TuningResult) -> dict[str, str]:
     return {str(trial.config["fault"]): trial.status for trial in result.trials}
 
 
@@ -43,7 +45,7 @@ def test_matmul_is_tuned(device: Device, tmp_path: Path) -> None:
     problem = workload.problem(dict.fromkeys(workload.sizes, 50))
     heard: list[Progress] = []
     with ResultStore(tmp_path / "results.sqlite") as store:
-        result = tune(Request(problem, device.info.id, Budget(evaluations=4), "random", timing=QUICK), store, heard.append)
+        result = tune(TuningRequest(problem, device.info.id, Budget(evaluations=4), "random", timing=QUICK), store, heard.append)
         evaluated, raced = store.trials(Query(problem=problem))[:4], store.trials(Query(problem=problem))[4:]
         assert [trial.config for trial in evaluated] == [trial.config for trial in result.trials]
         assert raced == list(result.finalists)
@@ -219,7 +221,7 @@ def test_cuda_compiles_ahead_without_a_gpu(device: Device, tmp_path: Path) -> No
     absent = replace(device.info, backend="cuda", architecture="sm_90", id="cuda:7")
     store = cache.Cache(tmp_path, 1 << 24)
     good, bad = Source("add.cl", ADD), Source("add.cl", ADD.replace("y[i]", "z[i]"))
-    child = Child()
+    child = WorkerProcess()
     try:
         child.open(Open(None, str(tmp_path), 1 << 24, compiles=absent), 60.0)
         replies = []

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_workload_contract import DEVICES
 
 from portatile import ceilings, workloads
 from portatile.ceilings import Measured, Work
 from portatile.errors import StoreError
 from portatile.records import DeviceInfo, to_json
+from support.devices import DEVICES
 
 CPU, GPU = DEVICES["cpu"], DEVICES["gpu"]
 COPY = Measured("copy", "B/s", 8e9, (2.0, 1.0, 4.0), {"dtype": "float64"})

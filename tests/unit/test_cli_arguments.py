@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portatile.cli._arguments import operands, signature
+from portatile.cli._arguments import arguments
 from portatile.cli.run import _difference
 from portatile.errors import ArgumentError
-from portatile.form import Sampler
+from portatile.images import Sampler
 from portatile.records import Entry, Parameter
 
 
 def one(kind: str, type_: str, word: str, seed: int = 0) -> object:
     """What a single word becomes."""
-    (operand,) = operands(Entry("k", "k", (Parameter("p", kind, type_),)), (word,), seed)  # type: ignore[arg-type]
+    (operand,) = arguments(Entry("k", "k", (Parameter("p", kind, type_),)), (word,), seed)  # type: ignore[arg-type]
     return operand.value if operand.array is None else operand.array
 
 
@@ -76,7 +76,7 @@ def test_scalars_and_local_memory() -> None:
     ],
 )
 def test_images_of_every_type(type_: str, word: str, shape: tuple[int, ...], dtype: str) -> None:
-    (operand,) = operands(Entry("k", "k", (Parameter("p", "image", type_),)), (word,), 0)
+    (operand,) = arguments(Entry("k", "k", (Parameter("p", "image", type_),)), (word,), 0)
     assert operand.form is not None
     assert (operand.form.type, operand.form.shape, operand.form.dtype) == (type_, shape, dtype)
     assert operand.form.normalized == ("norm" in word)
@@ -131,9 +131,9 @@ def test_what_does_not_fit_is_named(kind: str, type_: str, word: str, message: s
 
 def test_the_number_of_arguments() -> None:
     entry = Entry("k", "k", (Parameter("a", "buffer", "float*"), Parameter("t", "local", "int*")))
-    assert signature(entry) == "k(float* a, __local int* t)"
+    assert entry.signature == "k(float* a, __local int* t)"
     with pytest.raises(ArgumentError, match="takes 2 arguments, not 1"):
-        operands(entry, ("4",), 0)
+        arguments(entry, ("4",), 0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from portatile import program
 from portatile.cli import main
 from portatile.cli._kernels import read
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from portatile.cli import _console, _files, main
 from portatile.errors import UsageError
-from portatile.measure import split
+from portatile.measure import phases
 
 
 def test_a_file_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path, name: str) -> Non
 def test_nothing_is_multiplied_for_a_file_that_cannot_be_written(
     rest: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(split, "split", lambda plea: pytest.fail("it was multiplied"))
+    monkeypatch.setattr(phases, "split", lambda plea: pytest.fail("it was multiplied"))
     monkeypatch.setattr("portatile.cli._bench_matmul._host", lambda *given: pytest.fail("it was multiplied"))
     assert main(["bench", "matmul", *rest, "-o", str(tmp_path / "missing" / "c.npy")]) == 2
     assert "cannot be written" in capsys.readouterr().err
@@ -41,7 +41,7 @@ def test_nothing_is_multiplied_for_a_file_that_cannot_be_written(
 def test_nothing_runs_for_a_file_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("portatile.cli.run._run", lambda *given: pytest.fail("it ran"))
+    monkeypatch.setattr("portatile.cli.run.run", lambda *given: pytest.fail("it ran"))
     (tmp_path / "one.cl").write_text("__kernel void one(__global float *y) { y[get_global_id(0)] = 1; }")
     assert main(["run", str(tmp_path / "one.cl"), "one", "--global", "4", "4", "-o", f"y={tmp_path}/missing/y.npy"]) == 2
     assert "cannot be written" in capsys.readouterr().err

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portatile import device
-from portatile.cli import main
-from portatile.device import cuda_compiler
-from ptx_machine.device import PtxDevice
+from portatile.cli import main, run
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.measure import isolated_run
+from support.ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 TEXT = """
@@ -43,7 +43,7 @@ __kernel void halve(read_only image2d_t a, write_only image2d_t b)
 def test_a_run_in_the_interpreter(
     args: list[str], sums: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(device, "get", lambda selector=None: PtxDevice())
+    monkeypatch.setattr(run, "run", lambda task, selector, timeout: isolated_run.measured(task, PtxDevice()))  # here, not in a child
     monkeypatch.chdir(tmp_path)
     np.save("pair.npy", np.array([(3, 0.5)], [("n", "<i4"), ("f", "<f4")]))
     Path("kernels.cl").write_text(TEXT)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_replay import OTHER, recorded, recording
-from test_store import DEVICE
 
 from portatile.cli import main
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import to_json
 from portatile.studies import picture
-from portatile.studies.strategies import Landscape, Request, compare
+from portatile.studies.strategies import Landscape, StrategiesRequest, compare
 from portatile.trials import Budget, Trial
+from support.recordings import OTHER, recorded, recording
+from support.trials import DEVICE
 
 
 def line(times: list[float]) -> list[Trial]:
@@ -61,7 +61,7 @@ def test_the_budget_is_where_chance_is_near_the_optimum() -> None:
 def test_figures_of_a_known_order() -> None:
     """``exhaustive`` goes through the space in its order, so that everything can be said beforehand."""
     times = [8.0, math.inf, 4.0, 2.0, 2.0, 1.0, 9.0, 3.0, 5.0, 7.0]
-    (curve,) = compare(Request(recording(line(times)), ("exhaustive",), 2, Budget(evaluations=10))).curves
+    (curve,) = compare(StrategiesRequest(recording(line(times)), ("exhaustive",), 2, Budget(evaluations=10))).curves
     assert curve.middle == pytest.approx((1 / 8, 1 / 8, 1 / 4, 1 / 2, 1 / 2, 1, 1, 1, 1, 1))
     assert curve.low == curve.high == curve.middle
     assert curve.shares == (curve.middle[0], curve.middle[1], curve.middle[4], 1.0)
@@ -74,7 +74,7 @@ def test_figures_of_a_known_order() -> None:
 
 def test_simulated_time_is_an_axis_too() -> None:
     times = [8.0, 4.0, 2.0, 1.0]
-    comparison = compare(Request(recording(line(times)), ("exhaustive",), 1, Budget(seconds=8.0)))
+    comparison = compare(StrategiesRequest(recording(line(times)), ("exhaustive",), 1, Budget(seconds=8.0)))
     assert comparison.unit == "seconds"
     assert comparison.places[-1] == 8.0
     (curve,) = comparison.curves
@@ -87,19 +87,19 @@ def test_random_search_is_as_good_as_chance() -> None:
     """Its score is 0 in expectation; with these seeds, which repeat, it lies within four standard errors."""
     rng = np.random.default_rng(9)
     found = recording(line(rng.uniform(1, 2, 200).tolist()))
-    scores = [compare(Request(found, ("random",), 1, Budget(evaluations=40), seed)).curves[0].score or 0.0 for seed in range(60)]
+    scores = [compare(StrategiesRequest(found, ("random",), 1, Budget(evaluations=40), seed)).curves[0].score or 0.0 for seed in range(60)]
     assert abs(np.mean(scores)) < 4 * np.std(scores) / len(scores) ** 0.5
 
 
 def test_nothing_valid_and_wrong_names_are_mistakes() -> None:
     with pytest.raises(ArgumentError, match="none of its 2 configurations"):
-        compare(Request(recording(line([math.inf, math.inf])), ("random",)))
+        compare(StrategiesRequest(recording(line([math.inf, math.inf])), ("random",)))
     with pytest.raises(UnknownNameError, match="Did you mean 'genetic'"):
-        compare(Request(recording(), ("random", "genetics")))
+        compare(StrategiesRequest(recording(), ("random", "genetics")))
 
 
 def test_the_picture_is_svg_with_a_line_and_a_band_for_each() -> None:
-    made = [compare(Request(recording(), ("random", "local"), 3, Budget(evaluations=20)))] * 2
+    made = [compare(StrategiesRequest(recording(), ("random", "local"), 3, Budget(evaluations=20)))] * 2
     root = ElementTree.fromstring(picture.svg(made))
     space = "{http://www.w3.org/2000/svg}"
     assert len(root.findall(f"{space}polyline")) == len(root.findall(f"{space}polygon")) == 4

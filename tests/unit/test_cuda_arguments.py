@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from portatile import program
-from portatile.device import cuda_compiler
 from portatile.device.base import Argument
-from portatile.device.cuda_kernel import CudaKernel
-from portatile.device.cuda_memory import CudaImage, CudaMemory
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.cuda.kernel import CudaKernel
+from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.errors import LaunchError
-from portatile.form import ImageForm, Sampler
+from portatile.images import ImageForm, Sampler
 from portatile.records import Entry, Source
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))

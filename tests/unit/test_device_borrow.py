@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 pytest.importorskip("pyopencl")
 
-from portatile.device import opencl_borrow
 from portatile.device.copies import address
-from portatile.device.opencl_borrow import Borrowed
+from portatile.device.opencl import borrow as opencl_borrow
+from portatile.device.opencl.borrow import Borrowed
 
 
 class Block:

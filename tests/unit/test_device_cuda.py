@@ -8,9 +8,10 @@ import struct
 import numpy as np
 import pytest
 
-from portatile.device import cuda, cuda_compiler, ptxas
-from portatile.device.cuda_kernel import _Layout
-from portatile.device.cuda_memory import CudaImage, CudaMemory
+from portatile.device import cuda, ptxas
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.cuda.kernel import _Layout
+from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.errors import CompileError, DeviceNotFoundError
 from portatile.records import Resources, Source
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from portatile.device import icd
+from portatile.device.opencl import icd
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_platform_registered_twice_is_listed_once(tmp_path: Path) -> None:
         pytest.skip("PoCL's wheel is not installed")
     script = f"""
 from pathlib import Path
-from portatile.device import icd
+from portatile.device.opencl import icd
 icd.unregistered = lambda known: [Path({str(copies[0])!r})]
 from portatile import device
 print(len([d for d in device.devices() if "PoCL 3.0-rc2" in d.info.compiler]))

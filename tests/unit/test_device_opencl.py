@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portatile.device.opencl_program import _relocated
+from portatile.device.opencl.compiler import _relocated
 
 TEXT = '#define N 3\n#line 1 "prelude.h"\nint a;\nint b;\n#line 1 "mine.cl"\n__kernel void f()\n{\n    missing;\n}\n'
 

@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from chips import GPU as PAPER
 from portatile import device
 from portatile.device.base import Device, Finding, Survey
 from portatile.errors import DeviceNotFoundError
 from portatile.records import Backend, DeviceInfo
+from support.devices import GPU as PAPER
 
 INFO = dataclasses.replace(PAPER, id="", name="", vendor="", platform="", chip="")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from portatile import dialect, program
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import CompileError
 from portatile.records import Entry, Parameter, Source
 
@@ -186,7 +186,7 @@ def test_strange_file_name() -> None:
 
 def test_switches_are_the_same_in_both_preludes() -> None:
     """Every documented switch is defined by both, and each prelude's comment table is complete."""
-    here = dialect.opencl_to_cuda._HERE
+    here = dialect.opencl_to_cuda._PRELUDES
     opencl, cuda = ((here / name).read_text() for name in ("opencl.h", "cuda.h"))
     public = {name for name in re.findall(r"^#define ([A-Z][A-Z0-9_]+)", opencl, re.MULTILINE) if name not in ("PORTATILE_OPENCL",)}
     public = {name for name in public if not re.match(r"PORTATILE_(COPY|LOADERS|SHUFFLES)", name)}

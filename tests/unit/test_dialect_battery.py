@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from battery import CASES, GROUPS
-from battery.case import In, Local, Out, Picture
-from battery.check import check, compare, host
-from portatile.device import cuda_compiler
-from portatile.form import Sampler
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.images import Sampler
 from portatile.program import lower
-from ptx_machine import GlobalMemory, Machine
+from support.battery import CASES, GROUPS
+from support.battery.case import In, Local, Out, Picture
+from support.battery.check import check, compare, host
+from support.ptx_machine import GlobalMemory, Machine
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
@@ -75,7 +75,7 @@ def _kind(arg: In | Out | Picture | Local | Sampler | np.generic) -> str:
 
 def test_the_table_in_the_documentation() -> None:
     """The figures are those of the battery."""
-    page = (Path(__file__).parents[2] / "docs" / "dialect.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "internals" / "dialect.md").read_text()
     for name, cases in GROUPS.items():
         pocl = sum("Portable Computing Language" not in case.without and not case.fp16 for case in cases)
         assert f"| {name} | {len(cases)} | {pocl} | {len(cases)} | {len(cases)} |" in page

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from corpus import SAMPLES, compare, interpreted, ptx
-from corpus.references import REFERENCES
 from portatile.analysis.ptx import functions
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
+from support.corpus import SAMPLES, compare, interpreted, ptx
+from support.corpus.references import REFERENCES
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
@@ -44,7 +44,7 @@ def test_address_spaces_are_known(name: str) -> None:
 @pytest.mark.parametrize("name", REFERENCES)
 def test_the_interpreter_computes_what_numpy_does(name: str) -> None:
     sample = SAMPLES[name]
-    values = {operand.parameter.name: operand.value if operand.array is None else operand.array for operand in sample.operands()}
+    values = {operand.parameter.name: operand.value if operand.array is None else operand.array for operand in sample.given()}
     got = interpreted(name)
     for output, expected in REFERENCES[name](values).items():
         compare(sample, "NumPy", {output: got[output].reshape(-1)[: expected.size]}, {output: expected.reshape(-1)})

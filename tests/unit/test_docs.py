@@ -18,7 +18,7 @@ DOCS = ROOT / "docs"
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("nav:")[2]
-    assert set(re.findall(r"[\w-]+\.md", navigation)) == {page.name for page in DOCS.glob("*.md")}
+    assert set(re.findall(r"[\w/-]+\.md", navigation)) == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
 
 
 def test_the_reference_names_everything_public_once() -> None:

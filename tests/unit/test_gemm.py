@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UnknownNameError
-from portatile.records import DeviceInfo, Launch, Layout, Plan, Problem, Value
+from portatile.records import DeviceInfo, Layout, Value
 from portatile.workloads import operands
 from portatile.workloads.gemm import forms, presets
 from portatile.workloads.gemm.forms.cpu.point import register
@@ -20,21 +19,14 @@ from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
 from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.point import Point
-from ptx_machine.device import PtxDevice
-from unit.test_workload_contract import DEVICES, device
+from support.checking import check
+from support.devices import on_paper
+from support.gemm import CPU, GPU, WORKLOAD, launches, problem
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
-WORKLOAD = workloads.get("gemm")
-CPU, GPU = DEVICES["cpu"], DEVICES["gpu"]
 OPENCL_GPU = replace(GPU, backend="opencl", local_memory=48 * 1024)
 BIG = pipeline(4, (16, 16), (4, 2), 16, 2, 4)
-
-
-def problem(m: int, n: int, k: int, dtype: str = "float32", options: dict[str, Value] | None = None) -> Problem:
-    return WORKLOAD.problem({"m": m, "n": n, "k": k}, dtype, options)
-
-
-def launches(plan: Plan) -> list[Launch]:
-    return [step for step in plan.steps if isinstance(step, Launch)]
 
 
 def test_the_presets_are_the_documents() -> None:
@@ -87,7 +79,7 @@ def test_whatever_the_space_holds_has_a_plan(info: DeviceInfo, dtype: str) -> No
 
 @pytest.mark.parametrize(
     "info",
-    [CPU, replace(CPU, architecture="x86_64-rocketlake"), GPU, OPENCL_GPU, device("gpu", "sm_80")],
+    [CPU, replace(CPU, architecture="x86_64-rocketlake"), GPU, OPENCL_GPU, on_paper("gpu", "sm_80")],
     ids=["cpu", "cpu with avx-512", "cuda", "opencl gpu", "sm_80"],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -146,7 +138,7 @@ def test_defaults_follow_the_device() -> None:
     assert WORKLOAD.default(case, replace(CPU, architecture="x86_64-rocketlake"))["VL"] == 2 * int(WORKLOAD.default(case, CPU)["VL"])
     assert WORKLOAD.default(case, GPU)["FORM"] == "gpu"
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["MMA"] is True
-    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), device("gpu", "sm_80"))["MMA_SHAPE"] == "8x8x4"
+    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), on_paper("gpu", "sm_80"))["MMA_SHAPE"] == "8x8x4"
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), replace(GPU, architecture="sm_86"))["MMA"] is False
     assert WORKLOAD.default(case, replace(GPU, vendor="someone else"))["FORM"] == "generic"
     assert WORKLOAD.default(problem(64, 64, 65536), GPU)["SPLIT_K"] == 64
@@ -369,12 +361,14 @@ def test_unknown_workloads_are_named() -> None:
 def test_fast_forms_fit_the_registers(point: Point, dtype: str) -> None:
     """The code for sm_90 spills nothing, and the matrix form uses the instruction it is named after."""
     for trans_a in "NT" if dtype == "float64" and isinstance(point, Gpu) else "T":
-        plan = WORKLOAD.plan(problem(1024, 1024, 1024, dtype, {"trans_a": "N" if point.KEEP else trans_a}), point.config(), GPU)
+        plan = WORKLOAD.plan(
+            problem(1024, 1024, 1024, dtype, {"trans_a": "N" if isinstance(point, Gpu) and point.KEEP else trans_a}), point.config(), GPU
+        )
         source = launches(plan)[-1].source
         cubin = program.build(source, cuda_compiler.CudaTarget("sm_90"), None)
         resources = cubin.resources["gemm"]
         assert (resources.spill_stores, resources.spill_loads) == (0, 0)
-    if point.MMA:
+    if isinstance(point, Gpu) and point.MMA:
         text = program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
         assert text.count("mma.sync.aligned.m16n8k8") >= point.TRR * point.TCR * 2
 

@@ -8,17 +8,18 @@ from math import prod
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
-from portatile.records import DeviceInfo, Launch, Problem
+from portatile.records import DeviceInfo, Launch, Problem, Value
 from portatile.workloads import operands
 from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
-from ptx_machine.device import PtxDevice
-from unit.test_workload_contract import DEVICES, device
+from support.checking import check
+from support.devices import DEVICES, on_paper
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
 GPU = DEVICES["gpu"]
@@ -39,7 +40,7 @@ def launches(case: Problem, point: Point | None = None, info: DeviceInfo = GPU) 
     return [step for step in plan.steps if isinstance(step, Launch)]
 
 
-@pytest.mark.parametrize("info", [GPU, OPENCL, SMALL, device("gpu", "sm_80")], ids=["cuda", "opencl", "small", "sm_80"])
+@pytest.mark.parametrize("info", [GPU, OPENCL, SMALL, on_paper("gpu", "sm_80")], ids=["cuda", "opencl", "small", "sm_80"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_default_is_legal_wherever_it_is_thin(info: DeviceInfo, dtype: str) -> None:
     rng = np.random.default_rng(new_seed("thin defaults"))
@@ -107,15 +108,17 @@ def test_large_local_memory_is_an_argument_in_cuda_only() -> None:
 
 def test_contradictions_are_refused() -> None:
     base = column(4, (2, 2), 4, 32, 2)
-    for message, point in {
-        "powers of two": replace(base, TR=3),
-        "one block": replace(base, TRR=2),
-        "packs nothing": replace(base, PACK_A=True),
-        "must divide KB": replace(base, SM=True, KB=64),
-        "no TAIL": replace(base, TAIL=1),
-    }.items():
+    wrongs: dict[str, dict[str, Value]] = {
+        "powers of two": {"TR": 3},
+        "TRR=2 does nothing in the thin form": {"TRR": 2},
+        "PACK_A=True does nothing": {"PACK_A": True},
+        "must divide KB": {"SM": True, "KB": 64},
+        "KB=64 does nothing in the thin form unless SM": {"KB": 64},
+        "TAIL=1 does nothing": {"TAIL": 1},
+    }
+    for message, wrong in wrongs.items():
         with pytest.raises(ArgumentError, match=message):
-            WORKLOAD.plan(problem(64, 2, 64), point.config(), GPU)
+            WORKLOAD.plan(problem(64, 2, 64), {**base.config(), **wrong}, GPU)
 
 
 @COMPILES

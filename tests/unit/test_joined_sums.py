@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed, run
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.records import Launch, Plan, Temporary, from_json, to_json
 from portatile.workload import Inputs
@@ -19,8 +18,10 @@ from portatile.workloads.gemm.forms.generic.point import MEDIUM
 from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
 from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
-from ptx_machine.device import PtxDevice
-from unit.test_workload_contract import DEVICES, device
+from support.checking import check, run
+from support.devices import DEVICES, on_paper
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 GEMM = workloads.get("gemm")
 GPU = DEVICES["gpu"]
@@ -55,7 +56,7 @@ def test_arrivals_release_and_acquire(name: str, architecture: str) -> None:
     """One atomic for a group; it orders what was written before it and what is read behind it, for the whole device."""
     point, dtype, sizes = POINTS[name]
     plan = GEMM.plan(
-        GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype), replace(point, JOIN=True).config(), device("gpu", architecture)
+        GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype), replace(point, JOIN=True).config(), on_paper("gpu", architecture)
     )
     (step,) = plan.steps
     assert isinstance(step, Launch)
@@ -89,12 +90,10 @@ def test_who_may_join() -> None:
     assert "JOIN" in str(GEMM.space(case, replace(GPU, vendor="someone else")).violated(shared.config()))
     assert GEMM.lowered(shared.config(), replace(GPU, vendor="someone else"))["JOIN"] is False
     assert "JOIN" in str(GEMM.space(case, GPU).violated(replace(shared, SPLIT_K=1).config()))
-    for alone in (
-        replace(shared, SPLIT_K=1),
-        replace(MEDIUM, SPLIT_K=2, JOIN=True),
-        replace(register(4, 2, 2), SPLIT_K=2, JOIN=True),
-    ):
-        with pytest.raises(ArgumentError, match="JOIN adds what groups share"):
-            GEMM.plan(case, alone.config(), GPU)
+    with pytest.raises(ArgumentError, match="JOIN adds what groups share"):
+        GEMM.plan(case, replace(shared, SPLIT_K=1).config(), GPU)
+    for alone in (replace(MEDIUM, SPLIT_K=2), replace(register(4, 2, 2), SPLIT_K=2)):
+        with pytest.raises(ArgumentError, match="JOIN=True does nothing in the"):
+            GEMM.plan(case, {**alone.config(), "JOIN": True}, GPU)
     old = {name: value for name, value in replace(shared, JOIN=False).config().items() if name != "JOIN"}
     assert old in GEMM.space(case, GPU), "what was recorded before there was the parameter is legal"

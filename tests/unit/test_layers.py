@@ -10,30 +10,30 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "portatile"
-DRAWING = Path(__file__).parents[2] / "docs" / "architecture.md"
+DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 
-# docs/architecture.md draws this. A room is a file or a folder directly under portatile; it imports from the lines above
+# docs/internals/architecture.md draws this. A room is a file or a folder directly under portatile; it imports from the lines above
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("settings", "records"),
-    ("form", "space", "trials"),
+    ("settings", "records", "processes"),
+    ("images", "space", "trials"),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
     ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
-    ("execute", "select", "ceilings"),
-    ("tuning", "routines", "measure"),
-    ("kernel",),
-    ("api", "doctor", "wavelets", "studies", "reports", "shipping"),
+    ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
+    ("tuning", "runtime", "measure"),
+    ("kernel", "routines"),
+    ("api", "doctor", "torch", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
 
 # What a plain installation may lack, or what must not be loaded by accident, and the files that may name it.
 BINDINGS: dict[str, tuple[str, ...]] = {
-    "pyopencl": ("device/opencl", "shipping/loader"),
-    "cuda": ("device/cuda",),
+    "pyopencl": ("device/opencl/", "shipping/loader"),
+    "cuda": ("device/cuda/",),
     "pcpp": ("dialect/",),
-    "torch": (),
+    "torch": ("torch",),
     "cupy": (),
     "scipy": (),
     "click": ("cli/",),
@@ -85,37 +85,88 @@ def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+def modules() -> dict[str, Path]:
+    """Every module of the package by its dotted name."""
+    named = {".".join(("portatile", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in FILES}
+    return {name.removesuffix(".__init__"): path for name, path in named.items()}
+
+
+def imports_of(files: dict[str, Path]) -> dict[str, set[str]]:
+    """What each module imports of the package anywhere in its text, for type checkers too; the folders around a module do not count."""
+    found = {}
+    for name, path in files.items():
+        dotted = [one for _, one in imported(path.read_text(), package_of(path))]
+        there = {one if one in files else one.rpartition(".")[0] for one in dotted}
+        found[name] = (there & set(files)) - {name}
+    return found
+
+
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The sets of modules of which each reaches all others by what is imported."""
+    reached = {name: _closure(graph, name) for name in graph}
+    circular = {frozenset(other for other in reach if name in reached[other]) for name, reach in reached.items() if name in reach}
+    return sorted(sorted(cycle) for cycle in circular)
+
+
+def _closure(graph: dict[str, set[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    ahead = list(graph[start])
+    while ahead:
+        name = ahead.pop()
+        if name not in seen:
+            seen.add(name)
+            ahead += graph[name]
+    return seen
+
+
 INSIDE = [path for path in FILES if name_of(path) not in ("__init__.py", "__main__.py")]
+
+
+def test_test_files_share_through_support() -> None:
+    """None imports another one: what several need lies in ``tests/support``."""
+    tests = DRAWING.parents[2] / "tests"
+    taken = re.compile(r"^\s*(?:from|import) (?:(?:unit|device|browser)\.)?(?:test_|conftest)", re.MULTILINE)
+    assert [str(path.relative_to(tests)) for path in tests.rglob("*.py") if taken.search(path.read_text())] == []
 
 
 def test_every_room_stands_in_a_layer() -> None:
     rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
-    assert rooms - set(DEPTH) == set(), "give the room a layer here and in docs/architecture.md"
+    assert rooms - set(DEPTH) == set(), "give the room a layer here and in docs/internals/architecture.md"
 
 
 def test_the_drawing_shows_the_house() -> None:
     drawn = re.findall(r"^\| \d+ \| (.*) \|$", DRAWING.read_text(), re.MULTILINE)
     rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
-    assert [set(row.split(", ")) for row in drawn] == [set(layer) for layer in LAYERS], "redraw docs/architecture.md"
+    assert [set(row.split(", ")) for row in drawn] == [set(layer) for layer in LAYERS], "redraw docs/internals/architecture.md"
     assert set(DEPTH) == rooms, "a layer names a room that is gone"
 
 
 def test_what_the_drawing_names_is_there() -> None:
     """Every file and folder named, and of those shown with what is in them, every file."""
-    root = DRAWING.parents[1]
-    folders = (*PACKAGE.parent.rglob("*/"), *root.glob("*/"), *root.glob("tests/*/"))
+    root = DRAWING.parents[2]
+    folders = (*PACKAGE.parent.rglob("*/"), *root.glob("*/"), *root.glob("tests/**/"))
     there = {path.name for path in FILES} | {f"{path.name}/" for path in folders}
     named = set(re.findall(r"[\w-]+\.py|[\w-]+/", DRAWING.read_text().split("```")[1]))
     assert named - there == set()
-    for folder in ("tuning", "workloads", "device"):
-        files = {path.name for path in (PACKAGE / folder).glob("*.py") if not path.name.startswith(("_", "opencl", "cuda"))}
-        assert files - named == set(), f"draw them in docs/architecture.md, under {folder}/"
+    for folder in ("tuning", "tuning/search", "tuning/worker", "tuning/final", "dialect", "dialect/passes", "workloads", "device"):
+        files = {path.name for path in (PACKAGE / folder).glob("*.py") if not path.name.startswith("_")}
+        assert files - named == set(), f"draw them in docs/internals/architecture.md, under {folder}/"
 
 
 @pytest.mark.parametrize("path", INSIDE, ids=name_of)
 def test_imports_go_down(path: Path) -> None:
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     assert upward(path.read_text(), room, package_of(path)) == []
+
+
+def test_no_file_imports_itself_round_a_corner() -> None:
+    """Imports under ``TYPE_CHECKING`` and inside functions count: they hide a cycle, they do not break it."""
+    assert cycles(imports_of(modules())) == []
+
+
+def test_the_check_sees_cycles() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+    assert cycles({"a": {"b"}, "b": set()}) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faulty import Faulty
-from test_store import DEVICE
 
 from portatile import ceilings
 from portatile.ceilings import Measured
 from portatile.records import DeviceInfo, Source
-from portatile.tuning.arena import Arena
-from portatile.tuning.planner import _CPU_MARGIN, _MARGIN, Planner, cases
+from portatile.tuning.search.planner import _CPU_MARGIN, _MARGIN, Planner, cases
+from portatile.tuning.shared_arrays import SharedArrays
+from support.faulty import Faulty
+from support.trials import DEVICE
 
 WORKLOAD = Faulty(("none", "group"), (16, 32))
 PROBLEM = WORKLOAD.problem({"n": 1_000_000})
@@ -26,7 +26,7 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planner(info: DeviceInfo = DEVICE, dtype: str = "float32") -> Planner:
-    arena = Arena()
+    arena = SharedArrays()
     try:
         problems, described = cases(WORKLOAD, replace(PROBLEM, dtype=dtype), 0, arena)
     finally:

@@ -3,62 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_store import DEVICE, PROBLEM, trial
 
 from portatile import strategies, workloads
 from portatile.cli import main
 from portatile.errors import ArgumentError, NoValidVariantError, UnknownNameError
-from portatile.formats import t4
-from portatile.records import DeviceInfo, Problem, duration, to_json
-from portatile.store import ResultStore
+from portatile.records import duration, to_json
 from portatile.trials import Budget, Trial
-from portatile.tuning import replay, tuner
-
-OTHER = Problem("mystery", {"x": 8}, "float32")
-
-
-def recorded(seed: int = 3, problem: Problem = OTHER, device: DeviceInfo = DEVICE) -> list[Trial]:
-    """A space of 60 configurations, a tenth of which fail; each took 0.25 s to compile and 0.5 s to run."""
-    rng = np.random.default_rng(seed)
-    made = []
-    for tile in range(10):
-        for width in (1, 2, 4, 8, 16, 32):
-            seconds = 1e-3 * (1 + abs(tile - 6) + abs(math.log2(width) - 3) + 0.2 * rng.random())
-            failed = rng.random() < 0.1
-            samples = () if failed else (seconds, seconds * 1.01, seconds * 0.99)
-            phases = {"compile": 0.25, "run": 0.5}
-            made.append(Trial(problem, {"TILE": tile, "WIDTH": width}, device, "s", "crash" if failed else "ok", samples, seconds=phases))
-    return made
-
-
-def recording(trials: list[Trial] | None = None) -> replay.Recording:
-    (found,) = replay.group(trials or recorded(), "recorded")
-    return found
-
-
-def write(folder: Path, trials: list[Trial]) -> dict[str, Path]:
-    """The trials in every kind of file that holds all of them."""
-    with ResultStore(folder / "store.sqlite") as store:
-        for one in trials:
-            store.add(one)
-    (folder / "list.json").write_bytes(to_json(trials))
-    (folder / "t4.json").write_bytes(t4.write(trials))
-    bare = [asdict(one) | {"problem": None, "device": None} for one in trials]
-    (folder / "run.json").write_bytes(to_json({"problem": trials[0].problem, "device": trials[0].device, "trials": bare}))
-    entries = {}
-    for one in trials:
-        time = one.median * 1e3 if one.status == "ok" else "RuntimeFailedConfig"
-        phases = {"compile_time": one.seconds["compile"] * 1e3, "benchmark_time": one.seconds["run"] * 1e3}
-        entries[str(len(entries))] = {**one.config, "time": time, "times": [sample * 1e3 for sample in one.samples], **phases}
-    names = list(trials[0].config)
-    (folder / "cache.json").write_text(json.dumps({"device_name": "chip", "kernel_name": "k", "tune_params_keys": names, "cache": entries}))
-    return {path.stem: path for path in folder.iterdir() if path.suffix in (".sqlite", ".json")}
+from portatile.tuning.search import replay, tuner
+from support.recordings import OTHER, recorded, recording, write
+from support.trials import DEVICE, PROBLEM, trial
 
 
 def test_every_kind_of_file_replays_alike(tmp_path: Path) -> None:
@@ -68,7 +26,7 @@ def test_every_kind_of_file_replays_alike(tmp_path: Path) -> None:
     answers = []
     for path in paths.values():
         (found,) = replay.recordings(path)
-        result = replay.run(replay.Request(found, Budget(evaluations=25), "genetic", 5))
+        result = replay.run(replay.ReplayRequest(found, Budget(evaluations=25), "genetic", 5))
         answers.append([(dict(one.config), one.status == "ok", pytest.approx(one.median)) for one in result.trials])
         assert result.seconds == pytest.approx(25 * 0.75)
     assert all(answer == answers[0] for answer in answers)
@@ -77,7 +35,7 @@ def test_every_kind_of_file_replays_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", strategies.names())
 def test_only_what_was_recorded_is_tried_and_each_once(name: str) -> None:
     found = recording(recorded()[::2])
-    result = replay.run(replay.Request(found, Budget(evaluations=1000), name, 1))
+    result = replay.run(replay.ReplayRequest(found, Budget(evaluations=1000), name, 1))
     tried = [tuple(one.config.items()) for one in result.trials]
     assert len(tried) == len(set(tried))
     assert all(one in found.trials for one in result.trials)
@@ -85,18 +43,18 @@ def test_only_what_was_recorded_is_tried_and_each_once(name: str) -> None:
 
 
 def test_the_budget_counts_evaluations_and_simulated_seconds() -> None:
-    by_count = replay.run(replay.Request(recording(), Budget(evaluations=7), "random"))
+    by_count = replay.run(replay.ReplayRequest(recording(), Budget(evaluations=7), "random"))
     assert (len(by_count.trials), by_count.stopped) == (7, "budget")
-    by_time = replay.run(replay.Request(recording(), Budget(seconds=3.0), "random"))
+    by_time = replay.run(replay.ReplayRequest(recording(), Budget(seconds=3.0), "random"))
     assert (len(by_time.trials), by_time.seconds, by_time.stopped) == (4, pytest.approx(3.0), "budget")
-    everything = replay.run(replay.Request(recording(), Budget(seconds=1e9), "random"))
+    everything = replay.run(replay.ReplayRequest(recording(), Budget(seconds=1e9), "random"))
     assert (len(everything.trials), everything.stopped) == (60, "exhausted")
     assert everything.best.median == min(one.median for one in recorded())
 
 
 def test_a_seed_repeats() -> None:
     def order(seed: int) -> list[Trial]:
-        return list(replay.run(replay.Request(recording(), Budget(evaluations=15), "random", seed)).trials)
+        return list(replay.run(replay.ReplayRequest(recording(), Budget(evaluations=15), "random", seed)).trials)
 
     assert order(4) == order(4)
     assert order(4) != order(5)
@@ -104,7 +62,7 @@ def test_a_seed_repeats() -> None:
 
 def test_the_listener_hears_of_every_trial() -> None:
     heard: list[tuner.Progress] = []
-    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), heard.append)
+    result = replay.run(replay.ReplayRequest(recording(), Budget(evaluations=9), "random"), heard.append)
     assert [one.last for one in heard] == list(result.trials)
     assert [one.evaluations for one in heard] == list(range(1, 10))
     assert heard[-1].seconds == result.seconds
@@ -114,7 +72,7 @@ def test_the_listener_hears_of_every_trial() -> None:
 def test_progress_can_be_printed() -> None:
     """``listen=print`` is a line for each trial: how far, how fast, and what was counted."""
     lines: list[str] = []
-    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), lambda progress: lines.append(str(progress)))
+    result = replay.run(replay.ReplayRequest(recording(), Budget(evaluations=9), "random"), lambda progress: lines.append(str(progress)))
     assert all("\n" not in line and len(line) < 120 for line in lines)
     assert f" s  best {duration(result.best.median)}  9 tried (" in lines[-1]
     heard = tuner.Progress(result.problem, result.device, None, result.trials[0], 3, 2, 1.5, None, {"wrong": 1}, 2.0, warm=1)
@@ -128,7 +86,7 @@ def test_an_interrupt_keeps_what_was_found() -> None:
         if progress.evaluations == 5:
             raise KeyboardInterrupt
 
-    result = replay.run(replay.Request(recording(), Budget(evaluations=9), "random"), interrupt)
+    result = replay.run(replay.ReplayRequest(recording(), Budget(evaluations=9), "random"), interrupt)
     assert (len(result.trials), result.stopped) == (5, "interrupted")
 
 
@@ -139,10 +97,10 @@ def test_the_default_comes_first_where_it_was_recorded() -> None:
     rng = np.random.default_rng(0)
     configs = [workload.space(problem, DEVICE).sample(rng) for _ in range(30)]
     trials = [replace(trial(1, 1e-3 * (place + 1), problem=problem), config=config) for place, config in enumerate([*configs, default])]
-    result = replay.run(replay.Request(recording(trials), Budget(evaluations=1), "random"))
+    result = replay.run(replay.ReplayRequest(recording(trials), Budget(evaluations=1), "random"))
     assert dict(result.default.config) == dict(default)
     assert [dict(one.config) for one in result.trials] == [dict(default)]
-    assert replay.run(replay.Request(recording(), Budget(evaluations=1))).default.status == "skipped"
+    assert replay.run(replay.ReplayRequest(recording(), Budget(evaluations=1))).default.status == "skipped"
 
 
 def test_the_later_of_two_trials_counts_and_other_parameters_are_left_out() -> None:
@@ -172,7 +130,7 @@ def test_what_was_turned_away_later_was_still_measured() -> None:
 def test_where_all_failed_it_says_so() -> None:
     failed = [replace(one, status="wrong", samples=()) for one in recorded()]
     with pytest.raises(NoValidVariantError, match="5 wrong"):
-        replay.run(replay.Request(recording(failed), Budget(evaluations=5)))
+        replay.run(replay.ReplayRequest(recording(failed), Budget(evaluations=5)))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +145,7 @@ def test_what_is_no_recording_is_a_mistake(text: str, complaint: str, tmp_path: 
 
 def test_a_wrong_strategy_is_a_mistake() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
-        replay.run(replay.Request(recording(), strategy="randon"))
+        replay.run(replay.ReplayRequest(recording(), strategy="randon"))
 
 
 # The command

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_workload_contract import DEVICES
 
-import reporting
 from portatile import ceilings, workloads
 from portatile.ceilings import Measured
 from portatile.records import canonical
-from portatile.reports import page, scales, spell, tables
+from portatile.reports import formatting, page, scales, tables
 from portatile.reports.effects import effects, explained
 from portatile.reports.groups import Group, gather
+from support import reporting
+from support.devices import DEVICES
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -33,8 +33,7 @@ def groups(trials: list[reporting.Trial]) -> list[Group]:
 
 def generator() -> np.random.Generator:
     """A generator whose seed pytest shows beside a failure."""
-    seed = secrets.randbelow(2**32)
-    print(f"seed {seed}")
+    seed = new_seed("draws")
     return np.random.default_rng(seed)
 
 
@@ -91,7 +90,7 @@ def test_the_share_of_measured_ceilings(trials: list[reporting.Trial]) -> None:
     assert share == pytest.approx(group.traffic / group.best.median / 1e6)
     shown = page.render([group], lambda workload: [])
     assert "not measured" not in shown
-    assert spell.percent(share) in shown
+    assert formatting.percent(share) in shown
 
 
 @pytest.mark.parametrize(
@@ -195,7 +194,7 @@ def test_scales_and_ticks() -> None:
     [(1.61e-5, "16.1 µs"), (2e-3, "2.00 ms"), (1.5e-7, "150 ns"), (12.0, "12.0 s"), (99.95e-6, "100 µs"), (2500, "2500 s")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert spell.duration(seconds).replace("\u202f", " ") == text
+    assert formatting.duration(seconds).replace("\u202f", " ") == text
 
 
 def test_csv_text_is_rfc_4180() -> None:
@@ -211,7 +210,7 @@ def test_csv_text_is_rfc_4180() -> None:
     ],
 )
 def test_moments_are_of_utc(time: str, text: str) -> None:
-    assert spell.moment(time) == text
+    assert formatting.moment(time) == text
 
 
 def test_speeds_are_what_people_compare() -> None:

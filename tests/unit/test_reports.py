@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-import reporting
 from portatile import cli, execute, reports, workloads
 from portatile.errors import UnknownNameError, UsageError
 from portatile.records import canonical
-from portatile.reports import page, spell
+from portatile.reports import formatting, page
 from portatile.reports.groups import Group, gather
 from portatile.reports.write import Selection, report, select
+from support import reporting
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -234,8 +234,8 @@ def test_a_kernel_of_ones_own_is_known_when_it_is_given(trials: list[reporting.T
 def test_certificate_race_and_conditions_are_shown(html: str) -> None:
     assert "The winner of a race" in html
     assert "What the winner was checked on" in html
-    assert f"1500{spell.NBSP}MHz" in html
-    assert f"200{spell.NBSP}W" in html
+    assert f"1500{formatting.NBSP}MHz" in html
+    assert f"200{formatting.NBSP}W" in html
 
 
 def _luminance(colour: str) -> float:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_store import DEVICE, trial
 
-from portatile.tuning.objective import Goal
+from portatile.tuning.search.objective import Goal
 from portatile.tuning.sensors import Sensors, cache_bytes
+from support.trials import DEVICE, trial
 
 GPU = replace(DEVICE, kind="gpu", vendor="NVIDIA Corporation", chip="pci:0000:3b:00")
 

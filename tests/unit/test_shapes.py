@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from test_store import DEVICE
 
 from portatile import model, workloads
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning import shapes, tuner
-from portatile.tuning.tuner import Result
+from portatile.tuning.search import shapes, tuner
+from portatile.tuning.search.tuner import TuningResult
+from support.trials import DEVICE
 
 MATMUL = workloads.get("matmul")
 PROBLEMS = tuple(MATMUL.problem({"m": size, "n": 16, "k": 16}) for size in (16, 32, 64))
 
 
-def found(request: tuner.Request, on_paper: int = 0) -> Result:
+def found(request: tuner.TuningRequest, on_paper: int = 0) -> TuningResult:
     """The default is valid, some others were turned away on paper."""
     config = dict(MATMUL.default(request.problem, DEVICE))
     best = Trial(request.problem, config, DEVICE, "", "ok", (1e-3,))
@@ -26,11 +26,11 @@ def found(request: tuner.Request, on_paper: int = 0) -> Result:
         Trial(request.problem, {**config, "paper": place}, DEVICE, "", "skipped", message=f"{model.ON_PAPER}: no")
         for place in range(on_paper)
     ]
-    return Result(request.problem, DEVICE, (best, *others), best, best, "budget", 0.1)
+    return TuningResult(request.problem, DEVICE, (best, *others), best, best, "budget", 0.1)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], budget: Budget) -> shapes.Result:
-    def tune(request: tuner.Request, store: ResultStore, listen: object) -> Result:
+def run(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], budget: Budget) -> shapes.ShapesResult:
+    def tune(request: tuner.TuningRequest, store: ResultStore, listen: object) -> TuningResult:
         answer = next(answers)
         if isinstance(answer, BaseException):
             raise answer
@@ -38,7 +38,7 @@ def run(monkeypatch: pytest.MonkeyPatch, answers: Iterator[Any], budget: Budget)
 
     monkeypatch.setattr(tuner, "tune", tune)
     with ResultStore(None) as store:
-        return shapes.tune(shapes.Request(PROBLEMS, budget=budget), store)
+        return shapes.tune(shapes.ShapesRequest(PROBLEMS, budget=budget), store)
 
 
 def test_what_is_turned_away_on_paper_leaves_the_budget_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,20 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from chips import CPU
 from portatile import store as stores
 from portatile.errors import StoreError
-from portatile.records import DeviceInfo, Problem, to_json
+from portatile.records import to_json
 from portatile.store import Query, ResultStore, known_results
-from portatile.trials import Status, Trial
-
-DEVICE = CPU
-PROBLEM = Problem("gemm", {"m": 64, "n": 32, "k": 16}, "float32", {"trans_a": "N"})
-
-
-def trial(tile: int, seconds: float = 1.0, status: Status = "ok", problem: Problem = PROBLEM, device: DeviceInfo = DEVICE) -> Trial:
-    samples = (seconds, seconds * 1.1, seconds * 0.9) if status == "ok" else ()
-    return Trial(problem, {"TILE": tile, "FORM": "cpu", "PAD": False}, device, f"source {tile}", status, samples, message="é")
+from support.trials import DEVICE, PROBLEM, trial
 
 
 def test_trials_survive_the_file(tmp_path: Path) -> None:
@@ -81,9 +72,9 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     script = f"""
 import sys
-sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]!r}
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from pathlib import Path
-from test_store import trial
+from support.trials import trial
 from portatile.store import ResultStore
 with ResultStore(Path({str(path)!r})) as store:
     for i in range(40):
@@ -155,14 +146,14 @@ def test_read_only_file_is_still_read(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "results.sqlite"
     with ResultStore(path) as store:
         store.add(trial(1))
-    create = stores._create
+    create = stores.create
 
     def refuse(name: str) -> sqlite3.Connection:
         if name == ":memory:":
             return create(name)
         raise sqlite3.OperationalError("attempt to write a readonly database")  # root, as whom the tests may run, is never refused
 
-    monkeypatch.setattr(stores, "_create", refuse)
+    monkeypatch.setattr(stores, "create", refuse)
     with pytest.warns(RuntimeWarning, match="cannot be written"):
         store = ResultStore(path)
     store.add(trial(2))
@@ -179,7 +170,7 @@ def test_what_is_only_read_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
     with ResultStore(path) as store:
         store.add(trial(1))
     before = path.read_bytes()
-    monkeypatch.setattr(stores, "_create", lambda name: pytest.fail("it was opened for writing"))
+    monkeypatch.setattr(stores, "create", lambda name: pytest.fail("it was opened for writing"))
     with ResultStore.reader(path) as store:
         assert store.trials() == store.leaders() == [trial(1)]
         with pytest.raises(StoreError, match="for reading only"):
@@ -229,7 +220,7 @@ def test_a_store_that_is_removed_while_in_use_begins_anew(tmp_path: Path) -> Non
 
 def test_a_disk_too_full_for_the_first_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "results.sqlite"
-    create = stores._create
+    create = stores.create
 
     def full(name: str) -> sqlite3.Connection:
         if name == ":memory:":
@@ -237,7 +228,7 @@ def test_a_disk_too_full_for_the_first_table(tmp_path: Path, monkeypatch: pytest
         path.touch()  # SQLite makes the file, and finds no room for its first page
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(stores, "_create", full)
+    monkeypatch.setattr(stores, "create", full)
     with pytest.warns(RuntimeWarning, match="full"):
         store = ResultStore(path)
     assert store.trials() == store.leaders() == []

@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chips import GPU
 from portatile.errors import DeviceError
 from portatile.records import Plan, Source
-from portatile.tuning import supervisor as supervisors
-from portatile.tuning.child import Child, Variant
-from portatile.tuning.patience import Limits
 from portatile.tuning.protocol import Build
-from portatile.tuning.supervisor import Setup, Supervisor
+from portatile.tuning.search import supervisor as supervisors
+from portatile.tuning.search.deadlines import PhaseLimits
+from portatile.tuning.search.supervisor import Setup, Supervisor
+from portatile.tuning.search.worker_process import Variant, WorkerProcess
+from support.devices import GPU
 
 
 def test_workers_that_end_at_once_are_an_error_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,9 +33,9 @@ def test_workers_that_end_at_once_are_an_error_of_the_device(tmp_path: Path, mon
 
 @pytest.mark.parametrize(("budget", "launch"), [(None, 60), (1.0, 20), (15.0, 30), (600.0, 60)])
 def test_a_launch_takes_no_longer_than_the_budget_lets_expect(budget: float | None, launch: float) -> None:
-    limits = Limits().within(budget)
-    assert (limits.launch, limits.run, limits.compile) == (launch, launch, Limits().compile)
-    assert Limits(launch=3).within(budget).launch == 3
+    limits = PhaseLimits().within(budget)
+    assert (limits.launch, limits.run, limits.compile) == (launch, launch, PhaseLimits().compile)
+    assert PhaseLimits(launch=3).within(budget).launch == 3
 
 
 class Compiler:
@@ -52,7 +52,7 @@ class Compiler:
 
 def test_the_proof_of_a_rival_is_compiled_before_other_variants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     supervisor, worker = Supervisor(Setup(None, tmp_path, 1 << 20, -1)), Compiler()
-    compilers: list[Child] = [worker]  # type: ignore[list-item]
+    compilers: list[WorkerProcess] = [worker]  # type: ignore[list-item]
     monkeypatch.setattr(supervisor, "_compilers", compilers)
     dispatch = supervisor._dispatch
     monkeypatch.setattr(supervisor, "_dispatch", lambda: None)
@@ -99,9 +99,9 @@ def test_the_parent_of_a_gpus_workers_loads_no_driver(tmp_path: Path) -> None:
     text = f"""
 import sys
 from dataclasses import replace
-from chips import GPU
+from support.devices import GPU
 from portatile.records import Plan
-from portatile.tuning.supervisor import Setup, Supervisor
+from portatile.tuning.search.supervisor import Setup, Supervisor
 supervisor = Supervisor(Setup(None, {str(tmp_path)!r}, 1 << 20, -1))
 supervisor._info = GPU
 supervisor._start = lambda info: None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 import sys
 
@@ -13,9 +12,10 @@ from portatile.errors import ArgumentError
 from portatile.model import Screen
 from portatile.records import Arg, Launch, Plan, Source, Temporary
 from portatile.tuning import protocol
-from portatile.tuning.arena import Arena, ArenaView
 from portatile.tuning.protocol import Entered, Evaluate, Evaluated, Frames, Part, Race, Raced, Timing
+from portatile.tuning.shared_arrays import SharedArrays, SharedArraysView
 from portatile.workload import Expected
+from support.seeds import new_seed
 
 ONE, TWO = Source("one.cl", "__kernel void one() {}" * 50, (("N", "3"),)), Source("two.cl", "__kernel void two() {}")
 
@@ -52,8 +52,7 @@ def test_a_race_goes_there_and_comes_back() -> None:
 
 
 def test_frames_arrive_in_any_pieces() -> None:
-    seed = secrets.randbelow(2**32)
-    print("seed", seed)
+    seed = new_seed("draws")
     dice = np.random.default_rng(seed)
     sent = [Entered("x" * int(dice.integers(0, 300)), float(i)) for i in range(50)]
     data = b"".join(map(protocol.frame, sent))
@@ -71,14 +70,14 @@ def test_nonsense_is_no_frame() -> None:
 
 
 def test_arrays_are_seen_by_another_process() -> None:
-    arena = Arena()
+    arena = SharedArrays()
     try:
         dice = np.random.default_rng(3)
         arrays = [dice.random(1000, np.float32), np.zeros(0, np.float64), dice.integers(0, 9, 77), np.full(5, np.nan)]
         places = [arena.put(array) for array in arrays]
         expected = Expected(dice.random(9), np.ones(9), np.arange(9))
         held = arena.put_expected(expected)
-        view = ArenaView(arena.descriptor)
+        view = SharedArraysView(arena.descriptor)
         for array, place in zip(arrays, places, strict=True):
             np.testing.assert_array_equal(view.get(place), array)
         read = view.get_expected(held)
@@ -87,9 +86,9 @@ def test_arrays_are_seen_by_another_process() -> None:
         with pytest.raises(ValueError, match="read-only"):
             view.get(places[0])[0] = 1
         script = f"""
-from portatile.tuning.arena import ArenaView
+from portatile.tuning.shared_arrays import SharedArraysView
 from portatile.tuning.protocol import Slice
-print(repr(float(ArenaView({arena.descriptor}).get(Slice({places[0].offset}, "float32", 1000)).sum())))
+print(repr(float(SharedArraysView({arena.descriptor}).get(Slice({places[0].offset}, "float32", 1000)).sum())))
 """
         out = subprocess.run([sys.executable, "-c", script], pass_fds=[arena.descriptor], capture_output=True, text=True, check=True).stdout
         assert float(out) == float(arrays[0].sum())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_store import trial
 
-from portatile.cli._finalists import warm_document, warm_lines
 from portatile.cli._shapes import _warm
+from portatile.cli._tune_output import warm_document, warm_lines
 from portatile.records import canonical
 from portatile.trials import Trial
-from portatile.tuning.request import Result
+from portatile.tuning.search.request import TuningResult
+from support.trials import trial
 
 
 def took(number: int, seconds: float | None) -> Trial:
@@ -20,12 +20,12 @@ def took(number: int, seconds: float | None) -> Trial:
     return replace(found, status="ok", samples=(seconds,)) if seconds is not None else replace(found, status="wrong", samples=())
 
 
-def result(default: float | None, warm: list[float | None], own: list[float | None]) -> Result:
+def result(default: float | None, warm: list[float | None], own: list[float | None]) -> TuningResult:
     """A search in which the default came first, then the warm starts, then what the search chose."""
     trials = [took(number, seconds) for number, seconds in enumerate([default, *warm, *own])]
     best = min(trials, key=lambda one: one.comparable)
     started = frozenset(canonical(one.config) for one in trials[1 : 1 + len(warm)])
-    return Result(best.problem, best.device, tuple(trials), best, trials[0], "budget", 1.0, warm=started)
+    return TuningResult(best.problem, best.device, tuple(trials), best, trials[0], "budget", 1.0, warm=started)
 
 
 @pytest.mark.parametrize(

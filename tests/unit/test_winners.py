@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_store import DEVICE, PROBLEM, trial
 
 from portatile import store as stores
 from portatile.records import Layout, from_json, to_json
 from portatile.store import ResultStore
 from portatile.trials import Certificate, Check, Standing, Trial
+from support.trials import DEVICE, PROBLEM, trial
 
 
 def raced(tile: int, seconds: float, place: int = 1, stands: float | None = None) -> Trial:
@@ -84,7 +84,7 @@ def old(tmp_path: Path) -> Path:
     connection = sqlite3.connect(path)
     connection.executescript(OLD_TABLES)
     for tile, seconds in ((1, 0.7), (2, 0.5)):
-        row = stores._row(trial(tile, seconds))
+        row = stores.row_of(trial(tile, seconds))
         record = from_json(to_json(trial(tile, seconds)), dict)
         for name in ("certificate", "standing", "conditions", "cold"):
             del record[name]
@@ -101,7 +101,7 @@ def test_an_older_store_is_read_and_extended(old: Path) -> None:
         assert [one.config["TILE"] for one in store.leaders()] == [1]
     with sqlite3.connect(old) as connection:  # an older portatile names its columns when it writes
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-        row = stores._row(trial(3, 0.1))[:9]
+        row = stores.row_of(trial(3, 0.1))[:9]
         names = "workload, problem, device, driver, source, config, status, median, record"
         connection.execute(f"INSERT INTO trials ({names}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     connection.close()
@@ -110,13 +110,13 @@ def test_an_older_store_is_read_and_extended(old: Path) -> None:
 
 
 def test_an_older_store_that_cannot_be_written_is_read(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    create = stores._create
+    create = stores.create
 
     def refuse(name: str) -> sqlite3.Connection:
         if name == ":memory:":
             return create(name)
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
-    monkeypatch.setattr(stores, "_create", refuse)
+    monkeypatch.setattr(stores, "create", refuse)
     with pytest.warns(RuntimeWarning, match="cannot be written"), ResultStore(old) as store:
         assert [one.config["TILE"] for one in store.leaders()] == [2]

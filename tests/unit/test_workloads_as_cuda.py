@@ -7,13 +7,14 @@ from math import prod
 
 import numpy as np
 import pytest
-from checking import check, new_seed, sometimes
 
 from portatile import program, workloads
-from portatile.device import cuda_compiler
+from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Value
-from ptx_machine import TooLongError, UnsupportedInstructionError, values
-from ptx_machine.device import PtxDevice
+from support.checking import check
+from support.ptx_machine import TooLongError, UnsupportedInstructionError, values
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed, sometimes
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, LaunchError
-from portatile.form import Addressing, ImageForm, ImageType, Sampler
+from portatile.images import Addressing, ImageForm, ImageType, Sampler
+from portatile.measure.isolated_run import KernelArgument
 from portatile.records import ELEMENT, SCALARS, Entry, Parameter
 
 Array = NDArray[Any]
@@ -30,59 +30,33 @@ _FRACTION = re.compile(r"(u|s)norm(8|16)?")
 _RANDOM = re.compile(r"random(?:\(([^,()]+),([^,()]+)\))?")
 
 
-@dataclass(frozen=True)
-class Operand:
-    """One argument: ``array`` for buffers and images, ``value`` for scalars, samplers and, as bytes, for local memory.
-
-    ``form`` is what an image is made with.
-    """
-
-    parameter: Parameter
-    array: Array | None = None
-    value: np.generic | int | Sampler = 0
-    form: ImageForm | None = None
-
-    def seen(self, array: Array) -> Array:
-        """``array`` without the fourth component that vectors of three have in memory and nobody writes."""
-        return array[..., :3] if array.ndim and re.search(r"[a-z]3\*?$", self.parameter.type) and array.shape[-1] == 4 else array
-
-
-def operands(entry: Entry, words: tuple[str, ...], seed: int) -> list[Operand]:
+def arguments(entry: Entry, words: tuple[str, ...], seed: int) -> list[KernelArgument]:
     """The arguments in order. Raises ArgumentError with the kernel's signature where words do not fit it."""
     if len(words) != len(entry.parameters):
-        raise ArgumentError(f"{signature(entry)} takes {len(entry.parameters)} arguments, not {len(words)}")
+        raise ArgumentError(f"{entry.signature} takes {len(entry.parameters)} arguments, not {len(words)}")
     rng = np.random.default_rng(seed)
     made = []
     for parameter, word in zip(entry.parameters, words, strict=True):
         try:
-            made.append(_operand(parameter, word, rng))
+            made.append(_argument(parameter, word, rng))
         except (ValueError, OverflowError, OSError, LaunchError) as error:
-            raise ArgumentError(f"argument {parameter.name} ({_spelled(parameter)}): {word!r}: {error}") from None
+            raise ArgumentError(f"argument {parameter.name} ({parameter.spelled}): {word!r}: {error}") from None
     return made
 
 
-def signature(entry: Entry) -> str:
-    """The kernel as one would call it."""
-    return f"{entry.name}({', '.join(f'{_spelled(p)} {p.name}' for p in entry.parameters)})"
-
-
-def _spelled(parameter: Parameter) -> str:
-    return f"__local {parameter.type}" if parameter.kind == "local" else parameter.type
-
-
-def _operand(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand:
+def _argument(parameter: Parameter, word: str, rng: np.random.Generator) -> KernelArgument:
     if parameter.kind == "local":
         prefix, colon, count = word.rpartition(":")
         if colon:
             if prefix != "local":
                 raise ValueError("local memory is COUNT elements or local:BYTES")
-            return Operand(parameter, value=_count(count))
-        return Operand(parameter, value=_count(word) * _element(parameter.type).itemsize)
+            return KernelArgument(parameter, value=_count(count))
+        return KernelArgument(parameter, value=_count(word) * _element(parameter.type).itemsize)
     if parameter.kind == "scalar":
-        return Operand(parameter, value=_sampler(word) if parameter.type == "sampler_t" else _scalar(parameter.type, word))
+        return KernelArgument(parameter, value=_sampler(word) if parameter.type == "sampler_t" else _scalar(parameter.type, word))
     if parameter.kind == "image":
         return _image(parameter, word, rng)
-    return Operand(parameter, array=_buffer(parameter.type, word, rng))
+    return KernelArgument(parameter, array=_buffer(parameter.type, word, rng))
 
 
 def _element(kind: str) -> np.dtype[Any]:
@@ -110,7 +84,7 @@ def _buffer(declared: str, word: str, rng: np.random.Generator) -> Array:
     return _filled((_count(size), *element.shape), element.base, fill or "zeros", rng)
 
 
-def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand:
+def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> KernelArgument:
     """An image of the declared type; the shape of its array is what ``ImageForm`` says, or without channels where there is one."""
     kinds = get_args(ImageType)
     if parameter.type not in kinds:
@@ -134,7 +108,7 @@ def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> Operand
         channels = extents.pop() if len(extents) > dimensions else 1
         dtype = f"{'uint' if fraction[1] == 'u' else 'int'}{fraction[2] or 8}" if fraction else SCALARS[prefix or "float"]
         array = _filled((*extents[::-1], channels), np.dtype(dtype), fill or "zeros", rng)
-    return Operand(parameter, array=array, form=ImageForm(kind, array.shape, array.dtype.name, fraction is not None))
+    return KernelArgument(parameter, array=array, form=ImageForm(kind, array.shape, array.dtype.name, fraction is not None))
 
 
 def _sampler(word: str) -> Sampler:

@@ -16,8 +16,8 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _files, _options
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
+from portatile.measure.phases import Plea, Split, split
 from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, Product
-from portatile.measure.split import Plea, Split, split
 from portatile.records import duration, to_json
 
 

@@ -9,13 +9,13 @@ import click
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.cli import _console, _heat, _options, _tidy
+from portatile.cli import _console, _heat, _options, _table_output
 from portatile.cli._workloads import per_workload
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
 from portatile.records import Problem, Value, duration
 from portatile.space import ParameterSpace
 from portatile.studies import heat, pairs
-from portatile.studies.pairs import Row
+from portatile.studies.pairs import PairsRow
 
 
 @per_workload("map")
@@ -25,9 +25,9 @@ from portatile.studies.pairs import Row
 @click.option("--tries", type=click.IntRange(min=1), default=4, show_default=True, help="Configurations for each pair.")
 @_options.device()
 @_options.seed("what is tried")
-@_tidy.OPTIONS[0]
-@_tidy.OPTIONS[1]
-@_tidy.OPTIONS[2]
+@_table_output.OPTIONS[0]
+@_table_output.OPTIONS[1]
+@_table_output.OPTIONS[2]
 def command(
     problem: Problem,
     down: str,
@@ -44,7 +44,7 @@ def command(
 
     Every pair starts from the best configuration known for the problem, so tune it first. Every result is checked.
     """
-    target = _tidy.Target(output, as_json, as_csv, picture=True)
+    target = _table_output.TableOutput(output, as_json, as_csv, picture=True)
     chip = devices.get(device)
     space = workloads.get(problem.workload).space(problem, chip.info)
     names, only = [], {}
@@ -55,11 +55,11 @@ def command(
             only[name] = values
         elif word in fixed:
             raise ArgumentError(f"--fix {word}: write {name}=VALUE, of {', '.join(map(str, space.parameters[name]))}")
-    request = pairs.Request(problem, names[0], names[1], only, tries, seed=seed)
+    request = pairs.PairsRequest(problem, names[0], names[1], only, tries, seed=seed)
     with _console.bar("measuring", len(pairs.pairs(space, request)) * tries) as advance:
         rows = pairs.sweep(chip, request, advance)
     made = table(rows)
-    if target.give(Row, rows, lambda: heat.svg([made])):
+    if target.give(PairsRow, rows, lambda: heat.svg([made])):
         return
     if not any(row.seconds for row in rows):
         raise UsageError(f"no configuration of the map is valid on {chip.info.name}: {next(row.status for row in rows)}")
@@ -87,9 +87,9 @@ def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]
     return name, tuple(found)
 
 
-def table(rows: Sequence[Row]) -> heat.Heat:
+def table(rows: Sequence[PairsRow]) -> heat.Heat:
     """The map as a table, without lines and columns that have no legal configuration."""
-    found: Mapping[tuple[Value, Value], Row] = {(row.down_value, row.across_value): row for row in rows}
+    found: Mapping[tuple[Value, Value], PairsRow] = {(row.down_value, row.across_value): row for row in rows}
     held = [row for row in rows if row.tried] or list(rows)
     downs, acrosses = (list(dict.fromkeys(getattr(row, name) for row in held)) for name in ("down_value", "across_value"))
     cells = tuple(tuple(_cell(found[down, across]) for across in acrosses) for down in downs)
@@ -97,7 +97,7 @@ def table(rows: Sequence[Row]) -> heat.Heat:
     return heat.Heat(title, rows[0].down, rows[0].across, tuple(map(str, downs)), tuple(map(str, acrosses)), cells)
 
 
-def _cell(row: Row) -> heat.Cell:
+def _cell(row: PairsRow) -> heat.Cell:
     if row.seconds is None:
         return heat.Cell(None, "-" if not row.tried else row.status.partition(":")[0], row.status)
     text = f"{row.gflops:.4g}" if row.gflops else duration(row.seconds)

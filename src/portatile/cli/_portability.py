@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from portatile import device as devices
-from portatile.cli import _console, _heat, _options, _tidy
+from portatile.cli import _console, _heat, _options, _table_output
 from portatile.cli._workloads import per_workload
 from portatile.device.base import Device
 from portatile.errors import UsageError
 from portatile.records import Problem, rate
 from portatile.studies import heat, portability
-from portatile.studies.portability import Row
+from portatile.studies.portability import PortabilityRow
 from portatile.trials import Budget
 
 
@@ -24,9 +24,9 @@ from portatile.trials import Budget
 @click.option("--tune", "budget", metavar="BUDGET", help="Tune on each device first: 30s, 200. Without: the best that is known.")
 @click.option("--strategy", default="auto", show_default=True, help="How to tune.")
 @_options.seed("operands and search")
-@_tidy.OPTIONS[0]
-@_tidy.OPTIONS[1]
-@_tidy.OPTIONS[2]
+@_table_output.OPTIONS[0]
+@_table_output.OPTIONS[1]
+@_table_output.OPTIONS[2]
 def command(
     problem: Problem,
     selectors: tuple[str, ...],
@@ -44,14 +44,14 @@ def command(
     ended. A guest is a device that is not here: its best known winner has a line and no column. PP is Pennycook's measure of a winner: the
     harmonic mean of 1 / loss over the devices, 0 where one cannot run it.
     """
-    target = _tidy.Target(output, as_json, as_csv, picture=True)
+    target = _table_output.TableOutput(output, as_json, as_csv, picture=True)
     chips = chosen(selectors, 1 if visitors else 2)
     guests = tuple(guest for text in visitors for guest in portability.guests(problem.workload, text))
-    request = portability.Request((problem,), None if budget is None else Budget.parse(budget), guests, strategy, seed)
+    request = portability.PortabilityRequest((problem,), None if budget is None else Budget.parse(budget), guests, strategy, seed)
     with _console.err.status("measuring") as status:
         rows = portability.matrix(chips, request, status.update if _console.err.is_terminal else _say)
     heats = [table(rows)]
-    if target.give(Row, rows, lambda: heat.svg(heats)):
+    if target.give(PortabilityRow, rows, lambda: heat.svg(heats)):
         return
     for made in heats:
         _heat.show(made)
@@ -71,7 +71,7 @@ def chosen(selectors: Sequence[str], fewest: int = 2) -> list[Device]:
     return different
 
 
-def table(rows: Sequence[Row]) -> heat.Heat:
+def table(rows: Sequence[PortabilityRow]) -> heat.Heat:
     """The losses as a table: a line for each winner, a column for each device, and PP."""
     places, winners = (list(dict.fromkeys(names)) for names in zip(*((row.device, row.winner_of) for row in rows), strict=True))
     scores = portability.scores(rows)
@@ -85,14 +85,14 @@ def table(rows: Sequence[Row]) -> heat.Heat:
     return heat.Heat(title, "winner of", "on", tuple(winners), (*places, "PP"), tuple(lines))
 
 
-def _cell(row: Row) -> heat.Cell:
+def _cell(row: PortabilityRow) -> heat.Cell:
     if row.loss is None:
         return heat.Cell(None, row.status.partition(":")[0] or "?", row.status)
     mark = "*" if row.objection else ""
     return heat.Cell(min(1 / row.loss, 1.0), f"{row.loss:.2f}{mark}", f"{row.gflops:.1f} Gflop/s. {row.objection}".strip())
 
 
-def notes(rows: Sequence[Row], chips: Sequence[Device]) -> None:
+def notes(rows: Sequence[PortabilityRow], chips: Sequence[Device]) -> None:
     """Who is who, where each winner comes from, why something did not run and what rules were passed over."""
     for chip in chips:
         own = next(row for row in rows if row.winner_of == row.device == chip.info.id)

@@ -13,9 +13,9 @@ from portatile.cli._workloads import WorkloadGroup
 from portatile.errors import UsageError
 from portatile.records import Problem
 from portatile.trials import Budget
-from portatile.tuning import replay
+from portatile.tuning.search import replay
 
-Replayed = Callable[[replay.Request, bool], int | None]
+Replayed = Callable[[replay.ReplayRequest, bool], int | None]
 
 
 def chosen(path: Path, problem: Problem | None, device: str | None, cold: bool = False) -> replay.Recording:
@@ -66,7 +66,9 @@ def without_workload(group: WorkloadGroup, replayed: Replayed) -> WorkloadGroup:
             return own() if own is not None else None
         if recorded is None:
             raise UsageError("name a workload, or a file of recorded trials with --replay; `portatile tune --help` lists the workloads")
-        request = replay.Request(chosen(recorded, None, given["device"]), Budget.parse(given["budget"]), given["strategy"], given["seed"])
+        request = replay.ReplayRequest(
+            chosen(recorded, None, given["device"]), Budget.parse(given["budget"]), given["strategy"], given["seed"]
+        )
         return replayed(request, given["as_json"])
 
     group.callback = alone

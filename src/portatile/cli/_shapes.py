@@ -13,14 +13,14 @@ import click
 from rich.status import Status
 
 from portatile import workloads
-from portatile.cli import _console, _finalists, _words
+from portatile.cli import _console, _formatting, _tune_output
 from portatile.cli._workloads import Sized, WorkloadGroup, option_value
 from portatile.errors import UsageError
 from portatile.records import DeviceInfo, Problem, duration, to_json
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget
-from portatile.tuning import dispatch, shapes, tuner
-from portatile.tuning.dispatch import Regret
+from portatile.tuning.search import held_out, shapes, tuner
+from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
 
 _SHARED = ("device", "budget", "strategy", "seed", "fresh", "as_json")  # what means the same for many shapes as for one
@@ -76,7 +76,7 @@ class _Shaped(Sized):
 def _tune(
     workload: Workload, problems: tuple[Problem, ...], device: str | None, budget: str, strategy: str, seed: int, fresh: bool, as_json: bool
 ) -> None:
-    request = shapes.Request(problems, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    request = shapes.ShapesRequest(problems, device, Budget.parse(budget), strategy, seed, resume=not fresh)
     with ResultStore.default() as store, _Watch() as watch:
         found = shapes.tune(request, store, watch)
     if as_json:
@@ -90,7 +90,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self._live = Status("opening the device", console=_console.err) if _console.err.is_terminal else None
-        self._printed: tuple[shapes.Step | None, float] = (None, 0.0)
+        self._printed: tuple[shapes.ShapeStep | None, float] = (None, 0.0)
 
     def __enter__(self) -> _Watch:
         if self._live is not None:
@@ -101,12 +101,12 @@ class _Watch:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, step: shapes.Step, progress: tuner.Progress) -> None:
+    def __call__(self, step: shapes.ShapeStep, progress: tuner.Progress) -> None:
         """Show which shape is worked on, and how far."""
         what = "searching" if step.phase == "search" else "winners on"
         best = "nothing valid yet" if progress.best is None else f"best {duration(progress.best.median)}"
         warm = f", {_console.counted(progress.warm, 'warm start')}" if progress.warm else ""
-        line = f"{what} {step.number}/{step.total}  {_words.shape(progress.problem)}: {best}, {progress.evaluations} tried{warm}"
+        line = f"{what} {step.number}/{step.total}  {_formatting.shape(progress.problem)}: {best}, {progress.evaluations} tried{warm}"
         if self._live is not None:
             self._live.update(line)
         elif step != self._printed[0] or time.monotonic() - self._printed[1] >= _PLAIN_SECONDS:
@@ -114,15 +114,15 @@ class _Watch:
             self._printed = step, time.monotonic()
 
 
-def _print(found: shapes.Result, workload: Workload) -> None:
+def _print(found: shapes.ShapesResult, workload: Workload) -> None:
     rows = []
     for result in found.results:
         faster = f"{result.default.comparable / result.best.comparable:.2f} x" if result.default.status == "ok" else ""
         rows.append(
             [
-                _words.shape(result.problem),
+                _formatting.shape(result.problem),
                 duration(result.best.median),
-                _words.speed(result.best, workload),
+                _formatting.speed(result.best, workload),
                 faster,
                 _found(result),
                 "" if result.warm_best is None else f"{result.warm_best.comparable / result.best.comparable:.2f} x",
@@ -135,7 +135,7 @@ def _print(found: shapes.Result, workload: Workload) -> None:
         if warm := _warm(found.results):
             _console.out.print(warm, markup=False)
     for problem in found.unreached:
-        _console.out.print(f"not reached: {_words.shape(problem)}", markup=False)
+        _console.out.print(f"not reached: {_formatting.shape(problem)}", markup=False)
     _console.out.print(f"\nwinners measured on the other shapes: {found.crossed} of {found.wanted}; {found.seconds:.1f} s", markup=False)
     print_regrets(found.regrets)
 
@@ -147,13 +147,13 @@ def print_regrets(found: Mapping[str, Sequence[Regret]]) -> None:
         return
     rows = []
     for name, regrets in found.items():
-        told = dispatch.summary(regrets)
+        told = held_out.summary(regrets)
         rows.append([name, f"{told.mean:.1%}", f"{told.worst:.1%}", str(len(regrets) - told.unknown), str(told.unknown)])
     _console.out.print("\neach shape held out: how much longer than its best what was chosen for it takes")
     _console.out.print(_console.table("", ("rule", "mean", "worst", "shapes", "not measured"), rows))
     worst = sorted((r for r in found["dispatcher"] if r.value is not None), key=lambda regret: -(regret.value or 0.0))[:3]
     for regret in worst:
-        _console.out.print(f"  {_words.shape(regret.problem)}: {regret.value:.1%}", markup=False)
+        _console.out.print(f"  {_formatting.shape(regret.problem)}: {regret.value:.1%}", markup=False)
 
 
 def show_regrets(store: ResultStore, workload: str | None, device: str | None, as_json: bool) -> None:
@@ -178,7 +178,7 @@ def show_regrets(store: ResultStore, workload: str | None, device: str | None, a
         _console.out.print("nothing that was tuned fits; begin with: portatile tune gemm --shapes FILE", markup=False)
 
 
-def _document(found: shapes.Result, workload: Workload) -> str:
+def _document(found: shapes.ShapesResult, workload: Workload) -> str:
     table = [
         {
             "problem": result.problem,
@@ -187,7 +187,7 @@ def _document(found: shapes.Result, workload: Workload) -> str:
             "default_seconds": result.default.median if result.default.status == "ok" else None,
             "gflops": workload.flops(result.problem) / result.best.median / 1e9,
             "trials": len(result.trials),
-            **_finalists.warm_document(result),
+            **_tune_output.warm_document(result),
             "found_at": result.found_at,
             "found_by": result.found_by,
         }
@@ -203,7 +203,7 @@ def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]
     document: dict[str, object] = {}
     for name, regrets in found.items():
         each = [{"problem": r.problem, "config": r.config, "seconds": r.seconds, "best": r.best, "regret": r.value} for r in regrets]
-        known = dispatch.summary(regrets)
+        known = held_out.summary(regrets)
         measured = known.unknown < len(regrets)
         document[name] = {
             "mean": known.mean if measured else None,
@@ -214,7 +214,7 @@ def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]
     return document
 
 
-def _warm(results: Sequence[tuner.Result]) -> str:
+def _warm(results: Sequence[tuner.TuningResult]) -> str:
     """What warm starts gave over all the shapes that had some; nothing where none had."""
     pairs = [(result, best) for result in results if (best := result.warm_best) is not None]
     if not pairs:
@@ -230,5 +230,5 @@ def _warm(results: Sequence[tuner.Result]) -> str:
     )
 
 
-def _found(result: tuner.Result) -> str:
+def _found(result: tuner.TuningResult) -> str:
     return f"at {result.found_at} of {len(result.trials)} ({result.found_by})"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from portatile.cli import _finalists
+from portatile.cli import _tune_output
 from portatile.cli._workloads import WorkloadGroup
 from portatile.formats import t1
 from portatile.kernel import Kernel
 from portatile.trials import Budget
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 
-Tuned = Callable[[Kernel, tuner.Request, bool], int | None]
+Tuned = Callable[[Kernel, tuner.TuningRequest, bool], int | None]
 
 
 def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
@@ -40,7 +40,7 @@ def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
             said = click.get_current_context().get_parameter_source("budget") is not click.core.ParameterSource.DEFAULT
             limit = Budget.parse(budget) if said or found.budget is None else found.budget
             request = kernel.request(limit, device, strategy, seed, not fresh)
-            return tuned(kernel, _finalists.measured(request, cold, no_model, objective), as_json)
+            return tuned(kernel, _tune_output.measured(request, cold, no_model, objective), as_json)
 
         parameters = [parameter for parameter in group.parameters if parameter.name != "recorded"]
         return click.Command(name, params=parameters, callback=run, help=f"The kernel that {name} describes (T1).")

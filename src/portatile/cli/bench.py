@@ -116,12 +116,12 @@ def peak(device: str | None, rounds: int | None, budget: str | None, fresh: bool
 
 def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: int | None) -> None:
     from portatile.store import ResultStore
-    from portatile.tuning import tuner
+    from portatile.tuning.search import tuner
 
     spend = Budget.parse(budget)
     with ResultStore.default() as store:
         for question in _console.track(questions, "tuning"):
-            tuner.tune(tuner.Request(peaks.problem(question, info, size), info.id, spend), store)
+            tuner.tune(tuner.TuningRequest(peaks.problem(question, info, size), info.id, spend), store)
 
 
 def _finish(chip: Device, measured: list[Measured], fresh: bool, title: str, as_json: bool, as_csv: bool) -> None:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from portatile import cache, device, execute, program, settings, store, workloads
-from portatile.cli import Suggesting, _chips, _console, _options, _words
+from portatile.cli import Suggesting, _chips, _console, _formatting, _options
 from portatile.cli._workloads import flat_plan
 from portatile.device.base import Target
 from portatile.errors import CompileError, UsageError
@@ -18,7 +18,7 @@ from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, to_json
 
 
 @dataclass(frozen=True)
-class Item:
+class CachedConfig:
     """What ``warm`` compiles: `portatile tune --json` prints one, with more fields beside."""
 
     problem: Problem
@@ -69,13 +69,13 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
     kept = cache.default()
     compiled = known = 0
     failures: list[str] = []
-    plans: list[tuple[Item, Plan]] = []
+    plans: list[tuple[CachedConfig, Plan]] = []
     for item in items:
         reason = workloads.get(item.problem.workload).space(item.problem, chip).violated(item.config)
         if reason is None:
             plans.append((item, flat_plan(item.problem, item.config, chip)))
         else:
-            failures.append(f"{_words.titled(item.problem)}: {reason}")
+            failures.append(f"{_formatting.titled(item.problem)}: {reason}")
     if target.defers and all(math.prod(step.local_size) == 1 for _, plan in plans for step in plan.steps if isinstance(step, Launch)):
         settings.for_single_items()
     for item, plan in _console.track(plans, "compiling"):
@@ -84,7 +84,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
                 binary = program.build(source, target, kept)
                 target.settle(binary)
             except CompileError as error:
-                failures.append(f"{_words.titled(item.problem)}: {str(error).splitlines()[0]}")
+                failures.append(f"{_formatting.titled(item.problem)}: {str(error).splitlines()[0]}")
                 continue
             compiled, known = compiled + ("compile" in binary.seconds), known + ("compile" not in binary.seconds)
     if not items:
@@ -110,9 +110,9 @@ def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
     return _chips.chip(arch), target
 
 
-def _read(file: Path) -> list[Item]:
+def _read(file: Path) -> list[CachedConfig]:
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=list[Item] | Item)
+        found = msgspec.json.decode(file.read_bytes(), type=list[CachedConfig] | CachedConfig)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError as error:
@@ -120,8 +120,8 @@ def _read(file: Path) -> list[Item]:
     return found if isinstance(found, list) else [found]
 
 
-def _winners(chip: DeviceInfo) -> list[Item]:
+def _winners(chip: DeviceInfo) -> list[CachedConfig]:
     with store.ResultStore.reader() as results:
         mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip)]
     ours = set(workloads.names())  # a user's own kernel compiles where it is defined
-    return [Item(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]
+    return [CachedConfig(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]

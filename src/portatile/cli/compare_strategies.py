@@ -11,9 +11,9 @@ from portatile.cli import _console, _files, _options
 from portatile.errors import UsageError
 from portatile.records import duration, to_json
 from portatile.studies import picture
-from portatile.studies.strategies import FRACTIONS, Comparison, Curve, Request, compare
+from portatile.studies.strategies import FRACTIONS, Comparison, Curve, StrategiesRequest, compare
 from portatile.trials import Budget
-from portatile.tuning import replay
+from portatile.tuning.search import replay
 
 _USUAL = "auto,genetic,annealing,local,random"
 
@@ -44,7 +44,7 @@ def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | Non
     made = []
     with _console.bar("replaying", len(found) * len(chosen) * repeats) as advance:
         for recording in found:
-            made.append(compare(Request(recording, chosen, repeats, limit, seed), advance))
+            made.append(compare(StrategiesRequest(recording, chosen, repeats, limit, seed), advance))
     if path is not None:
         path.write_text(picture.svg(made), encoding="utf-8")
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from rich.markup import escape
 
-from portatile import doctor
+from portatile import doctor, repair, settings
 from portatile.cli import _console, _options
 from portatile.doctor import Examination
 from portatile.records import duration, to_json
@@ -18,12 +18,16 @@ _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]
 @click.option(
     "--seconds", default=doctor.TEST_SECONDS, show_default=True, type=click.FloatRange(min=1), help="How long each test may take."
 )
-def command(as_json: bool, seconds: float) -> int:
+@click.option("--repair", "mend", is_flag=True, help="Put what can be read of a damaged result store into a new one, and do nothing else.")
+def command(as_json: bool, seconds: float, mend: bool) -> int:
     """Say what works, what is broken and how to mend it.
 
     Every device runs one kernel in a process of its own, so that a driver that crashes or hangs is reported too.
-    Exits with 0 when nothing is broken, else with 1. What is only absent is no fault.
+    Exits with 0 when nothing is broken, else with 1. What is only absent is no fault. With --repair a damaged result store is kept
+    aside, and a new one holds every trial that can be read.
     """
+    if mend:
+        return _repair(as_json)
     with _console.err.status("running one kernel on every device"):
         found = doctor.examine(seconds)
     if as_json:
@@ -46,3 +50,15 @@ def _print(found: Examination) -> None:
             spent = ", ".join(f"{phase} {duration(value)}" for phase, value in test.seconds.items())
             _console.out.print(f"{_MARKS['ok']}  {info.id} ({escape(info.name)}): one kernel compiled, ran and was right ({spent})")
     _console.out.print("nothing is broken" if found.healthy else "something is broken: see above")
+
+
+def _repair(as_json: bool) -> int:
+    path = settings.load().store_path
+    done = repair.repair(path)
+    if as_json:
+        click.echo(to_json({"store": str(path), "repaired": done and {"kept": done.kept, "lost": done.lost, "aside": str(done.aside)}}))
+    elif done is None:
+        click.echo(f"{path}: nothing is damaged")
+    else:
+        click.echo(f"{path}: kept {done.kept} trials, lost {done.lost}; the damaged file is now {done.aside}")
+    return 0

@@ -8,7 +8,7 @@ import click
 
 from portatile import device
 from portatile.cli import _console, _options
-from portatile.shipping import intake
+from portatile.shipping import import_results
 from portatile.store import ResultStore
 
 
@@ -21,9 +21,9 @@ def command(files: tuple[Path, ...], path: Path | None) -> None:
     A file is what `results --json`, `tune --json` or `export` wrote. A file in which anything is malformed is refused as a whole.
     Results of a device that this machine does not have are used for the nearest device where nothing was tuned.
     """
-    found = [trial for file in _console.track(files, "reading") for trial in intake.read(file)]
+    found = [trial for file in _console.track(files, "reading") for trial in import_results.read(file)]
     with ResultStore(path) if path is not None else ResultStore.default() as store, _console.err.status("filling the store"):
-        arrived = intake.add(store, found, [chip.info for chip in device.devices()])
+        arrived = import_results.add(store, found, [chip.info for chip in device.devices()])
     for one in arrived:
         name = f"{one.device.name} ({one.device.backend}, {one.device.platform})"
         known = f", {one.known} were there" if one.known else ""

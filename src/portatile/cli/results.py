@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from portatile import workloads
-from portatile.cli import _console, _options, _words
+from portatile.cli import _console, _formatting, _options
 from portatile.errors import UnknownNameError, UsageError
 from portatile.records import canonical, duration, spelled
 from portatile.store import Query, ResultStore
@@ -76,11 +76,11 @@ def _lines(trials: list[Trial]) -> list[str]:
     device = fastest.device
     counts = Counter(trial.status for trial in (newest.values() or trials))
     tried = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    lines = [f"{_words.titled(fastest.problem)}  on {device.name} ({device.platform}, driver {device.driver})"]
+    lines = [f"{_formatting.titled(fastest.problem)}  on {device.name} ({device.platform}, driver {device.driver})"]
     if fastest.status != "ok":
         return [*lines, f"  nothing valid: {tried}"]
     lines += [
-        f"  {duration(fastest.median)}  {_words.speed(fastest, _words.known(fastest.problem))}  best of {tried}",
+        f"  {duration(fastest.median)}  {_formatting.speed(fastest, _formatting.known(fastest.problem))}  best of {tried}",
         f"  {spelled(fastest.config)}",
     ]
     return [*lines, *_assurance(fastest)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,37 +11,15 @@ from typing import Any
 import click
 import numpy as np
 
-from portatile import cache, device, program
 from portatile.cli import _console, _files, _options
-from portatile.cli._arguments import SYNTAX, Array, Operand, operands, signature
+from portatile.cli._arguments import SYNTAX, Array, arguments
 from portatile.cli._kernels import KernelFile, entry_called, kernel_file
-from portatile.device.base import Argument, Device, Image, Memory
-from portatile.errors import ArgumentError, LaunchError, PortatileError, UnknownNameError, UsageError, reason
+from portatile.errors import ArgumentError, UnknownNameError, UsageError, reason
+from portatile.measure.isolated_run import KernelArgument, KernelRun, RunOutcome, run
 from portatile.records import Entry, Size3, duration, to_json
 
 _WIDEST = 256  # work-items of a work-group that is not given
 _SHOWN = 4
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A kernel with everything that it runs on."""
-
-    file: KernelFile
-    entry: Entry
-    operands: list[Operand]
-    global_size: Size3
-    local_size: Size3
-    repeat: int
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What a run left behind: every buffer and image after the first run, and the seconds of each timed one."""
-
-    device: Device
-    arrays: dict[str, Array]
-    seconds: list[float]
 
 
 _HELP = f"""Run KERNEL of FILE over --global work-items, one ARGUMENT for each of its parameters.
@@ -54,7 +30,8 @@ _HELP = f"""Run KERNEL of FILE over --global work-items, one ARGUMENT for each o
 portatile run saxpy.cl saxpy --global 4096 4096=random 4096=index 2.5
 portatile run scan.cl scan --global 1024 --local 256 1024=random 1024 256 --check opencl:0:0
 
-Prints the time and every buffer that the kernel changed. Exit code 1: it fails or --check differs."""
+Prints the time and every buffer that the kernel changed. The kernel runs in a process of its own, between canaries. Exit code 1: it
+fails, writes outside of its buffers, does not end within --timeout, or --check differs."""
 
 
 @click.command(help=_HELP, context_settings={"ignore_unknown_options": True})  # -5 is a scalar
@@ -72,6 +49,9 @@ Prints the time and every buffer that the kernel changed. Exit code 1: it fails 
     show_default=True,
     help="Of --check, relative to the largest value; integers are equal.",
 )
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="Seconds that all launches may take."
+)
 @click.option("--repeat", type=click.IntRange(0), default=10, show_default=True, help="Timed runs after the first; they see what it left.")
 @_options.seed("the random arguments")
 @click.option("-o", "--output", "saves", multiple=True, metavar="NAME=FILE.npy", help="Save a parameter's array after the run; repeat.")
@@ -85,6 +65,7 @@ def command(
     selector: str | None,
     check: str | None,
     tolerance: float,
+    timeout: float,
     repeat: int,
     seed: int,
     saves: tuple[str, ...],
@@ -97,22 +78,22 @@ def command(
     entry = entry_called(file.entries(), kernel)
     global_size = _size(global_text, "--global")
     local_size = _size(local_text, "--local") if local_text else entry.work_group or _group(global_size)
-    task = _Task(file, entry, operands(entry, words, seed), global_size, local_size, repeat)
+    task = KernelRun(file.source, entry, arguments(entry, words, seed), global_size, local_size, repeat)
     targets = _saves(saves, entry)
     _console.say("compiling and running")
-    outcome = _run(task, device.get(selector))
+    outcome = run(task, selector, timeout)
     for name, path in targets.items():
         try:
             np.save(path, outcome.arrays[name])
         except OSError as error:
             raise UsageError(f"{path} cannot be written: {reason(error)}") from error
-    other = _run(task, device.get(check)) if check is not None else None
-    rows = [_report(operand, outcome, other, tolerance) for operand in task.operands if operand.array is not None]
+    other = run(task, check, timeout) if check is not None else None
+    rows = [_report(argument, outcome, other, tolerance) for argument in task.arguments if argument.array is not None]
     agrees = all(row.get("agrees", True) for row in rows)
     if as_json:
         sizes = {"global": global_size, "local": local_size}
-        facts = {"device": outcome.device.info.id, "kernel": entry.name, **sizes, "seconds": outcome.seconds, "operands": rows}
-        click.echo(to_json({**facts, "checked_on": other.device.info.id, "agrees": agrees} if other else facts))
+        facts = {"device": outcome.device.id, "kernel": entry.name, **sizes, "seconds": outcome.seconds, "operands": rows}
+        click.echo(to_json({**facts, "checked_on": other.device.id, "agrees": agrees} if other else facts))
     else:
         _print(task, outcome, other, rows)
     return 0 if agrees else 1
@@ -147,73 +128,18 @@ def _saves(saves: tuple[str, ...], entry: Entry) -> dict[str, Path]:
     return found
 
 
-def _run(task: _Task, chip: Device) -> _Outcome:
-    """Upload, run once, download, then time further runs."""
-    binary = program.build(task.file.source, chip.target, cache.default())
-    memories: dict[str, Memory] = {}
-    with chip.load(binary) as module, chip.queue(profiling=True) as queue:
-        kernel = module.kernel(task.entry.name)
-        try:
-            arguments: list[Argument] = []
-            for operand in task.operands:
-                name, array = operand.parameter.name, operand.array
-                if array is None:
-                    arguments.append(operand.value)
-                    continue
-                memories[name] = _memory(chip, operand)
-                queue.upload(memories[name], array)
-                arguments.append(memories[name])
-            _launch_once(task, chip, lambda: queue.launch(kernel, task.global_size, task.local_size, arguments))
-            queue.finish()
-            arrays = {}
-            for operand in task.operands:
-                if operand.array is not None:
-                    arrays[operand.parameter.name] = after = np.empty_like(operand.array)
-                    queue.download(after, memories[operand.parameter.name])
-            seconds = []
-            for _ in range(task.repeat):
-                started = time.perf_counter()
-                event = queue.launch(kernel, task.global_size, task.local_size, arguments)
-                queue.finish()
-                elapsed = time.perf_counter() - started
-                profiled = event.duration if event is not None else None
-                seconds.append(elapsed if profiled is None else profiled)
-        finally:
-            for memory in memories.values():
-                memory.release()
-    return _Outcome(chip, arrays, seconds)
-
-
-def _launch_once(task: _Task, chip: Device, launch: Any) -> None:
-    try:
-        launch()
-    except LaunchError as error:
-        if any(n % m for n, m in zip(task.global_size, task.local_size, strict=True)):
-            raise UsageError(f"--global {task.global_size} is no multiple of --local {task.local_size}") from error
-        if math.prod(task.local_size) > chip.info.max_work_group_size:
-            raise UsageError(f"--local: {error}") from error
-        raise
-    except PortatileError as error:
-        raise type(error)(f"{signature(task.entry)} on {chip.info.id}: {error}") from error
-
-
-def _memory(chip: Device, operand: Operand) -> Memory | Image:
-    assert operand.array is not None
-    return chip.allocate(operand.array.nbytes) if operand.form is None else chip.image_of(operand.form)
-
-
-def _report(operand: Operand, outcome: _Outcome, other: _Outcome | None, tolerance: float) -> dict[str, Any]:
+def _report(argument: KernelArgument, outcome: RunOutcome, other: RunOutcome | None, tolerance: float) -> dict[str, Any]:
     """What became of one array."""
-    name, before = operand.parameter.name, operand.array
+    name, before = argument.parameter.name, argument.array
     assert before is not None
-    before, after = operand.seen(before), operand.seen(outcome.arrays[name])
+    before, after = argument.seen(before), argument.seen(outcome.arrays[name])
     changed = before.tobytes() != after.tobytes()
     row: dict[str, Any] = {"name": name, "dtype": str(after.dtype), "shape": list(after.shape), "changed": changed}
     if changed and after.dtype.kind in "iuf":
         wide = after.astype(np.float64).reshape(-1)
         row |= {"sum": float(wide.sum()), "min": float(wide.min()), "max": float(wide.max()), "first": after.reshape(-1)[:_SHOWN].tolist()}
     if other is not None:
-        row |= _difference(after, operand.seen(other.arrays[name]), tolerance)
+        row |= _difference(after, argument.seen(other.arrays[name]), tolerance)
     return row
 
 
@@ -230,10 +156,10 @@ def _difference(a: Array, b: Array, tolerance: float) -> dict[str, Any]:
     return {"agrees": worst <= tolerance, "difference": worst}
 
 
-def _print(task: _Task, outcome: _Outcome, other: _Outcome | None, rows: list[dict[str, Any]]) -> None:
-    where = f"{outcome.device.info.name} ({outcome.device.info.id})"
+def _print(task: KernelRun, outcome: RunOutcome, other: RunOutcome | None, rows: list[dict[str, Any]]) -> None:
+    where = f"{outcome.device.name} ({outcome.device.id})"
     sizes = " in groups of ".join("x".join(map(str, size)) for size in (task.global_size, task.local_size))
-    _console.out.print(f"{signature(task.entry)}\n{sizes} on {where}", markup=False)
+    _console.out.print(f"{task.called}\n{sizes} on {where}", markup=False)
     if outcome.seconds:
         times = (median(outcome.seconds), min(outcome.seconds), max(outcome.seconds))
         _console.out.print("median {}, from {} to {}, {} runs".format(*map(duration, times), len(outcome.seconds)), markup=False)
@@ -250,5 +176,5 @@ def _print(task: _Task, outcome: _Outcome, other: _Outcome | None, rows: list[di
             unit = "" if np.dtype(row["dtype"]).kind == "f" else " elements"
             lines[-1].append(f"{'agrees' if row['agrees'] else 'DIFFERS'} ({row['difference']:.3g}{unit})")
     if other is not None:
-        columns.append(other.device.info.id)
+        columns.append(other.device.id)
     _console.out.print(_console.table("", columns, lines, left=4), markup=False)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from portatile import device as devices
-from portatile.cli import Suggesting, _console, _pairs, _portability, _tidy
+from portatile.cli import Suggesting, _console, _pairs, _portability, _table_output
 from portatile.device.base import Device
 from portatile.errors import UsageError
 from portatile.records import duration
@@ -31,7 +31,7 @@ def command() -> None:
 _device = click.option(
     "--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; repeat. Default: the best one."
 )
-_output, _json, _csv = _tidy.OPTIONS
+_output, _json, _csv = _table_output.OPTIONS
 
 
 @command.command("work-group")
@@ -49,16 +49,16 @@ def work_group_command(
     """Time over the work-group's size, with and without -cl-fast-relaxed-math, relative to the best of each device and option."""
     if kind and workload != "mri":
         raise UsageError(f"--kind is of --workload mri; leave it out for {workload}")
-    target = _tidy.Target(output, as_json, as_csv)
+    target = _table_output.TableOutput(output, as_json, as_csv)
     chips = _chosen(selectors)
     chosen = _numbers(items, "--items") if items else ()
-    request = work_group.Request(workload, work_group.usual_problem(workload, scale, kind or "q"), items=chosen)
+    request = work_group.WorkGroupRequest(workload, work_group.usual_problem(workload, scale, kind or "q"), items=chosen)
     total = sum(len(work_group.sizes(chip, request)) for chip in chips) * len(request.relaxed)
     with _console.bar("sweeping", total) as advance:
         rows = work_group.sweep(chips, request, advance)
     if not rows:
         raise UsageError(f"--items {items!r} names no work-group that {workload} has; leave it out to try all")
-    if target.give(work_group.Row, rows):
+    if target.give(work_group.WorkGroupRow, rows):
         return
     shown = [
         (r.device, r.work_group, "relaxed" if r.relaxed else "exact", _time(r.seconds), _figure(r.relative), _figure(r.error), _status(r))
@@ -80,13 +80,13 @@ def memory_command(
     sizes: str, blocks: str, dtype: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
 ) -> None:
     """Matrix products from global memory and from tiles in local memory, over size and block; the small ones on the host too."""
-    target = _tidy.Target(output, as_json, as_csv)
-    request = memory.Request(_numbers(sizes, "--sizes"), _numbers(blocks, "--blocks"), dtype)
+    target = _table_output.TableOutput(output, as_json, as_csv)
+    request = memory.MemoryRequest(_numbers(sizes, "--sizes"), _numbers(blocks, "--blocks"), dtype)
     chips = _chosen(selectors)
     total = len(memory.points(request)) * len(chips) + len(memory.on_the_host(request))
     with _console.bar("sweeping", total) as advance:
         rows = memory.sweep(chips, request, advance)
-    if target.give(memory.Row, rows):
+    if target.give(memory.MemoryRow, rows):
         return
     shown = [
         (

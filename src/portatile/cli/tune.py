@@ -14,13 +14,13 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID,
 from rich.text import Text
 
 from portatile import workloads
-from portatile.cli import _console, _finalists, _options, _replay, _shapes, _t1, _words
+from portatile.cli import _console, _formatting, _options, _replay, _shapes, _t1, _tune_output
 from portatile.cli._workloads import per_workload
 from portatile.kernel import Kernel
 from portatile.records import Config, Problem, duration, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning import replay, tuner
+from portatile.tuning.search import replay, tuner
 from portatile.workload import Workload
 
 _PREPARING = "opening the device, preparing operands and reference"
@@ -60,10 +60,10 @@ def command(
     workload tunes the kernel of your own that it describes.
     """
     if recorded is not None:
-        _replayed(replay.Request(_replay.chosen(recorded, problem, device, cold), Budget.parse(budget), strategy, seed), as_json)
+        _replayed(replay.ReplayRequest(_replay.chosen(recorded, problem, device, cold), Budget.parse(budget), strategy, seed), as_json)
         return
-    request = tuner.Request(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
-    request = _finalists.measured(request, cold, no_model, objective)
+    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    request = _tune_output.measured(request, cold, no_model, objective)
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
     workload = workloads.get(problem.workload)
@@ -71,15 +71,15 @@ def command(
         click.echo(document(result, workload))
     else:
         _print(result, workload)
-        for line in _finalists.unguarded(result, workload):
+        for line in _tune_output.unguarded(result, workload):
             _console.out.print(line, markup=False)
 
 
-def _replayed(request: replay.Request, as_json: bool) -> None:
+def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
     """Search recorded trials, and print what a live search would."""
     with _Watch("reading the recording") as watch:
         result = replay.run(request, watch)
-    workload = _words.known(result.problem)
+    workload = _formatting.known(result.problem)
     if as_json:
         click.echo(document(result, workload))
     else:
@@ -87,7 +87,7 @@ def _replayed(request: replay.Request, as_json: bool) -> None:
         _console.out.print("replayed: seconds are those of the recording", markup=False)
 
 
-def _kernel_tuned(kernel: Kernel, request: tuner.Request, as_json: bool) -> None:
+def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool) -> None:
     """Search for a kernel that a file describes."""
     with ResultStore.default() as store, _Watch() as watch:
         result = kernel.tune_as(request, store, watch)
@@ -95,7 +95,7 @@ def _kernel_tuned(kernel: Kernel, request: tuner.Request, as_json: bool) -> None
         click.echo(document(result, kernel))
         return
     _print(result, kernel)
-    for line in _finalists.unguarded(result, kernel):
+    for line in _tune_output.unguarded(result, kernel):
         _console.out.print(line, markup=False)
     unverified = "UNVERIFIED: without ReferenceArguments the outputs were compared with nothing"
     _console.out.print(result.checked if kernel.verified else unverified, markup=False)
@@ -104,7 +104,7 @@ def _kernel_tuned(kernel: Kernel, request: tuner.Request, as_json: bool) -> None
 command = _shapes.with_shapes(_t1.with_files(_replay.without_workload(command, _replayed), _kernel_tuned))
 
 
-def document(result: tuner.Result, workload: Workload | None) -> str:
+def document(result: tuner.TuningResult, workload: Workload | None) -> str:
     """One JSON document: what the table says, and every trial. `portatile cache warm` reads it."""
     flops = None if workload is None else workload.flops(result.problem)
     found = {
@@ -119,11 +119,11 @@ def document(result: tuner.Result, workload: Workload | None) -> str:
         "seconds": result.seconds,
         "failures": result.failures,
         "saved": result.saved,
-        **_finalists.warm_document(result),
+        **_tune_output.warm_document(result),
         "found_at": result.found_at,
         "found_by": result.found_by,
         "certificate": result.best.certificate,
-        "finalists": _finalists.document(result),
+        "finalists": _tune_output.document(result),
         "not_raced": result.unraced or None,
         "other_searches": result.others,
         "trials": [asdict(trial) | {"problem": None, "device": None} for trial in result.trials],
@@ -180,27 +180,27 @@ class _Watch:
 def _standing(progress: tuner.Progress) -> str:
     best = "nothing valid yet"
     if progress.best is not None:
-        best = f"best {_words.speed(progress.best, _words.known(progress.problem)) or duration(progress.best.median)}"
+        best = f"best {_formatting.speed(progress.best, _formatting.known(progress.problem)) or duration(progress.best.median)}"
     return ", ".join(filter(None, (f"{best}  {progress.tried}", progress.left)))
 
 
-def _print(result: tuner.Result, workload: Workload | None) -> None:
+def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
     problem, print_ = result.problem, _printer()
-    print_(_words.titled(problem))
+    print_(_formatting.titled(problem))
     print_(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")
     both = [("winner", result.best), ("default", result.default)]
     summary = [[name, *_figures(trial, workload, result.default)] for name, trial in both if trial.status != "skipped"]
     _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up"), summary))
     print_("")
-    valid = _finalists.ordered(result)[:5]
+    valid = _tune_output.ordered(result)[:5]
     names = varying(valid)
     rows = [[*_figures(trial, workload, result.default), _spell(trial.config, names)] for trial in valid]
     print_("best five" if len(valid) == 5 else f"best {len(valid)}")
     for place, (took, _, speed, faster, changes) in enumerate(rows, 1):
-        known = f"  {_finalists.interval(valid[place - 1], result.finalists[0]):>24}" if result.finalists else ""
+        known = f"  {_tune_output.interval(valid[place - 1], result.finalists[0]):>24}" if result.finalists else ""
         apart = result.finalists and valid[place - 1] not in result.finalists  # timed while the machine ran at another speed
         print_(f"  {place}  {'not raced' if apart else speed or took:>16}{known}  {faster:>7}  {changes}")
-    for line in _finalists.lines(result):
+    for line in _tune_output.lines(result):
         print_(f"  {line}")
     shared = {name: value for name, value in result.best.config.items() if name not in names}
     if shared:
@@ -208,7 +208,7 @@ def _print(result: tuner.Result, workload: Workload | None) -> None:
     failed = ", ".join(f"{count} {kind}" for kind, count in sorted(result.failures.items())) or "none"
     why = {"budget": "the budget is spent", "exhausted": "nothing is left to try", "interrupted": "interrupted"}[result.stopped]
     print_(f"\n{_console.counted(len(result.trials), 'configuration')} in {result.seconds:.1f} s, failed: {failed}; {why}")
-    for line in _finalists.warm_lines(result):
+    for line in _tune_output.warm_lines(result):
         print_(line)
     for kind, message in first_messages(result.trials):
         print_(f"  {kind}: {message}")
@@ -246,7 +246,7 @@ def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[st
     quarter = len(ordered) // 4
     spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
     faster = f"{default.comparable / trial.comparable:.2f} x" if default.status == "ok" else ""
-    return [duration(trial.median), f"{spread:.1%}", _words.speed(trial, workload), faster]
+    return [duration(trial.median), f"{spread:.1%}", _formatting.speed(trial, workload), faster]
 
 
 def _gflops(trial: Trial, flops: float | None) -> float | None:

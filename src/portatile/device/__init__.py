@@ -1,4 +1,4 @@
-"""The devices of this machine: discovery by file name, selection by what the user says."""
+"""The devices of this machine: back ends found by folder, devices selected by what the user says."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ if hasattr(os, "register_at_fork"):  # a driver's threads do not come along: the
 
 @lru_cache(maxsize=1)
 def backends() -> dict[str, ModuleType]:
-    """The back ends by name: every file in this folder that defines ``BACKEND``, which is the file's name."""
-    modules = (importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    return {module.BACKEND: module for module in modules if hasattr(module, "BACKEND")}
+    """The back ends by name: every folder in this one."""
+    return {found.name: importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__) if found.ispkg}
 
 
 def devices() -> list[Device]:

@@ -1,8 +1,7 @@
 """What a back end provides: Target compiles, Device loads and allocates, Queue runs, Event tells when.
 
-A back end is one file beside this one that defines ``BACKEND`` (its name) and ``survey() -> Survey`` (cheap, creates no
-context); one whose compiler needs no hardware also has ``target(architecture) -> Target``. Devices know nothing of
-dialects, tuning or workloads.
+A back end is one folder beside this file that supplies ``survey() -> Survey`` (cheap, creates no context); one whose
+compiler needs no hardware also has ``target(architecture) -> Target``. Devices know nothing of dialects, tuning or workloads.
 """
 
 from __future__ import annotations
@@ -16,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile.errors import ArgumentError, LaunchError, UsageError
-from portatile.form import ImageForm, Sampler
+from portatile.images import ImageForm, Sampler
 from portatile.records import Backend, Binary, DeviceInfo, Entry, Resources, Size3, Source
+
+PART_ALIGNMENT = 4096  # bytes; OpenCL asks for the largest vector's size at least, 128, and drivers for more
 
 
 @dataclass(frozen=True)
@@ -279,6 +280,21 @@ class Device(ABC):
                 memory.views = {}
             memory.views[form] = view
         return view
+
+    def part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        """``nbytes`` of ``memory`` from ``offset`` on, without a copy; the part keeps the whole alive and ends before it.
+
+        Raises ArgumentError for what does not lie within it, and where ``offset`` is no multiple of ``PART_ALIGNMENT``.
+        """
+        if offset % PART_ALIGNMENT or min(offset, nbytes) < 0 or offset + nbytes > memory.nbytes:
+            raise ArgumentError(
+                f"{nbytes} bytes from {offset} on are no part of {memory.nbytes}; a part begins at a multiple of {PART_ALIGNMENT}"
+            )
+        return self._part(memory, offset, nbytes)
+
+    @abstractmethod
+    def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        """A part that lies within ``memory``."""
 
     @abstractmethod
     def _view(self, memory: Memory, form: ImageForm) -> Image:

@@ -35,11 +35,11 @@ _TYPES = {name: f"CPP_{name}" for name in (*_OPERATORS.values(), *_LEX.groupinde
 _NUMBER = ("CPP_INTEGER", "CPP_FLOAT")
 
 
-class Token(LexToken):  # type: ignore[misc]
+class PreprocessorToken(LexToken):  # type: ignore[misc]
     """A token whose copy takes a tenth of the time: pcpp copies every token of every expansion."""
 
-    def __copy__(self) -> Token:
-        made = object.__new__(Token)
+    def __copy__(self) -> PreprocessorToken:
+        made = object.__new__(PreprocessorToken)
         made.__dict__.update(self.__dict__)
         return made
 
@@ -65,7 +65,7 @@ class Lexer:
         if match is None:
             return None
         kind, value = str(match.lastgroup), match.group()
-        token = Token()
+        token = PreprocessorToken()
         token.lineno, token.lexpos = self.lineno, match.start()
         if kind == "op":
             token.type, token.value = _TYPES[_OPERATORS[value]], value

@@ -9,18 +9,18 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from portatile.dialect import declarations, expressions, literals
-from portatile.dialect.functions import modernise
-from portatile.dialect.initialisers import Initialisers
-from portatile.dialect.layouts import lay_out
-from portatile.dialect.nested import hoist
+from portatile.dialect.passes import array_literals, declarations, expressions
+from portatile.dialect.passes.designated_initialisers import Initialisers
+from portatile.dialect.passes.function_forms import modernise
+from portatile.dialect.passes.nested_types import hoist
+from portatile.dialect.passes.struct_layouts import lay_out
+from portatile.dialect.passes.swizzles import accessor
 from portatile.dialect.preprocess import Places, preprocess, quoted
-from portatile.dialect.swizzles import accessor
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError
 from portatile.records import Entry
 
-_HERE = Path(__file__).parent
+_PRELUDES = Path(__file__).parent / "preludes"
 PRELUDE = "portatile/"
 _HEADERS = ("cuda_types.h", "cuda_work.h", "cuda_convert.h", "cuda_math.h")
 # Headers that only texts with such a name in them pay for.
@@ -60,7 +60,7 @@ class Translation:
 @cache
 def _prelude(headers: tuple[str, ...]) -> str:
     """The prelude's headers; their own macros end with them."""
-    text = "\n".join(f'#line 1 "{PRELUDE}{name}"\n{(_HERE / name).read_text()}' for name in headers)
+    text = "\n".join(f'#line 1 "{PRELUDE}{name}"\n{(_PRELUDES / name).read_text()}' for name in headers)
     macros = sorted(set(re.findall(r"^#define (\w+)", text, re.MULTILINE)))
     return text + "".join(f"#undef {name}\n" for name in macros)
 
@@ -97,7 +97,7 @@ def translate(
     lay_out(tokens, places)
     initialisers = Initialisers(tokens, names)
     initialisers.rewrite()
-    literals.declare(tokens, places, initialisers.lengths)
+    array_literals.declare(tokens, places, initialisers.lengths)
     walk = declarations.Declarations(tokens, names, places)
     walk.rewrite()
     hoist(tokens)

@@ -17,10 +17,11 @@ from portatile.dialect.macros import LinearPreprocessor
 from portatile.errors import CompileError
 from portatile.records import Backend
 
+_PRELUDES = Path(__file__).parent / "preludes"
 _SEEDS: Mapping[Backend, tuple[Path, Mapping[str, str]]] = {
-    "cuda": (Path(__file__).with_name("cuda.h"), {}),
+    "cuda": (_PRELUDES / "cuda.h", {}),
     "opencl": (
-        Path(__file__).with_name("opencl.h"),
+        _PRELUDES / "opencl.h",
         {
             "__OPENCL_VERSION__": "120",
             "__OPENCL_C_VERSION__": "120",

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from portatile.dialect import expressions
-from portatile.dialect.attributes import Attributes
-from portatile.dialect.declarations import Declarations
 from portatile.dialect.names import CONSTANT, KERNEL
+from portatile.dialect.passes import expressions
+from portatile.dialect.passes.attributes import Attributes
+from portatile.dialect.passes.declarations import Declarations
 from portatile.dialect.preprocess import Places, preprocess
 from portatile.dialect.tokens import Tokens, UnbalancedError
 from portatile.errors import CompileError, UnknownNameError

@@ -11,9 +11,9 @@ _HERE = Path(__file__).parent
 
 
 def _version() -> str:
-    files = sorted(p for p in _HERE.iterdir() if p.suffix in (".h", ".py"))
+    files = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".py"))
     return digest(version("pcpp"), *(p.read_bytes() for p in files))
 
 
 VERSION = _version()
-PRELUDE_OPENCL = (_HERE / "opencl.h").read_text()
+PRELUDE_OPENCL = (_HERE / "preludes" / "opencl.h").read_text()

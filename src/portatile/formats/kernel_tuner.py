@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.formats import foreign
+from portatile.formats import other_tuners
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
@@ -75,7 +75,7 @@ def parse(data: bytes | str) -> object:
 
 def read(path: Path) -> list[Trial]:
     """The trials of a cache file, plain or packed by gzip; raises ArgumentError with the path of what is wrong in it."""
-    document = parse(foreign.raw(path))
+    document = parse(other_tuners.raw(path))
     if not is_one(document):
         raise ArgumentError(f"{path} is no cache of Kernel Tuner: it has no 'tune_params_keys' beside 'cache'")
     try:
@@ -95,7 +95,7 @@ def trials(document: object) -> list[Trial]:
     if isinstance(document, dict) and "codes" in document:
         return _compact(msgspec.convert(document, _Compact))
     found = msgspec.convert(document, _Cache)
-    task, chip = foreign.problem(found.kernel_name, found.problem_size), foreign.device(found.device_name)
+    task, chip = other_tuners.problem(found.kernel_name, found.problem_size), other_tuners.device(found.device_name)
     return [_entry(key, entry, found.tune_params_keys, task, chip) for key, entry in found.cache.items()]
 
 
@@ -112,20 +112,20 @@ def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, 
     time = entry.get("__error__", entry.get("time"))
     if not isinstance(time, (int, float, str)):
         raise ArgumentError(f"{time!r} is neither a time nor a failure's name - at `{place}.time`")
-    status: Status = "ok" if foreign.valid(time) else _FAILURES.get(str(time), "launch")
+    status: Status = "ok" if other_tuners.valid(time) else _FAILURES.get(str(time), "launch")
     repeated = entry.get("times")
-    runs = [run for run in repeated if foreign.valid(run)] if isinstance(repeated, list) else []
+    runs = [run for run in repeated if other_tuners.valid(run)] if isinstance(repeated, list) else []
     samples = tuple(float(run) * _MILLISECOND for run in runs or [time]) if status == "ok" else ()
-    spent = {phase: entry[name] * _MILLISECOND for name, phase in _PHASES.items() if foreign.valid(entry.get(name))}
-    return foreign.trial(task, chip, config, status, samples, spent)
+    spent = {phase: entry[name] * _MILLISECOND for name, phase in _PHASES.items() if other_tuners.valid(entry.get(name))}
+    return other_tuners.trial(task, chip, config, status, samples, spent)
 
 
 def _compact(found: _Compact) -> list[Trial]:
     names, count = list(found.params), len(found.times)
     if len(found.codes) != count * len(names) or len(found.costs) != count:
         raise ArgumentError(f"{count} times want {count * len(names)} codes and {count} costs - at `$.codes`")
-    task = foreign.problem(str(found.meta.get("kernel") or found.name), found.meta.get("problem_size"))
-    chip = foreign.device(str(found.meta.get("device") or found.name))
+    task = other_tuners.problem(str(found.meta.get("kernel") or found.name), found.meta.get("problem_size"))
+    chip = other_tuners.device(str(found.meta.get("device") or found.name))
     made = []
     for row, (time, cost) in enumerate(zip(found.times, found.costs, strict=True)):
         codes = found.codes[row * len(names) : (row + 1) * len(names)]
@@ -135,5 +135,5 @@ def _compact(found: _Compact) -> list[Trial]:
             raise ArgumentError(f"a position beyond the parameter's values - at `$.codes[{row * len(names)}]`") from None
         good = time is not None and math.isfinite(time)
         samples = (float(time),) if good and time is not None else ()
-        made.append(foreign.trial(task, chip, config, "ok" if good else "launch", samples, {"run": cost}))
+        made.append(other_tuners.trial(task, chip, config, "ok" if good else "launch", samples, {"run": cost}))
     return made

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.formats import foreign
+from portatile.formats import other_tuners
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
@@ -120,7 +120,7 @@ def read(document: object) -> list[Trial]:
         found = msgspec.convert(document, Document)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"this is no T4: {error}") from None
-    task, chip = foreign.problem("", None), foreign.device("unknown")
+    task, chip = other_tuners.problem("", None), other_tuners.device("unknown")
     if (own := found.metadata.portatile) is not None:
         task, chip = own.problem, own.device
     return [_trial(result, _unit(found, result), task, chip, f"$.results[{place}]") for place, result in enumerate(found.results)]
@@ -162,14 +162,14 @@ def _trial(result: Outcome, unit: float, task: Problem, chip: DeviceInfo, place:
     if not isinstance(runs, list) or not all(_number(run) for run in runs):
         raise ArgumentError(f"runtimes are a list of numbers - at `{place}.times.runtimes`")
     status = _STATUS[result.invalidity]
-    samples = tuple(run * unit for run in runs if foreign.valid(run))
+    samples = tuple(run * unit for run in runs if other_tuners.valid(run))
     if status == "ok" and not samples:
         samples = _measured(result)
         if not samples:
             raise ArgumentError(f"a correct result needs runtimes or a measurement 'time' - at `{place}.times`")
     own = result.portatile
     if own is None:
-        return foreign.trial(task, chip, result.configuration, status, samples, _spent(result.times, unit))
+        return other_tuners.trial(task, chip, result.configuration, status, samples, _spent(result.times, unit))
     said = {"problem": task, "device": chip, "config": result.configuration, "samples": runs, "time": result.timestamp}
     try:
         trial = msgspec.convert(own | msgspec.to_builtins(said), Trial)
@@ -183,13 +183,13 @@ def _trial(result: Outcome, unit: float, task: Problem, chip: DeviceInfo, place:
 def _measured(result: Outcome) -> tuple[float, ...]:
     """The time that was measured, where a result has no runtimes."""
     for measurement in result.measurements:
-        if measurement.name == "time" and foreign.valid(measurement.value):
+        if measurement.name == "time" and other_tuners.valid(measurement.value):
             return (float(measurement.value) * _UNITS.get(measurement.unit, 1e-3),)  # type: ignore[arg-type]
     return ()
 
 
 def _spent(times: Mapping[str, Any], unit: float) -> dict[str, float]:
-    return {phase: times[name] * unit for name, phase in _PHASES.items() if foreign.valid(times.get(name))}
+    return {phase: times[name] * unit for name, phase in _PHASES.items() if other_tuners.valid(times.get(name))}
 
 
 def _unit(found: Document, result: Outcome) -> float:

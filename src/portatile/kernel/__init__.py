@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from portatile import device as devices
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, LaunchError, SpaceError, UnknownNameError
+from portatile.errors import ArgumentError
 from portatile.formats import t1
-from portatile.kernel import text as texts
-from portatile.kernel.arguments import match
-from portatile.kernel.cases import Cases, shapes, spell_shapes
-from portatile.kernel.checks import Checks, Reference, Tolerance
-from portatile.kernel.expression import Expression, Given
-from portatile.kernel.geometry import Geometry
-from portatile.kernel.impatient import Impatient
+from portatile.kernel.definition import PREFIX, Definition
+from portatile.kernel.early_stop import StopIfNothingCompiles
+from portatile.kernel.from_t1 import terms
+from portatile.kernel.recheck import Recheck
 from portatile.kernel.runner import Runner, home
-from portatile.kernel.specified import terms
-from portatile.kernel.trust import Trust
-from portatile.kernel.tuned import TunedKernel
-from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Value, canonical, digest
+from portatile.records import Config, canonical, duration, rate
 from portatile.select import Choice
-from portatile.space import ParameterSpace
-from portatile.space.constraint import Predicate
 from portatile.store import ResultStore, known_results
 from portatile.trials import Budget, Trial
-from portatile.tuning import tuner
-from portatile.tuning.objective import Objective
-from portatile.workload import Expected, Inputs, Operand, Workload, packed_layout
+from portatile.tuning.search import tuner
+from portatile.tuning.search.objective import Objective
 
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]
-
-PREFIX = "kernel:"
-"""What the names of users' kernels as workloads begin with, so that none is taken for one of portatile's own."""
 
 _MAX_REMEMBERED = 1024  # problems whose configuration is known without looking
 
 
-class Kernel(Workload):
+class Kernel(Definition):
     """One OpenCL C kernel with tunable parameters, the arguments it is timed and checked with, and what is right.
 
     ``source``: the text, or the path of a ``.cl`` file. ``name``: the kernel in it. ``arguments``: for each parameter of the kernel, in
@@ -90,54 +76,6 @@ class Kernel(Workload):
         6.0
     """
 
-    def __init__(
-        self,
-        source: str | Path,
-        name: str,
-        arguments: Sequence[Any] | Mapping[str, Any],
-        parameters: Mapping[str, Sequence[Value]],
-        *,
-        global_size: Given,
-        local_size: Given | None = None,
-        constraints: Sequence[str | Predicate] | str | Predicate = (),
-        reference: Reference | None = None,
-        rtol: Tolerance = None,
-        atol: Tolerance = None,
-        roles: Mapping[str, str] | None = None,
-        constants: Mapping[str, Value] | None = None,
-        default: Config | None = None,
-        flops: Given | None = None,
-        options: Sequence[str] = (),
-        normalized: Sequence[str] = (),
-        awkward: Sequence[Sequence[Any] | Mapping[str, Any]] = (),
-    ) -> None:
-        self.entry, self.name = name, f"{PREFIX}{name}"
-        self._parameters = texts.values(parameters)
-        self._constants = texts.constants(constants or {}, self._parameters)
-        self._text = texts.Text.of(source, name, options, self._constants, texts.corners(self._parameters, default))
-        self.arguments = match(self._text.head, arguments, roles or {}, normalized)
-        self._checks = Checks(reference, rtol, atol)
-        if not self.arguments.outputs:
-            raise ArgumentError(f"{name} writes none of its arguments: every pointer is const")
-        self._geometry = Geometry.of(global_size, local_size, self._text)
-        self._flops = None if flops is None else Expression.of(flops, "flops")
-        self._default = None if default is None else dict(default)
-        rules = (constraints,) if isinstance(constraints, str) or callable(constraints) else tuple(constraints or ())
-        self._constraints = (*rules, *self._geometry.constraints)
-        self.cases = Cases(self.arguments, awkward, name)
-        if awkward and self.verified and not callable(reference):
-            raise ArgumentError("awkward arguments need a callable as the reference: arrays say what is right for one call")
-        self._results = known_results()
-        self._runners: dict[tuple[Device, str], Runner] = {}
-        self._chosen: dict[tuple[object, ...], Runner] = {}
-        self._trusted: dict[tuple[Device, str, str], Runner] = {}
-        self._trust = Trust(self)
-        self._settle()
-        self.operands = tuple(Operand(array.name, array.role, array.form) for array in self.arguments.arrays)
-        self.sizes = dict.fromkeys(self.arguments.integers(self.arguments.scalars), "scalar argument")
-        self.dtypes = (self.arguments.outputs[0].dtype,)
-        self.cases.settle(self._problem)
-
     @classmethod
     def from_t1(cls, file: str | Path | t1.Specification) -> Kernel:
         """The kernel that a T1 JSON file describes, the input format that Kernel Tuner and KTT share; see ``formats.t1``.
@@ -145,11 +83,6 @@ class Kernel(Workload):
         Raises ArgumentError for a file that is not one or asks for what is not supported.
         """
         return cls(**terms(file if isinstance(file, t1.Specification) else t1.read(Path(file))))
-
-    @property
-    def verified(self) -> bool:
-        """Whether there is a reference."""
-        return self._checks.reference is not None
 
     def tune(
         self,
@@ -175,13 +108,13 @@ class Kernel(Workload):
         with ResultStore.default() as store:
             return self.tune_as(request, store, listen)
 
-    def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.Request:
+    def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.TuningRequest:
         """What ``tune`` asks of the tuner."""
-        return tuner.Request(self.problem(), device, budget, strategy, seed, workload=self, resume=resume, again=frozenset({"wrong"}))
+        return tuner.TuningRequest(self.problem(), device, budget, strategy, seed, workload=self, resume=resume, again=frozenset({"wrong"}))
 
-    def tune_as(self, request: tuner.Request, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
+    def tune_as(self, request: tuner.TuningRequest, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
         """Tune by a request that is this kernel's own."""
-        result = tuner.tune(request, store, listen if "#error" in self._text.text else Impatient(listen))
+        result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
         self._chosen.clear()
         self._trusted.clear()
@@ -239,161 +172,85 @@ class Kernel(Workload):
         """The kernel in one configuration, loaded on a device at its first call; made once."""
         key = (device, canonical(config))
         if key not in self._runners:
-            self._runners[key] = Runner(device, self.arguments, lambda scalars: self._plan(config, device.info, scalars, runtime=True))
+            self._runners[key] = Runner(device, self.arguments, lambda scalars: self.planned(config, device.info, scalars, runtime=True))
         return self._runners[key]
 
-    def source(self, config: Config) -> Source:
-        """The text with the definitions of a configuration."""
-        return self._text.source({**self._constants, **config})
+    @cached_property
+    def _results(self) -> Callable[[str], Sequence[Trial]]:
+        return known_results()
 
-    def __repr__(self) -> str:
-        return f"Kernel({self.describe()})"
+    @cached_property
+    def _trust(self) -> Recheck:
+        return Recheck(self)
 
-    def describe(self) -> str:
-        """Name and sizes in one line."""
-        sizes = " ".join(f"{name}={self.arguments.scalars[name]}" for name in self.sizes)
-        return f"{self.entry} {sizes or spell_shapes(shapes(self.arguments))}"
+    @cached_property
+    def _runners(self) -> dict[tuple[Device, str], Runner]:
+        return {}
 
-    def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
-        """Gflop/s where the user said ``flops``, else GB/s if each array is read or written once."""
-        if self._flops is not None:
-            return super().speed(problem, seconds)
-        return sum(array.value.nbytes for array in self.arguments.arrays) / seconds / 1e9, "GB/s"
+    @cached_property
+    def _chosen(self) -> dict[tuple[object, ...], Runner]:
+        return {}
 
-    # What a workload says
+    @cached_property
+    def _trusted(self) -> dict[tuple[Device, str, str], Runner]:
+        return {}
 
-    def problem(
-        self,
-        sizes: Mapping[str, int] | None = None,
-        dtype: str = "",
-        options: Mapping[str, Value] | None = None,
-        layout: Mapping[str, Layout] | None = None,
-    ) -> Problem:
-        """The kernel with the arguments it was defined with; ``sizes`` replaces integer arguments, the rest cannot be changed."""
-        if dtype not in ("", *self.dtypes) or options or layout:
-            raise ArgumentError(f"{self.name}: only integer arguments may differ from the definition ({', '.join(self.sizes) or 'none'})")
-        return self._problem(self.arguments.integers({**self.arguments.scalars, **(sizes or {})}), shapes(self.arguments))
 
-    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """Each array's memory."""
-        return {array.name: (array.memory.size,) for array in self.cases.of(problem).arrays}
+@dataclass(frozen=True, repr=False)
+class TunedKernel(tuner.TuningResult):
+    """A ``TuningResult`` of a kernel of one's own. ``print`` shows a summary; calling it launches the winner on its device.
 
-    def awkward(self, problem: Problem) -> list[Problem]:
-        """What the user's awkward arguments are."""
-        return self.cases.problems
+    ``kernel`` is what was tuned.
+    """
 
-    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """The user's parameters under the user's constraints, and the device's limits on the work-group."""
-        if not device.images and any(array.form is not None for array in self.arguments.arrays):
-            raise LaunchError(f"{self.entry} takes images, and {device.name} has none")
-        return ParameterSpace(
-            self._parameters, self._constraints, self._facts(self._numbers(problem), device.facts() | texts.limits(device))
+    kernel: Kernel = field(kw_only=True)
+
+    @property
+    def verified(self) -> bool:
+        """Whether the winner's outputs were compared with a reference; without one only its memory accesses were watched."""
+        return self.kernel.verified
+
+    @property
+    def checked(self) -> str:
+        """On how many sets of arguments the winner was compared with the reference, and how near it came; in words."""
+        if not self.verified:
+            return "UNVERIFIED: the kernel has no reference, its outputs were compared with nothing"
+        count = 0 if self.best.certificate is None else len(self.best.certificate.checks)
+        where = f"on {count} sets of arguments" if count > 1 else "on the arguments of its definition alone"
+        return f"verified {where}: error {self.best.error or 0.0:.2g} of the allowed"
+
+    @property
+    def text(self) -> str:
+        """The kernel's OpenCL C with the winner's parameters as definitions in front, for use elsewhere."""
+        source = self.kernel.source(self.best.config)
+        return "".join(f"#define {name} {value}\n" for name, value in source.defines) + source.text
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Launch the winner on the device it was tuned on; arguments and result as for ``Kernel.__call__``."""
+        bound = self.kernel.arguments.bind(arguments, named, self.kernel.entry)
+        return self.kernel.trusted(self.best, devices.get(self.device.id), bound).run(bound)
+
+    def __str__(self) -> str:
+        """Winner and default, how many trials there were, and whether results were verified."""
+        device = self.device
+        failed = ", ".join(f"{count} {kind}" for kind, count in sorted(self.failures.items())) or "none"
+        return "\n".join(
+            (
+                f"{self.kernel.describe()} on {device.name} ({device.platform}, {device.id})",
+                f"winner   {self._line(self.best)}",
+                f"default  {self._line(self.default)}",
+                f"{len(self.trials)} configuration{'s' if len(self.trials) != 1 else ''} in {self.seconds:.1f} s, failed: {failed}",
+                self.checked,
+            )
         )
 
-    def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The user's, else the first that is legal."""
-        space = self.space(problem, device)
-        if self._default is not None:
-            if reason := space.violated(self._default):
-                raise SpaceError(f"{self.entry}: the default configuration is not legal on {device.name}: {reason}")
-            return self._default
-        first = next(iter(space), None)
-        if first is None:
-            rules = "; ".join(rule.text for rule in space.constraints)
-            raise SpaceError(f"{self.entry}: no configuration is legal on {device.name}; none of {space.size} fulfils all of: {rules}")
-        return first
+    def __repr__(self) -> str:
+        """Short, for a notebook: of hundreds of trials the winner."""
+        return f"TunedKernel({self.kernel.describe()}: {self._line(self.best)})"
 
-    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch."""
-        return self._plan(config, device, self._numbers(problem))
-
-    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """The user's arrays; an ``out`` array is poisoned."""
-        return self.cases.inputs(problem)
-
-    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """What the user expects, the tolerance as its scale; nothing for a kernel without a reference."""
-        expected = self.expected(problem)
-        if names := self.cases.foregone(problem, expected):
-            warnings.warn(
-                f"{names} held the expected values before {self.entry} ran, so that a kernel that does nothing would pass: "
-                f"clear the array, or say roles={{'{names.split(',')[0]}': 'out'}}",
-                stacklevel=2,
-            )
-        return expected
-
-    def expected(self, problem: Problem) -> dict[str, Expected]:
-        """What the outputs must hold after a run on the arguments of a problem."""
-        reads, arrays = self._checks.reads, self.cases.arrays(problem)
-        values: dict[str, Any] = {**self._constants, **self._numbers(problem)}
-        values |= {array.name: array.value.copy() for array in arrays if array.name in reads}
-        return self._checks.expected([array for array in arrays if array.role != "in"], values)
-
-    def bound(self, problem: Problem, config: Config) -> float:
-        """1: the tolerance is the scale of what is expected."""
-        return 1.0
-
-    def flops(self, problem: Problem) -> float:
-        """What the user says; 0 where nothing is said."""
-        return 0.0 if self._flops is None else float(self._flops(self._facts(problem.sizes, {})))
-
-    def traffic(self, problem: Problem) -> float:
-        """0: how much of its arrays a kernel must touch is not known, and what it does touch is no ceiling's business."""
-        return 0.0
-
-    def distance(self, one: Problem, other: Problem) -> float:
-        """Ratios of the integer arguments, as for every workload; 1 more for another text, a quarter for other arrays."""
-        if one.dtype != other.dtype or set(one.sizes) != set(other.sizes):
-            return math.inf
-        pairs = [(abs(one.sizes[name]) + 1, abs(other.sizes[name]) + 1) for name in one.sizes]
-        apart = sum(abs(math.log2(a / b)) for a, b in pairs)
-        same_text, same_arrays = (one.options.get(key) == other.options.get(key) for key in ("version", "arrays"))
-        return apart + (not same_text) + 0.25 * (not same_arrays)
-
-    # Inside
-
-    def _settle(self) -> None:
-        """Raise what is wrong with the names in expressions, constraints and the reference, before anything is opened."""
-        scalars = self.arguments.scalars
-        nominal = self._facts({}, dict.fromkeys(texts.DEVICE_FACTS, 1))
-        known = [*self._parameters, *nominal]
-        self._geometry.check(known)
-        ParameterSpace(self._parameters, self._constraints, nominal)  # raises for names that nothing defines
-        for name in self._default or ():
-            if name not in self._parameters:
-                raise UnknownNameError("parameter in the default", name, self._parameters)
-        for local in self.arguments.locals:
-            local.elements.check(known, f"elements of {local.name}")
-        if self._flops is not None:
-            self._flops.check([*self._constants, *scalars], "flops")
-        if read := [name for name in self._checks.reads if name in self._parameters]:
-            raise ArgumentError(f"the reference reads the parameter {read[0]!r}; what is right may not depend on what is tuned")
-        self._checks.settle(self.arguments.outputs, [*self._constants, *self.arguments.called])
-
-    def _numbers(self, problem: Problem) -> dict[str, int | float]:
-        """The numbers among the arguments of a problem."""
-        return {**self.cases.of(problem).scalars, **problem.sizes}
-
-    def _facts(self, sizes: Mapping[str, int | float], device: Mapping[str, Value]) -> dict[str, Value]:
-        """What expressions and constraints may read beside parameters; a fact of the device gives way to a name of the user's."""
-        return {**{k: v for k, v in device.items() if k not in self._parameters}, **self._constants, **self.arguments.scalars, **sizes}
-
-    def _plan(self, config: Config, info: DeviceInfo, scalars: Mapping[str, int | float], runtime: bool = False) -> Plan:
-        """The launch; with ``runtime`` the numbers are passed when it runs, and only what the sizes read matters here."""
-        values = {**info.facts(), **texts.limits(info), **self._constants, **scalars, **config}
-        source = self.source(config)
-        global_size, local_size = self._geometry.sizes(values, self._text.work_group(source))
-        arguments = self.arguments.args(values, None if runtime else scalars)
-        return Plan((Launch(source, self.entry, global_size, local_size, arguments),))
-
-    def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:
-        """The key that results are stored under: text, launch and checks in ``version``, shapes and integers beside it."""
-        parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
-        roles = ((array.name, array.role, array.value.dtype.name) for array in self.arguments.arrays)
-        names = canonical([sorted(self._parameters), self._constants, list(roles)])
-        further = (canonical([[one, two] for one, two in self.cases.sizes]),) if self.cases.sizes else ()
-        version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled, *further)
-        options: dict[str, Value] = {"arrays": spell_shapes(shapes), "version": version[:16]}
-        options["checked"] = "reference" if self.verified else "unverified"
-        layout = {name: packed_layout((math.prod(shape),)) for name, shape in shapes.items()}
-        return Problem(self.name, sizes, self.dtypes[0], options, layout)
+    def _line(self, trial: Trial) -> str:
+        config = " ".join(f"{name}={value}" for name, value in trial.config.items())
+        if trial.status != "ok":
+            return f"failed ({trial.status})  {config}"
+        faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""
+        return f"{duration(trial.median)}  {rate(*self.kernel.speed(trial.problem, trial.median))}{faster}  {config}".rstrip()

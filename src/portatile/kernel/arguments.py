@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from portatile.device.buffer import refuse_masks
 from portatile.dialect.signature import Signature
 from portatile.errors import ArgumentError, LaunchError, UnknownNameError
-from portatile.form import ImageForm, ImageType, Sampler
+from portatile.images import ImageForm, ImageType, Sampler
 from portatile.kernel.expression import Expression
 from portatile.records import ELEMENT, SCALARS, Arg, Parameter, Value
 

@@ -19,7 +19,7 @@ Given = Sequence[Any] | Mapping[str, Any]
 Shapes = dict[str, tuple[int, ...]]
 
 
-class Cases:
+class KernelCases:
     """``defined``: the arguments of the definition, ``awkward``: further ones as for a call, that differ from these in their sizes.
 
     Raises ArgumentError for what does not fit.

@@ -12,7 +12,7 @@ import numpy as np
 
 from portatile.errors import ArgumentError, LaunchError
 from portatile.kernel.expression import Expression, Given
-from portatile.kernel.text import Text
+from portatile.kernel.text import KernelText
 from portatile.records import Size3, Value
 from portatile.space.constraint import Predicate
 
@@ -25,7 +25,7 @@ class Geometry:
     group: Expression | None
 
     @classmethod
-    def of(cls, global_size: Given, local_size: Given | None, text: Text) -> Geometry:
+    def of(cls, global_size: Given, local_size: Given | None, text: KernelText) -> Geometry:
         """Raises ArgumentError where nothing says the work-group."""
         if local_size is None and not text.requires_group:
             raise ArgumentError(f"local_size is missing: give it, or write reqd_work_group_size into {text.entry}")

@@ -18,7 +18,7 @@ from portatile.errors import ArgumentError
 from portatile.kernel import arguments
 from portatile.kernel.arguments import Arguments, Array
 from portatile.records import Binary, Launch, Plan, Source
-from portatile.routines.later import waiting
+from portatile.runtime.deferred import waiting
 
 Planner = Callable[[Mapping[str, int | float]], Plan]
 

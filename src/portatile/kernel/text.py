@@ -20,7 +20,7 @@ _CUDA = re.compile(r"\b(__global__|__device__|__shared__|blockIdx|threadIdx)\b")
 
 
 @dataclass(frozen=True)
-class Text:
+class KernelText:
     """OpenCL C with its headers put in, the kernel's head in its first configuration, and what compilers are told."""
 
     text: str
@@ -31,7 +31,7 @@ class Text:
     _groups: dict[Source, Size3 | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def of(cls, source: str | Path, entry: str, options: Sequence[str], constants: Config, configs: Iterable[Config]) -> Text:
+    def of(cls, source: str | Path, entry: str, options: Sequence[str], constants: Config, configs: Iterable[Config]) -> KernelText:
         """Read a text or file; ``configs`` are tried in turn until the preprocessor takes one.
 
         Raises ArgumentError for a file that cannot be read and for CUDA C, CompileError with file and line for what cannot be parsed.

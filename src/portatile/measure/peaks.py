@@ -10,8 +10,8 @@ from portatile.ceilings import STREAMS, Measured, Unit
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.measure import runs, transfers
-from portatile.measure.limits import memory_limit, refuse_impossible, refuse_removed
-from portatile.measure.runs import Length, Prepared, Way
+from portatile.measure.plausible import memory_limit, refuse_impossible, refuse_removed
+from portatile.measure.runs import Length, PreparedRun, Way
 from portatile.measure.transfers import Copy
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.workloads.gemm.capabilities import matrix_units
@@ -124,7 +124,7 @@ def _copied(device: Device) -> float:
     return transfers.measure(device, Copy("dtod", "pinned", ceilings.stream_bytes(device.info)), rounds=1).rate
 
 
-def _best(ready: Prepared, configs: Sequence[Config]) -> Config:
+def _best(ready: PreparedRun, configs: Sequence[Config]) -> Config:
     """The fastest by short runs; one that fails is left out unless all do."""
     times: dict[int, float] = {}
     failure: PortatileError | None = None

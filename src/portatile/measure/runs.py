@@ -121,7 +121,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRun:
     """A problem's operands on a device, and what must come of them. Made by ``prepared``."""
 
     device: Device
@@ -166,17 +166,17 @@ class Prepared:
 
 
 @contextmanager
-def prepared(device: Device, problem: Problem, seed: int = 0) -> Iterator[Prepared]:
+def prepared(device: Device, problem: Problem, seed: int = 0) -> Iterator[PreparedRun]:
     """Random operands on the device, for as many configurations as are to be timed."""
     workload = workloads.get(problem.workload)
     rng = np.random.default_rng(seed)
     inputs = workload.usual_inputs(problem, rng)
     with device.queue() as queue, device.queue(profiling=True) as clock, placed(device, queue, inputs) as memory:
-        yield Prepared(device, problem, inputs, workload.reference(problem, inputs, rng), memory, queue, clock)
+        yield PreparedRun(device, problem, inputs, workload.reference(problem, inputs, rng), memory, queue, clock)
 
 
 def timed(device: Device, problem: Problem, config: Config | None = None, way: Way | None = None) -> Timed:
-    """Check a configuration (default: the best known) on random operands, then time it; see ``Prepared.timed``."""
+    """Check a configuration (default: the best known) on random operands, then time it; see ``PreparedRun.timed``."""
     way = way or Way()
     with prepared(device, problem, way.seed) as ready:
         return ready.timed(known(problem, device).config if config is None else config, way)

@@ -15,7 +15,7 @@ from portatile.ceilings import DIRECTIONS, Measured
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.clock import back_to_back
 from portatile.errors import ArgumentError, DeviceError
-from portatile.measure.limits import memory_limit, refuse_impossible
+from portatile.measure.plausible import memory_limit, refuse_impossible
 
 Direction = Literal["htod", "dtoh", "dtod"]
 HostMemory = Literal["pinned", "pageable"]

@@ -12,9 +12,9 @@ from html import escape
 
 from markupsafe import Markup
 
-from portatile.reports import scales, spell
+from portatile.reports import formatting, scales
 from portatile.reports.effects import Effect, ValueEffect
-from portatile.reports.groups import Group, Step
+from portatile.reports.groups import ConvergenceStep, Group
 from portatile.reports.scales import Scale
 
 _WIDTH, _HEIGHT = 440.0, 250.0
@@ -66,15 +66,15 @@ def importance(shares: Sequence[tuple[str, float]], caption: Caption) -> Markup:
     for line, (name, share) in enumerate(shares):
         top = 4 + line * _ROW
         parts.append(_text(left - 8, top + 13, name, "end", "label"))
-        said = f"{name} explains {spell.percent(share)}"
+        said = f"{name} explains {formatting.percent(share)}"
         marks.append(_mark(f"M{left:.1f} {top + 2:.1f}H{max(x.at(share), left + 1.5):.1f}V{top + 15:.1f}H{left:.1f}Z", said))
-        parts.append(_text(max(x.at(share), left) + 6, top + 13, spell.percent(share), "start", "value"))
+        parts.append(_text(max(x.at(share), left) + 6, top + 13, formatting.percent(share), "start", "value"))
     return _svg(caption, _WIDTH, 8 + len(shares) * _ROW, parts, marks)
 
 
 def times_scale(effects: Sequence[Effect]) -> Scale:
     """The one scale of the charts of several parameters, so that they can be compared."""
-    left = _room([spell.value(one.value) for effect in effects for one in effect.values])
+    left = _room([formatting.value(one.value) for effect in effects for one in effect.values])
     return scales.ratio([time for effect in effects for one in effect.values for time in one.times], left, _STRIP_WIDTH - 14)
 
 
@@ -85,10 +85,10 @@ def distribution(effect: Effect, x: Scale, caption: Caption) -> Markup:
     parts, marks = [], []
     for value in x.ticks(4):
         parts.append(f'<path class="grid" d="M{x.at(value):.1f} 4V{bottom:.1f}"/>')
-        parts.append(_text(x.at(value), bottom + 14, spell.tick(value), "middle", "tick"))
+        parts.append(_text(x.at(value), bottom + 14, formatting.tick(value), "middle", "tick"))
     for line, one in enumerate(effect.values):
         middle = 6 + (line + 0.5) * _ROW
-        parts.append(_text(left - 8, middle + 4, _short(spell.value(one.value)), "end", "label"))
+        parts.append(_text(left - 8, middle + 4, _short(formatting.value(one.value)), "end", "label"))
         low, high, centre = x.at(one.quantile(0.25)), x.at(one.quantile(0.75)), x.at(one.median)
         parts.append(f'<rect class="half" x="{low:.1f}" y="{middle - 6:.1f}" width="{max(high - low, 1):.1f}" height="12" rx="2"/>')
         dots = "".join(f"M{x.at(time):.1f} {middle + _jitter(place):.1f}h0" for place, time in enumerate(one.times))
@@ -107,7 +107,7 @@ def failures(group: Group, caption: Caption) -> Markup:
         top = 4 + line * _ROW
         parts.append(_text(left - 8, top + 13, name, "end", "label"))
         end = max(x.at(number), left + 1.5)
-        said = f"{name}: {spell.count(number, 'trial')}, {spell.percent(number / len(group.trials))}"
+        said = f"{name}: {formatting.count(number, 'trial')}, {formatting.percent(number / len(group.trials))}"
         marks.append(_mark(f"M{left:.1f} {top + 2:.1f}H{end:.1f}V{top + 15:.1f}H{left:.1f}Z", said, "" if name == "ok" else " bad"))
         parts.append(_text(end + 6, top + 13, str(number), "start", "value"))
     return _svg(caption, _WIDTH, 8 + len(rows) * _ROW, parts, marks)
@@ -182,7 +182,7 @@ def _times_axis(y: Scale) -> str:
     for value in y.ticks():
         place = y.at(value)
         parts.append(f'<path class="grid" d="M{_LEFT:.0f} {place:.1f}H{_WIDTH - _RIGHT:.0f}"/>')
-        parts.append(_text(_LEFT - 7, place + 4, spell.tick(value), "end", "tick"))
+        parts.append(_text(_LEFT - 7, place + 4, formatting.tick(value), "end", "tick"))
     return "".join(parts)
 
 
@@ -193,17 +193,17 @@ def _numbers_axis(x: Scale, name: str) -> str:
     return "".join([*parts, _text(_WIDTH - _RIGHT, _HEIGHT - 3, name, "end", "note")])
 
 
-def _say(group: Group, step: Step) -> str:
+def _say(group: Group, step: ConvergenceStep) -> str:
     speed = group.speed(step.trial)
-    return f"trial {step.number}, after {spell.duration(step.elapsed)}: {spell.duration(step.trial.median)}{f', {speed}' if speed else ''}"
+    reached = f"trial {step.number}, after {formatting.duration(step.elapsed)}: {formatting.duration(step.trial.median)}"
+    return f"{reached}, {speed}" if speed else reached
 
 
 def _tell(one: ValueEffect) -> str:
-    middle = (
-        f"median {spell.duration(one.median)}, half of them {spell.duration(one.quantile(0.25))} to {spell.duration(one.quantile(0.75))}"
-    )
+    quartiles = f"{formatting.duration(one.quantile(0.25))} to {formatting.duration(one.quantile(0.75))}"
+    middle = f"median {formatting.duration(one.median)}, half of them {quartiles}"
     failed = f", {one.failed} failed" if one.failed else ""
-    return f"{spell.value(one.value)}: {middle}; {spell.count(len(one.times), 'configuration')}{failed}"
+    return f"{formatting.value(one.value)}: {middle}; {formatting.count(len(one.times), 'configuration')}{failed}"
 
 
 def _room(labels: Sequence[str]) -> float:

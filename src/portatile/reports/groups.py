@@ -12,7 +12,7 @@ from functools import cached_property
 from portatile import ceilings, workloads
 from portatile.ceilings import Ceilings, Work
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
-from portatile.reports import spell
+from portatile.reports import formatting
 from portatile.store import device_key
 from portatile.trials import Certificate, Status, Trial
 from portatile.workload import Workload, packed_layout
@@ -21,7 +21,7 @@ _PAUSE = 60.0  # seconds beyond a trial's own duration after which the next one 
 
 
 @dataclass(frozen=True)
-class Step:
+class ConvergenceStep:
     """One trial in the course of a search: its number from 1, seconds of searching until it was finished, the best time by then."""
 
     number: int
@@ -57,7 +57,7 @@ class Group:
     @property
     def title(self) -> str:
         """``gemm · m 128 · n 128 · k 128 · float32``, with the options that are not the usual ones."""
-        parts = (spell.sizes(self.problem), self.problem.dtype, spell.options(self.problem, self.workload), self.note)
+        parts = (formatting.sizes(self.problem), self.problem.dtype, formatting.options(self.problem, self.workload), self.note)
         return " · ".join(part for part in parts if part)
 
     @property
@@ -118,7 +118,7 @@ class Group:
         if self.workload is None or not (self.flops or self.traffic):
             return ""
         value, unit = self.workload.speed(self.problem, trial.median)
-        return f"{spell.digits(value)}{spell.NBSP}{unit}"
+        return f"{formatting.digits(value)}{formatting.NBSP}{unit}"
 
     def speedup(self, trial: Trial) -> float | None:
         """How many times as fast as the default; None where the default was not measured or failed."""
@@ -134,9 +134,9 @@ class Group:
         return max(shares.items(), key=lambda item: item[1], default=None)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ConvergenceStep]:
         """The course of the search."""
-        made: list[Step] = []
+        made: list[ConvergenceStep] = []
         best, elapsed, before = math.inf, 0.0, None
         for number, trial in enumerate(self.trials, 1):
             own, now = sum(trial.seconds.values()), _clock(trial)
@@ -145,7 +145,7 @@ class Group:
             before = now or before
             improved = trial.median < best
             best = min(best, trial.median)
-            made.append(Step(number, elapsed, trial, best, improved))
+            made.append(ConvergenceStep(number, elapsed, trial, best, improved))
         return made
 
     @cached_property

@@ -17,7 +17,7 @@ Known = Callable[[str], Sequence[Trial]]
 
 
 @dataclass(frozen=True)
-class Text:
+class RenderedText:
     """One file with its definitions. ``shown_at`` is the place of an earlier configuration whose text is the same, else 0."""
 
     file: str
@@ -32,7 +32,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Step:
+class RenderedStep:
     """A kernel's launches of one shape, how many there are in a run."""
 
     kernel: str
@@ -47,8 +47,8 @@ class Rendered:
 
     place: int
     trial: Trial
-    texts: tuple[Text, ...] = ()
-    steps: tuple[Step, ...] = ()
+    texts: tuple[RenderedText, ...] = ()
+    steps: tuple[RenderedStep, ...] = ()
     missing: str = ""
     stale: bool = False
 
@@ -62,7 +62,7 @@ def render(group: Group, trials: Sequence[Trial], known: Known) -> list[Rendered
     made = []
     for place, trial in enumerate(trials, 1):
         one = _render(group, place, trial, known)
-        texts = tuple(Text(text.file, text.text, text.defines, shown.get(text.text, 0)) for text in one.texts)
+        texts = tuple(RenderedText(text.file, text.text, text.defines, shown.get(text.text, 0)) for text in one.texts)
         for text in one.texts:
             shown.setdefault(text.text, place)
         made.append(Rendered(place, trial, texts, one.steps, one.missing, one.stale))
@@ -84,8 +84,8 @@ def _render(group: Group, place: int, trial: Trial, known: Known) -> Rendered:
     sources = execute.sources(plan)
     launches = [step for step in plan.steps if isinstance(step, Launch)]
     counted = Counter((step.kernel, _size(step.global_size), _size(step.local_size)) for step in launches)
-    steps = tuple(Step(*shape, count) for shape, count in counted.items())
-    texts = tuple(Text(source.file, source.text, source.defines) for source in sources)
+    steps = tuple(RenderedStep(*shape, count) for shape, count in counted.items())
+    texts = tuple(RenderedText(source.file, source.text, source.defines) for source in sources)
     return Rendered(place, trial, texts, steps, stale=program.source_hash(tuple(sources)) != trial.source)
 
 

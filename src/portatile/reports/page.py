@@ -18,13 +18,13 @@ import numpy as np
 from markupsafe import Markup
 
 from portatile.records import DeviceInfo
-from portatile.reports import charts, kernels, spell, tables
+from portatile.reports import charts, formatting, kernels, tables
 from portatile.reports.charts import Caption
 from portatile.reports.effects import Effect, effects
 from portatile.reports.groups import Group, shared, spread, varying
 from portatile.store import device_key
 from portatile.trials import Trial
-from portatile.tuning import finals
+from portatile.tuning.final import ranking
 
 _FOLDER = Path(__file__).parent
 _ROWS = 10  # of the table of the best configurations
@@ -92,10 +92,10 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
         meanings=_MEANINGS,
         most_messages=_MESSAGES,
         most_letters=_LETTERS,
-        duration=spell.duration,
-        spelled=spell.config,
-        digits=spell.digits,
-        moment=spell.moment,
+        duration=formatting.duration,
+        spelled=formatting.config,
+        digits=formatting.digits,
+        moment=formatting.moment,
     )
 
 
@@ -128,13 +128,13 @@ def _winner(group: Group) -> dict[str, object]:
         return {}
     speedup, share, default = group.speedup(best), group.share(best), group.default
     return {
-        "time": spell.duration(best.median),
-        "spread": spell.percent(spread(best)),
+        "time": formatting.duration(best.median),
+        "spread": formatting.percent(spread(best)),
         "speed": group.speed(best),
         "convention": "of the plain algorithm" if group.speed(best).endswith("flop/s") else "of the least traffic",
-        "speedup": "" if speedup is None else spell.times(speedup),
-        "default_time": "" if speedup is None or default is None else spell.duration(default.median),
-        "share": "" if share is None else spell.percent(share[1]),
+        "speedup": "" if speedup is None else formatting.times(speedup),
+        "default_time": "" if speedup is None or default is None else formatting.duration(default.median),
+        "share": "" if share is None else formatting.percent(share[1]),
         "peak": "" if share is None else _peak(*share),
         "meter": "" if share is None else charts.meter(share[1]),
         "race": _race(group),
@@ -156,19 +156,19 @@ def _race(group: Group) -> str:
     """How the winner won, if there was a race."""
     if group.best is None or (standing := group.best.standing) is None:
         return ""
-    low, high = map(spell.duration, standing.interval)
+    low, high = map(formatting.duration, standing.interval)
     tied = sum(trial.standing is not None and trial.standing.race == standing.race and trial.standing.tied for trial in group.ranked[1:])
-    others = f"; {spell.count(tied, 'other')} as fast within the noise" if tied else ""
-    certain = f"{100 * finals.confidence(len(group.best.samples)):.0f}{spell.NBSP}%"
+    others = f"; {formatting.count(tied, 'other')} as fast within the noise" if tied else ""
+    certain = f"{100 * ranking.confidence(len(group.best.samples)):.0f}{formatting.NBSP}%"
     return f"The winner of a race between the fastest: its median lies between {low} and {high} with {certain}{others}."
 
 
 def _conditions(trial: Trial) -> str:
     """What the device reported while the winner ran."""
     known = (("clock_mhz", "MHz"), ("memory_clock_mhz", "MHz memory"), ("temperature_c", "°C"), ("power_w", "W"))
-    parts = [f"{spell.digits(trial.conditions[name])}{spell.NBSP}{unit}" for name, unit in known if name in trial.conditions]
+    parts = [f"{formatting.digits(trial.conditions[name])}{formatting.NBSP}{unit}" for name, unit in known if name in trial.conditions]
     if trial.energy is not None:
-        parts.append(f"{spell.digits(1e3 * trial.energy)}{spell.NBSP}mJ a run")
+        parts.append(f"{formatting.digits(1e3 * trial.energy)}{formatting.NBSP}mJ a run")
     return f"Measured at {', '.join(parts)}." if parts else ""
 
 
@@ -181,12 +181,12 @@ def _table(stem: str, group: Group) -> dict[str, object]:
     rows = []
     for trial in top:
         speedup = group.speedup(trial)
-        figures = [spell.duration(trial.median), spell.percent(spread(trial))]
+        figures = [formatting.duration(trial.median), formatting.percent(spread(trial))]
         figures += [group.speed(trial)] if group.speed(trial) else []
-        figures += ["–" if speedup is None else spell.times(speedup), "–" if trial.error is None else spell.digits(trial.error)]
-        rows.append(figures + [spell.value(trial.config[name]) if name in trial.config else "–" for name in names])
+        figures += ["–" if speedup is None else formatting.times(speedup), "–" if trial.error is None else formatting.digits(trial.error)]
+        rows.append(figures + [formatting.value(trial.config[name]) if name in trial.config else "–" for name in names])
     link = tables.uri(tables.best_csv(group))
-    return {"rows": rows, "names": names, "shared": spell.config(shared(top)), "best_file": f"{stem}-best.csv", "best_link": link}
+    return {"rows": rows, "names": names, "shared": formatting.config(shared(top)), "best_file": f"{stem}-best.csv", "best_link": link}
 
 
 def _convergence(anchor: str, stem: str, group: Group) -> list[Figure]:
@@ -198,10 +198,10 @@ def _convergence(anchor: str, stem: str, group: Group) -> list[Figure]:
     made = []
     for seconds, noun in ((False, "trials"), (True, "seconds")):
         last = improved[-1]
-        when = f"after {spell.duration(last.elapsed)} of searching" if seconds else f"at trial {last.number} of {len(group.trials)}"
-        text = f"The best time falls from {spell.duration(improved[0].best)} to {spell.duration(best)}, reached {when}."
+        when = f"after {formatting.duration(last.elapsed)} of searching" if seconds else f"at trial {last.number} of {len(group.trials)}"
+        text = f"The best time falls from {formatting.duration(improved[0].best)} to {formatting.duration(best)}, reached {when}."
         if len(improved) == 1:
-            text = f"The first valid time, {spell.duration(best)}, stays the best, reached {when}."
+            text = f"The first valid time, {formatting.duration(best)}, stays the best, reached {when}."
         title = f"Best time against {noun}"
         chart = charts.convergence(group, Caption(f"{anchor}-{noun}", title, text), seconds)
         made.append(Figure(title, text, chart, "" if seconds else f"{stem}-trials.csv", "" if seconds else link))
@@ -214,7 +214,7 @@ def _importance(anchor: str, stem: str, found: Sequence[Effect]) -> Figure | Non
     if not told:
         return None
     title = "What each parameter explains"
-    leading = " and ".join(f"{name} ({spell.percent(share)})" for name, share in told[:2])
+    leading = " and ".join(f"{name} ({formatting.percent(share)})" for name, share in told[:2])
     text = f"Share of the variance of log(time) that a parameter explains by itself: most of all {leading}. Shares overlap."
     if len(told) < len(known):
         text += " The others explain no more than chance would."
@@ -227,11 +227,12 @@ def _strips(anchor: str, found: Sequence[Effect]) -> list[Figure]:
     made = []
     for effect in found:
         best = min(effect.values, key=lambda one: one.median)
-        said = f"Time for each value of {effect.name}; the lowest median, {spell.duration(best.median)}, is at {spell.value(best.value)}."
+        lowest = f"the lowest median, {formatting.duration(best.median)}, is at {formatting.value(best.value)}"
+        said = f"Time for each value of {effect.name}; {lowest}."
         caption = Caption(f"{anchor}-p-{_slug(effect.name)}", f"{effect.name}: time for each value", said)
         share = "" if effect.share is None else "explains no more than chance"
         if effect.share is not None and effect.share >= _TOLD:
-            share = f"explains {spell.percent(effect.share)}"
+            share = f"explains {formatting.percent(effect.share)}"
         made.append(Figure(effect.name, share, charts.distribution(effect, x, caption)))
     return made
 
@@ -240,7 +241,7 @@ def _failures(anchor: str, stem: str, group: Group) -> Figure | None:
     if not group.failures:
         return None
     kinds = ", ".join(f"{failure.count} {failure.kind}" for failure in group.failures)
-    text = f"{group.failed} of {spell.count(len(group.trials), 'trial')} failed: {kinds}."
+    text = f"{group.failed} of {formatting.count(len(group.trials), 'trial')} failed: {kinds}."
     chart = charts.failures(group, Caption(f"{anchor}-failures", "How the trials ended", text))
     return Figure("How the trials ended", text, chart, f"{stem}-failures.csv", tables.uri(tables.failures_csv(group)))
 
@@ -269,8 +270,8 @@ def _lede(groups: Sequence[Group]) -> str:
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
     devices = len({device_key(group.device) for group in groups})
     problems = len({group.problem.key for group in groups})
-    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else spell.count(devices, "device")
-    text = f"{spell.count(problems, 'problem')} on {where}, {spell.count(trials, 'trial')}"
+    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else formatting.count(devices, "device")
+    text = f"{formatting.count(problems, 'problem')} on {where}, {formatting.count(trials, 'trial')}"
     return f"{text}, of which {failed} failed." if failed else f"{text}, none of which failed."
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from portatile.records import to_json
-from portatile.reports import spell
+from portatile.reports import formatting
 from portatile.reports.effects import Effect
 from portatile.reports.groups import Group, spread
 from portatile.trials import Trial
@@ -36,8 +36,8 @@ def summary_csv(groups: Sequence[Group]) -> str:
     """A row for each problem and device; the dictionaries are spelled."""
     rows = [{**group.summary()} for group in groups]
     for row, group in zip(rows, groups, strict=True):
-        row["sizes"], row["options"] = spell.config(group.problem.sizes), spell.config(group.problem.options)
-        row["config"] = "" if group.best is None else spell.config(group.best.config)
+        row["sizes"], row["options"] = formatting.config(group.problem.sizes), formatting.config(group.problem.options)
+        row["config"] = "" if group.best is None else formatting.config(group.best.config)
     cells: list[list[Cell]] = [[value if isinstance(value, (str, int, float)) else None for value in row.values()] for row in rows]
     return csv_text(list(rows[0]) if rows else [], cells)
 
@@ -119,4 +119,4 @@ def _fields(trial: Trial) -> dict[str, object]:
 def _cell(cell: Cell) -> Cell:
     if isinstance(cell, float) and not math.isfinite(cell):
         return ""
-    return spell.value(cell) if isinstance(cell, bool) else cell
+    return formatting.value(cell) if isinstance(cell, bool) else cell

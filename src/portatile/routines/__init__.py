@@ -1,1 +1,1 @@
-"""What users call: linear algebra on their own arrays, with what was tuned."""
+"""What users call: linear algebra, convolutions and sums on their own arrays."""

@@ -10,14 +10,15 @@ import numpy as np
 
 from portatile import device as devices
 from portatile import workloads
+from portatile.arguments import checks, matrices, outputs
+from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Layout, Problem, Value, spelled
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Matrix
-from portatile.routines.engine import engine
+from portatile.runtime import perform
+from portatile.runtime.engine import engine_of
 from portatile.select import Choice
 
 # What a routine is called where its workload has another name, with the options that make the difference.
@@ -37,7 +38,7 @@ class Compiled:
 
     def __init__(self, device: Device, problem: Problem) -> None:
         workload = workloads.get(problem.workload)
-        alignment = HOST_ALIGNMENT if device.info.unified_memory else arrays.MAX_ALIGNMENT
+        alignment = HOST_ALIGNMENT if device.info.unified_memory else matrices.MAX_ALIGNMENT
         layout = {name: Layout(stored.strides, stored.offset, alignment) for name, stored in problem.layout.items()}
         self.device = device
         self.problem = workload.problem(problem.sizes, problem.dtype, problem.options, layout)
@@ -49,7 +50,7 @@ class Compiled:
         if len(outputs) != 1:
             raise ArgumentError(f"{workload.name} has the outputs {', '.join(outputs)}; only computations with one can be compiled")
         self._output = outputs[0]
-        self._order = (*(name for name in self._shapes if name != self._output), self._output)  # the output last, as runtime wants it
+        self._order = (*(name for name in self._shapes if name != self._output), self._output)  # the output last, as a Request wants it
         self._names = tuple(operand.name for operand in workload.operands)
         self._expected = {
             name: (shape, packed(shape, self._dtype.itemsize), prod(shape[:-1]), shape[-1]) for name, shape in self._shapes.items()
@@ -58,8 +59,8 @@ class Compiled:
         self._absent = {name: self._nothing(shape) for name, shape in self._shapes.items()}
         self._scalars = dict(workload.scalars)
         self._usual = self._reads(self._scalars)
-        self._home = engine(device)
-        self._prepared = self._home.prepare(self.problem)
+        self._engine = engine_of(device)
+        self._prepared = self._engine.prepare(self.problem)
 
     @property
     def choice(self) -> Choice:
@@ -90,13 +91,14 @@ class Compiled:
             result = self._make(given, read)
         stored[self._output] = self._stored(self._output, result)
         self._check(stored)
-        if not self._home.fits(self.device):  # it was released since
-            self._home = engine(self.device)
-            self._prepared = self._home.prepare(self.problem, self.choice)
+        if not self._engine.fits(self.device):  # it was released since
+            self._engine = engine_of(self.device)
+            self._prepared = self._engine.prepare(self.problem, self.choice)
         if all(type(matrix.array) is Buffer for matrix in stored.values()):
-            runtime.launch(self._home, self._prepared, {name: matrix.array.memory for name, matrix in stored.items()}, scalars, result)
+            perform.launch(self._engine, self._prepared, {name: matrix.array.memory for name, matrix in stored.items()}, scalars, result)
             return result
-        runtime.start(self._home, self._prepared, stored, scalars, read, result)
+        placed = {name: matrix.reading(needed) for (name, matrix), needed in zip(stored.items(), read, strict=True)}
+        perform.start(self._engine, self._prepared, placed, scalars, result)
         return result
 
     def __repr__(self) -> str:
@@ -112,7 +114,7 @@ class Compiled:
         scalars = dict(self._scalars)
         for name, value in named.items():
             if name in scalars:
-                scalars[name] = arrays.factor(value, name)
+                scalars[name] = checks.factor(value, name)
             elif name not in self._shapes:
                 raise UnknownNameError(f"operand or scalar of {self._workload.name}", name, [*self._names, *scalars])
             elif name in given:
@@ -130,7 +132,7 @@ class Compiled:
         model = next((array for array in given.values() if array is not None), None)
         if model is None:
             raise ArgumentError(f"no operands; {self._workload.name} takes {', '.join(self._names)}")
-        return arrays.new(model, self._shapes[self._output])
+        return outputs.new(model, self._shapes[self._output])
 
     def _operand(self, name: str, given: Mapping[str, Any], needed: bool) -> Matrix:
         array = given.get(name)
@@ -151,7 +153,7 @@ class Compiled:
             return Matrix(array, False, rows, columns, columns, 0, self._alignment)
         if kind is not Buffer:
             if not is_cuda_array(array):
-                raise arrays.unknown(array, name)
+                raise matrices.unknown(array, name)
             array = Buffer.wrap(array)
         if array.strides != strides or array.shape != shape or array.dtype != self._dtype:
             self._refuse(name, array)
@@ -168,7 +170,7 @@ class Compiled:
             raise ArgumentError(
                 f"{name} has shape {tuple(array.shape)} and dtype {array.dtype}; this was compiled for shape {shape} and {self._dtype}"
             )
-        arrays.writable(array, name)
+        checks.writable(array, name)
         raise ArgumentError(
             f"{name} is not C-contiguous and aligned; pass numpy.ascontiguousarray({name}), or use the routine, which takes views"
         )
@@ -184,7 +186,7 @@ class Compiled:
                     continue
                 raise ArgumentError(f"{name} and {self._output} lie in different places, one on the host; move them to one")
             # on a device every array begins its memory: without addresses, the same memory is the only overlap
-            same = other.array.memory is target.array.memory if on_device and not self._addressed else arrays.overlap(target, other)
+            same = other.array.memory is target.array.memory if on_device and not self._addressed else outputs.overlap(target, other)
             if same:
                 raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
 

@@ -14,15 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from portatile import device as devices
 from portatile import workloads
+from portatile.arguments import axes, checks, foreign, matrices, outputs
+from portatile.arguments.axes import AXES, Boundary, described
+from portatile.arguments.matrices import Array
 from portatile.device.base import Device, Memory
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, axes, guests, limit, runtime, volume
-from portatile.routines.arrays import Array
-from portatile.routines.axes import AXES, Boundary, described
-from portatile.routines.engine import engine
-from portatile.routines.scratch import SHARE, scratch
+from portatile.runtime import memory_limit, separable
+from portatile.runtime.engine import engine_of
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
+from portatile.runtime.scratch import SHARE, scratch
 
 Bank = Literal["analysis", "synthesis"]
 
@@ -121,21 +124,21 @@ def passes3d(
     ``filters`` are those of all axes, or three.
     """
     passes = _passes(filters, lower, boundary)
-    guest = guests.is_guest(array)
-    given: Any = Buffer.wrap(array) if guest else array
+    others = foreign.is_foreign(array)
+    given: Any = Buffer.wrap(array) if others else array
     if not isinstance(given, (np.ndarray, Buffer)) or given.ndim != AXES:
         raise ArgumentError(f"a NumPy array, Buffer or CUDA array of {AXES} dimensions is needed, not {described(array)}")
-    if out is not None and not (isinstance(given, Buffer) and (isinstance(out, Buffer) or (guest and guests.is_guest(out)))):
+    if out is not None and not (isinstance(given, Buffer) and (isinstance(out, Buffer) or (others and foreign.is_foreign(out)))):
         raise ArgumentError(f"out is {described(out)}; only the result of a Buffer or CUDA array can go to one, another such array")
     if isinstance(given, np.ndarray):
         return cast(Array, _host3d(given, passes, bank, device))
-    if not guest:
+    if not others:
         return cast(Array, _all(given, passes, bank, device, out))
     whole = _volume(given, passes, bank)
     if out is None and whole is None:  # nothing to do, or a mistake
-        return cast(Array, guests.through(lambda there: _all(there, passes, bank, device, None), array))
-    made: Any = arrays.new(array, whole[1]) if out is None and whole is not None else out
-    with guests.hosted(array):
+        return cast(Array, foreign.through(lambda there: _all(there, passes, bank, device, None), array))
+    made: Any = outputs.new(array, whole[1]) if out is None and whole is not None else out
+    with foreign.ordered(array):
         _all(given, passes, bank, device, Buffer.wrap(made))
     return cast(Array, made)
 
@@ -168,9 +171,9 @@ def _passes(
     return tuple(found)
 
 
-def _volume(psi: Any, passes: tuple[_Pass, ...], bank: str) -> tuple[volume.Volume, tuple[int, ...]] | None:
+def _volume(psi: Any, passes: tuple[_Pass, ...], bank: str) -> tuple[separable.Volume, tuple[int, ...]] | None:
     """The passes over an array that lies packed, and the result's shape; None where no kernel takes them, or nothing is to do."""
-    dtype = arrays.NAMES.get(psi.dtype)
+    dtype = checks.NAMES.get(psi.dtype)
     if dtype is None or not all(isinstance(one.lower, (int, float, np.number)) and not isinstance(one.lower, bool) for one in passes):
         return None
     return _whole(psi.shape, dtype, bank, tuple([(one.boundary, one.filters.shape[1], one.lower, one.name) for one in passes]))
@@ -179,41 +182,41 @@ def _volume(psi: Any, passes: tuple[_Pass, ...], bank: str) -> tuple[volume.Volu
 @lru_cache(maxsize=4096)
 def _whole(
     shape: tuple[int, ...], dtype: str, bank: str, given: tuple[tuple[str, int, Any, str], ...]
-) -> tuple[volume.Volume, tuple[int, ...]] | None:
+) -> tuple[separable.Volume, tuple[int, ...]] | None:
     options = workloads.get("convolution").options
     if not all(taps in options["taps"] and lower in options["lower"] for _, taps, lower, _ in given):
         return None
-    along = tuple(volume.Along(kind, taps, int(lower), name) for kind, taps, lower, name in given)
-    found = volume.Volume(shape, dtype, bank, along)
+    along = tuple(separable.Along(kind, taps, int(lower), name) for kind, taps, lower, name in given)
+    found = separable.Volume(shape, dtype, bank, along)
     made = found.made
     return (found, made) if min(*shape, *made) > 0 else None
 
 
 def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: str | None) -> Any:
     """The passes over a NumPy array: in the device's own memory where it has some and what lies there fits, else one by one."""
-    chip = devices.get(device)
-    whole = None if chip.info.unified_memory else _volume(psi, passes, bank)
+    chosen = devices.get(device)
+    whole = None if chosen.info.unified_memory else _volume(psi, passes, bank)
     if whole is not None:
         stages = whole[0].nbytes
-        there = (stages[0], *volume.between(whole[0], chip.info), stages[-1])
+        there = (stages[0], *separable.between(whole[0], chosen.info), stages[-1])
         refuse_masks(psi, "psi")
-        if not limit.too_large(chip, there):
-            return _all(Buffer.from_numpy(psi, chip), passes, bank, device, None).numpy()
-        if not any(limit.too_large(chip, pair) for pair in pairwise(stages)):
-            return _each_alone(psi, passes, bank, chip)
+        if not memory_limit.too_large(chosen, there):
+            return _all(Buffer.from_numpy(psi, chosen), passes, bank, device, None).numpy()
+        if not any(memory_limit.too_large(chosen, pair) for pair in pairwise(stages)):
+            return _each_alone(psi, passes, bank, chosen)
     current: Any = psi
     for one in passes:
         current = _filter(current, one.filters, one.lower, one.boundary, bank, True, device)
     return current
 
 
-def _each_alone(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, chip: Device) -> NDArray[Any]:
+def _each_alone(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, chosen: Device) -> NDArray[Any]:
     """The passes in the device's memory, where only what one of them reads and writes lies at a time."""
-    engine(chip).make_room()
-    current = Buffer.from_numpy(psi, chip)
+    engine_of(chosen).free_workspaces()
+    current = Buffer.from_numpy(psi, chosen)
     for one in passes:
         made = _filter(current, one.filters, one.lower, one.boundary, bank, True, None)
-        chip.default_queue().finish()
+        chosen.default_queue().finish()
         current.release()
         current = made
     return current.numpy()
@@ -224,7 +227,7 @@ def _all(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | None, 
     if (done := _at_once(psi, passes, bank, device, out)) is not None:
         return done
     current: Any = psi
-    with engine(psi.device).lock:  # the memory between the passes is everybody's
+    with engine_of(psi.device).lock:  # the memory between the passes is everybody's
         for axis, one in enumerate(passes):
             into = _Between(axis) if axis < AXES - 1 else out
             current = _filter(current, one.filters, one.lower, one.boundary, bank, True, device, into)
@@ -235,7 +238,7 @@ def _at_once(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | No
     """All passes as one plan; None where a single pass has to say what is wrong, or where memory is too scarce to keep some."""
     size = psi.dtype.itemsize
     whole = _volume(psi, passes, bank)
-    if whole is None or not arrays.is_packed(psi):
+    if whole is None or not matrices.is_packed(psi):
         return None
     if device is not None and devices.get(device) is not psi.device:
         return None
@@ -247,15 +250,15 @@ def _at_once(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | No
         _check_out(out, shape, psi)
     if result.offset % size:
         return None
-    home = engine(psi.device)
+    engine = engine_of(psi.device)
     constants = scratch(psi.device)
     weights: dict[str, Memory] = {}
     for one in passes:
         if one.name not in weights:
             weights[one.name] = constants.constant(np.ascontiguousarray(one.filters, psi.dtype)).memory
-    with home.lock:
-        placed = bare._replace(psi=arrays.beginning(psi), out=arrays.beginning(result))
-        executable = volume.prepared(home, placed, psi.device.info.global_memory // SHARE)
+    with engine.lock:
+        placed = bare._replace(psi=matrices.beginning(psi), out=matrices.beginning(result))
+        executable = separable.prepared(engine, placed, psi.device.info.global_memory // SHARE)
         if executable is None:
             return None
         operands = {"psi": psi.memory, **weights, "out": result.memory}
@@ -290,7 +293,7 @@ def _filter(
         bounds = sorted(map(int, description.options["lower"]))
         raise ArgumentError(f"lower={lower!r} is no whole number from {bounds[0]} to {bounds[-1]}")
     lines, rest = _lines(psi)
-    stored = arrays.matrix(lines, "psi")
+    stored = matrices.matrix(lines, "psi")
     if stored.transposed:
         raise ArgumentError("psi is column-major; pass a row-major copy")
     ends = max(count - filters.shape[0], 0)
@@ -302,15 +305,19 @@ def _filter(
     weights: Any = np.ascontiguousarray(filters, stored.array.dtype)
     if stored.on_device:
         weights = scratch(stored.array.device).constant(weights)
-    matrices = (stored, arrays.matrix(weights, "taps")._replace(alignment=weights.dtype.itemsize), arrays.matrix(result, "out"))
-    runtime.run(device, "convolution", (n, stored.columns), (boundary, bank, count, int(lower)), matrices, {}, (True, True, False), result)
+    operands = (
+        stored,
+        matrices.matrix(weights, "taps")._replace(alignment=weights.dtype.itemsize),
+        matrices.matrix(result, "out").reading(False),
+    )
+    perform(Request("convolution", (n, stored.columns), (boundary, bank, count, int(lower)), operands, result, device))
     return _shaped(result, rest, length, transposed)
 
 
 def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buffer | _Between | None) -> Any:
     """Where the transposed result of ``shape`` goes, as a matrix; raises ArgumentError where ``into`` is not as large or not contiguous."""
     if into is None:
-        return arrays.new(lines, shape)
+        return outputs.new(lines, shape)
     if isinstance(into, _Between):
         return Buffer(scratch(lines.device).block(into.place, prod(shape) * lines.dtype.itemsize), shape, lines.dtype)
     _check_out(into, (*rest, shape[1]), lines)
@@ -330,7 +337,7 @@ def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
         if getattr(psi, "ndim", 0) != 2:
             raise ArgumentError(f"psi is {described(psi)}; pass a NumPy array or Buffer, or a CUDA array of two dimensions")
         return psi, tuple(psi.shape[1:])
-    arrays.check_dtype(psi.dtype, "psi")
+    checks.check_dtype(psi.dtype, "psi")
     if psi.ndim == 0:
         raise ArgumentError("psi has no axis to convolve along")
     rest = psi.shape[1:]

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from portatile.arguments import checks, outputs
+from portatile.arguments.matrices import Array, matrix, unknown
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Array
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
 
 _MOST = float(np.finfo(np.float32).max)
 
@@ -47,23 +49,23 @@ def coulomb_potential(
     single = not isinstance(spacing, Sequence | np.ndarray) or getattr(spacing, "ndim", 1) == 0
     steps = _numbers((spacing,) * 3 if single else spacing, "spacing")
     start = _numbers(origin, "origin")
-    arrays.check_single(atoms, "atoms")
-    stored = arrays.matrix(atoms, "atoms")
-    arrays.check_single(stored.array, "atoms")
+    checks.check_single(atoms, "atoms")
+    stored = matrix(atoms, "atoms")
+    checks.check_single(stored.array, "atoms")
     columns = stored.rows if stored.transposed else stored.columns
     if columns != 4:
         raise ArgumentError(f"atoms has {columns} columns; it must be n x 4 (x, y, z, q)")
     if stored.transposed:
         raise ArgumentError("atoms is column-major; copy it, for example with numpy.ascontiguousarray(atoms)")
-    rows = arrays.new(atoms, (nz * ny, nx)) if out is None else _rows(out, points)
-    target = arrays.matrix(rows, "out")
-    arrays.check_single(target.array, "out")
+    rows = outputs.new(atoms, (nz * ny, nx)) if out is None else _rows(out, points)
+    target = matrix(rows, "out")
+    checks.check_single(target.array, "out")
     if target.transposed:
         raise ArgumentError("out is column-major; it must be row-major")
-    arrays.writable(rows, "out")
-    arrays.apart(target, stored, "atoms")
+    checks.writable(rows, "out")
+    outputs.apart(target, stored, "atoms")
     scalars = dict(zip(("x0", "y0", "z0", "dx", "dy", "dz"), (*start, *steps), strict=True)) | {"y_first": 0.0, "z_first": 0.0}
-    runtime.run(device, "coulomb", (stored.rows, nx, ny, nz), (), (stored, target), scalars, (True, False), rows)
+    perform(Request("coulomb", (stored.rows, nx, ny, nz), (), (stored, target.reading(False)), rows, device, scalars))
     return _reshaped(rows, points) if out is None else out
 
 
@@ -87,7 +89,7 @@ def _numbers(values: Any, name: str) -> tuple[float, float, float]:
 def _rows(out: Any, points: tuple[int, ...]) -> Any:
     """``out`` as a matrix of its rows, in the same memory."""
     if not hasattr(out, "shape"):
-        raise arrays.unknown(out, "out")
+        raise unknown(out, "out")
     if tuple(out.shape) != points:
         raise ArgumentError(f"out has shape {tuple(out.shape)}; it must have shape {points}")
     if len(points) == 2:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from portatile.arguments import checks, outputs
+from portatile.arguments.matrices import Array, Matrix, matrix, unknown
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, runtime
-from portatile.routines.arrays import Array, Matrix
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
 
 
 def mri_q(
@@ -77,23 +79,22 @@ def _sums(kind: str, samples: dict[str, Array], voxels: dict[str, Array], device
             if stored[name].rows != stored[first].rows:
                 raise ArgumentError(f"{name} has {stored[name].rows} elements and {first} has {stored[first].rows}; they must be as many")
     count, size = stored["kx"].rows, stored["x"].rows
-    image: Any = arrays.new(voxels["x"], (2, size))
+    image: Any = outputs.new(voxels["x"], (2, size))
     if kind == "q":  # the weights are phi's alone: no d is read
-        stored |= {name: stored["phi_r"]._replace(array=stored["phi_r"].array[:0], rows=0) for name in ("d_r", "d_i")}
+        stored |= {name: stored["phi_r"]._replace(array=stored["phi_r"].array[:0], rows=0, read=False) for name in ("d_r", "d_i")}
     names = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i", "x", "y", "z")
-    operands = (*(stored[name] for name in names), arrays.matrix(image, "image"))
-    read = tuple(kind == "fhd" or name not in ("d_r", "d_i") for name in names)
-    runtime.run(device, "mri", (count, size), (kind,), operands, {}, (*read, False), image)
+    operands = *(stored[name] for name in names), matrix(image, "image").reading(False)
+    perform(Request("mri", (count, size), (kind,), operands, image, device))
     return image[0], image[1]
 
 
 def _vector(array: Any, name: str) -> Matrix:
     """A vector as a matrix of one column, whose rows lie its stride apart."""
     if not hasattr(array, "shape"):
-        raise arrays.unknown(array, name)
+        raise unknown(array, name)
     if len(array.shape) != 1:
         raise ArgumentError(f"{name} has shape {tuple(array.shape)}; it must be a vector")
-    arrays.check_single(array, name)
-    column = arrays.matrix(array[:, None], name)
-    arrays.check_single(column.array, name)
+    checks.check_single(array, name)
+    column = matrix(array[:, None], name)
+    checks.check_single(column.array, name)
     return column

@@ -1,7 +1,7 @@
 """A folder of tuned kernels that runs without portatile: texts, binaries, a table of launches, and a loader.
 
 ``kernels.json`` is the table, ``programs/`` holds texts and binaries, ``trials.json`` the measurements behind the choice (what
-`portatile import` reads), ``loader.py`` runs it all. docs/exchange.md describes the table.
+`portatile import` reads), ``loader.py`` runs it all. docs/use/exchange.md describes the table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TABLE, TRIALS, PROGRAMS = "kernels.json", "trials.json", "programs"
 
 
 @dataclass(frozen=True)
-class Item:
+class ShippedItem:
     """A configuration of a problem for a device, and the trial it comes from, if any."""
 
     problem: Problem
@@ -53,25 +53,25 @@ class Item:
 class Shipped:
     """What was written; ``left_out`` says why an item was not."""
 
-    items: list[Item] = field(default_factory=list)
+    items: list[ShippedItem] = field(default_factory=list)
     programs: int = 0
     binaries: int = 0
     left_out: list[str] = field(default_factory=list)
 
 
-def untuned(problem: Problem, info: DeviceInfo) -> Item:
+def untuned(problem: Problem, info: DeviceInfo) -> ShippedItem:
     """A problem as the routines would run it on the device: in its tuned configuration, a near one, or the default."""
     choice = choose(workloads.get(problem.workload), problem, info, known_results()(problem.workload))
-    return Item(problem, choice.config, info, choice.explanation, choice.trial if choice.reason == "tuned" else None)
+    return ShippedItem(problem, choice.config, info, choice.explanation, choice.trial if choice.reason == "tuned" else None)
 
 
-def tuned(trials: Iterable[Trial]) -> list[Item]:
+def tuned(trials: Iterable[Trial]) -> list[ShippedItem]:
     """An item for each trial of a workload that is here."""
     known = workloads.names()
-    return [Item(t.problem, t.config, t.device, "tuned for this problem", t) for t in trials if t.problem.workload in known]
+    return [ShippedItem(t.problem, t.config, t.device, "tuned for this problem", t) for t in trials if t.problem.workload in known]
 
 
-def write(folder: Path, items: Sequence[Item], done: Callable[[], None] | None = None) -> Shipped:
+def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] | None = None) -> Shipped:
     """Write the items' kernels to ``folder``, which is new, empty, or was written by this function before; ``done`` after each item.
 
     Binaries are added for the OpenCL devices that are here, and cubin and PTX for CUDA, which takes NVRTC and no GPU. An item that
@@ -176,7 +176,9 @@ class _Absent(Target):
         raise CompileError(f"{source.file}: the device is not here")
 
 
-def described(item: Item, plan: Plan, operands: list[dict[str, Any]], scalars: Mapping[str, float], programs: Programs) -> dict[str, Any]:
+def described(
+    item: ShippedItem, plan: Plan, operands: list[dict[str, Any]], scalars: Mapping[str, float], programs: Programs
+) -> dict[str, Any]:
     """An item's entry in the table, with a flat plan of what it launches."""
     problem, info = item.problem, item.info
     return {

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +13,12 @@ from portatile.errors import ArgumentError, SpaceError, UnknownNameError
 from portatile.records import Config, Value
 from portatile.records import canonical as spelled
 from portatile.space.constraint import Constraint, Predicate
+from portatile.space.counting import DRY, Counting, TooManyStatesError
+from portatile.space.deadline import Steps
+from portatile.space.rules import Rules
 
 _DRAWS = 300  # random combinations that must show a legal one, or legal ones count as rare
-_STATES, _FEW_STATES = 1_000_000, 10_000  # of partial configurations, when legal ones are counted; where it must be done soon
+_STATES, _FEW_STATES = 250_000, 10_000  # of partial configurations, when legal ones are counted; where it must be done soon
 _USUAL = 0.8  # of the tries take the value that a later parameter has in earlier configurations
 _DESCENTS = 4000  # tries for ...
 _KEPT = 16  # ... so many that reach the end
@@ -58,9 +59,10 @@ class ParameterSpace:
         self.constraints = tuple(Constraint.of(rule) for rule in (*elsewhere, *constraints))
         self._conditions = {name: Constraint.of(condition) for name, (condition, _) in self.there.items()}
         self._check_names()
+        self._rules = Rules(self.parameters, self.facts, self.constraints)
         self._configs: tuple[dict[str, Value], ...] | None = None
         self._recorded: dict[str, dict[str, Value]] = {}
-        self._counted: dict[int, _Counting | None] = {}
+        self._counted: dict[int, Counting | None] = {}
 
     @classmethod
     def from_configs(cls, configs: Sequence[Config]) -> ParameterSpace:
@@ -146,14 +148,17 @@ class ParameterSpace:
         if self._configs is not None:
             yield from (dict(config) for config in self._configs)
             return
-        if self._open is not None:
-            yield from self._extend(dict(self.facts), 0, self._open)
+        if (counting := self._counting(_FEW_STATES)) is not None:
+            yield from map(self.named, counting.listed())
+        elif self._rules.open is not None:
+            yield from self._extend(dict(self.facts), 0, self._rules.open, _Walk())
 
     def sample(self, rng: np.random.Generator) -> dict[str, Value]:
         """One legal configuration; raises SpaceError when there is none.
 
         Uniformly where legal combinations are common or can be counted. Elsewhere one of some random descents through the
-        parameters is kept, by the number of choices that each had: this leans to where dead ends are few.
+        parameters is kept, by the number of choices that each had: this leans to where dead ends are few. Where all of them end dead,
+        a search in random order goes back at dead ends, and leaves out what the bounds of the parameters rule out.
         """
         if self._configs is not None:
             return dict(self._configs[int(rng.integers(len(self._configs)))])
@@ -165,15 +170,15 @@ class ParameterSpace:
         if (counting := self._counting(_STATES)) is not None:
             if not counting.total:
                 raise SpaceError(self._empty_message())
-            return counting.draw(rng)
+            return self.named(counting.draw(rng))
         descents = list(islice(filter(None, (self._descend(rng) for _ in range(_DESCENTS))), _KEPT))
         if descents:
             weights = np.exp(np.array([weight for _, weight in descents]) - max(weight for _, weight in descents))
             return descents[int(rng.choice(len(descents), p=weights / weights.sum()))][0]
-        listed = tuple(self)
-        if not listed:
+        walked = self._extend(dict(self.facts), 0, self._rules.open, _Walk(rng)) if self._rules.open is not None else iter(())
+        if (found := next(walked, None)) is None:
             raise SpaceError(self._empty_message())
-        return dict(listed[int(rng.integers(len(listed)))])
+        return found
 
     def scatter(self, rng: np.random.Generator, count: int) -> list[dict[str, Value]]:
         """Some ``count`` legal configurations, repetitions included, for a search that needs many and no exact odds.
@@ -217,35 +222,16 @@ class ParameterSpace:
         rng = np.random.default_rng(0)
         return any(self._legal(self._draw(rng)) for _ in range(_DRAWS))
 
-    def _counting(self, states: int) -> _Counting | None:
+    def _counting(self, states: int) -> Counting | None:
         """Counts of the legal completions, or None where that takes more than so many states."""
         for limit in self._counted:
             if self._counted[limit] is not None or limit >= states:
                 return self._counted[limit]
         try:
-            self._counted[states] = _Counting(self, states)
-        except _TooManyStates:
+            self._counted[states] = Counting(self._rules, states)
+        except TooManyStatesError:
             self._counted[states] = None
         return self._counted[states]
-
-    @cached_property
-    def _open(self) -> int | None:
-        """The constraints that the facts do not settle, a bit for each; None where the facts violate one."""
-        values, left = dict(self.facts), 0
-        for place, rule in enumerate(self.constraints):
-            settled = rule.settle(values)
-            if settled is None:
-                left |= 1 << place
-            elif not settled:
-                return None
-        return left
-
-    @cached_property
-    def _bits(self) -> dict[str, tuple[tuple[int, Constraint], ...]]:
-        """The constraints that may settle when a parameter is bound, in the order of the parameters, each with its bit."""
-        order = {name: place for place, name in enumerate(self.parameters)}
-        rules = [(1 << place, rule, rule.turns(order)) for place, rule in enumerate(self.constraints)]
-        return {name: tuple((bit, rule) for bit, rule, turns in rules if name in turns) for name in self.parameters}
 
     def _draw(self, rng: np.random.Generator) -> dict[str, Value]:
         return {name: values[int(rng.integers(len(values)))] for name, values in self.parameters.items()}
@@ -254,39 +240,33 @@ class ParameterSpace:
         values = {**self.facts, **config}
         return all(constraint.check(values) for constraint in self.constraints)
 
-    def _settle(self, values: dict[str, Value], name: str, pending: int) -> int | None:
-        """What is left of ``pending`` now that ``name`` is bound; None where a constraint is violated."""
-        for bit, rule in self._bits[name]:
-            if pending & bit and (settled := rule.settle(values)) is not None:
-                if not settled:
-                    return None
-                pending ^= bit
-        return pending
-
-    def _extend(self, values: dict[str, Value], depth: int, pending: int) -> Iterator[dict[str, Value]]:
+    def _extend(self, values: dict[str, Value], depth: int, pending: int, walk: _Walk) -> Iterator[dict[str, Value]]:
         """The legal completions of ``values``, which binds the facts and the parameters before ``depth``."""
-        names = list(self.parameters)
+        names = self._rules.names
         if depth == len(names):
+            walk.dry = 0
             yield self.named(values)
             return
-        name = names[depth]
-        for value in self.parameters[name]:
-            values[name] = value
-            left = self._settle(values, name, pending)
-            if left is not None:
-                yield from self._extend(values, depth + 1, left)
+        name, candidates = names[depth], self.parameters[names[depth]]
+        for place in range(len(candidates)) if walk.rng is None else walk.rng.permutation(len(candidates)):
+            walk.steps.step()
+            walk.dry += 1
+            values[name] = candidates[place]
+            left = self._rules.settle(values, name, pending)
+            if left is not None and not (walk.dry > DRY and self._rules.hopeless(values, depth + 1, left)):
+                yield from self._extend(values, depth + 1, left, walk)
         del values[name]
 
     def _descend(self, rng: np.random.Generator) -> tuple[dict[str, Value], float] | None:
         """Bind one parameter after another at random; the configuration and the logarithm of its choices, or None at a dead end."""
-        values, pending, choices = dict(self.facts), self._open, 0.0
+        values, pending, choices = dict(self.facts), self._rules.open, 0.0
         if pending is None:
             return None
         for name, candidates in self.parameters.items():
             open_ways = []
             for value in candidates:
                 values[name] = value
-                left = self._settle(values, name, pending)
+                left = self._rules.settle(values, name, pending)
                 if left is not None:
                     open_ways.append((value, left))
             if not open_ways:
@@ -315,61 +295,8 @@ class ParameterSpace:
         return f"no configuration of the {self.size} combinations satisfies all constraints: {'; '.join(c.text for c in self.constraints)}"
 
 
-class _TooManyStates(Exception):
-    """Counting takes too long."""
+class _Walk:
+    """A walk through partial configurations: in the order of the values, or in a random one; ``dry``: how many since a legal one."""
 
-
-class _Counting:
-    """How many legal completions partial configurations have, in the order of the parameters.
-
-    What is left to be decided depends only on the constraints that are still open and on the values that these read: partial
-    configurations that agree in both have as many completions, so that one count serves them all. ``total`` is that of the space.
-    """
-
-    def __init__(self, space: ParameterSpace, states: int) -> None:
-        self._space, self._states = space, states
-        self._names = list(space.parameters)
-        self._known: dict[tuple[int, int, Any], int] = {}
-        self._read: dict[tuple[int, int], Callable[[dict[str, Value]], Any]] = {}
-        self.total = 0 if space._open is None else self._completions(dict(space.facts), 0, space._open)
-
-    def draw(self, rng: np.random.Generator) -> dict[str, Value]:
-        """A legal configuration, each with the same probability."""
-        space, values, pending = self._space, dict(self._space.facts), self._space._open
-        assert pending is not None
-        for depth, name in enumerate(self._names):
-            ways = [*self._ways(values, depth, pending)]
-            chances = np.array([float(count) for _, _, count in ways])
-            values[name], pending, _ = ways[int(rng.choice(len(ways), p=chances / chances.sum()))]
-        return space.named(values)
-
-    def _completions(self, values: dict[str, Value], depth: int, pending: int) -> int:
-        if depth == len(self._names):
-            return 1
-        place = depth, pending
-        read = self._read.get(place)
-        if read is None:
-            bound = set(self._names[:depth])
-            rules = (rule for bit, rule in enumerate(self._space.constraints) if pending >> bit & 1)
-            names = {name: None for rule in rules for name in rule.reads if name in bound}
-            read = self._read[place] = itemgetter(*names) if names else _nothing
-        key = (*place, read(values))
-        if key not in self._known:
-            if len(self._known) >= self._states:
-                raise _TooManyStates
-            self._known[key] = sum(count for _, _, count in self._ways(values, depth, pending))
-        return self._known[key]
-
-    def _ways(self, values: dict[str, Value], depth: int, pending: int) -> Iterator[tuple[Value, int, int]]:
-        """The values of the next parameter, what is open after each, and its completions where there are any."""
-        name = self._names[depth]
-        for value in self._space.parameters[name]:
-            values[name] = value
-            left = self._space._settle(values, name, pending)
-            if left is not None and (count := self._completions(values, depth + 1, left)):
-                yield value, left, count
-        del values[name]
-
-
-def _nothing(values: Mapping[str, Value]) -> tuple[()]:
-    return ()
+    def __init__(self, rng: np.random.Generator | None = None) -> None:
+        self.rng, self.steps, self.dry = rng, Steps(), 0

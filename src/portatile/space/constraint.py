@@ -6,13 +6,15 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from types import CodeType
 from typing import Any
 
 from portatile.errors import SpaceError
 from portatile.records import Value
+from portatile.space.residue import names_in
+from portatile.space.symbol import traced
 
 Predicate = Callable[..., Any]
 
@@ -36,8 +38,8 @@ class Constraint:
                 code = _compiled(rule)
             except SyntaxError as error:
                 raise SpaceError(f"constraint {rule!r} is not an expression: {error.msg}") from None
-            names = tuple(n for n in code.co_names if n not in _BUILTINS)
-            return cls(names, lambda **values: eval(code, {"__builtins__": _BUILTINS}, values), rule, code)
+            names = tuple(n for n in code.co_names if n not in BUILTINS)
+            return cls(names, lambda **values: eval(code, {"__builtins__": BUILTINS}, values), rule, code)
         names = tuple(inspect.signature(rule).parameters)
         return cls(names, rule, f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})")
 
@@ -45,7 +47,7 @@ class Constraint:
         """Whether the constraint holds for ``values``, which binds at least every name it reads."""
         try:
             if self.code is not None:
-                return bool(eval(self.code, {"__builtins__": _BUILTINS}, values))
+                return bool(eval(self.code, {"__builtins__": BUILTINS}, values))
             return bool(self.holds(**{name: values[name] for name in self.reads}))
         except ZeroDivisionError:
             return False
@@ -60,7 +62,7 @@ class Constraint:
         if self.code is None:
             return self.check(values) if all(name in values for name in self.reads) else None
         try:
-            return bool(eval(self.code, {"__builtins__": _BUILTINS}, values))
+            return bool(eval(self.code, {"__builtins__": BUILTINS}, values))
         except NameError:
             return None
         except ZeroDivisionError:
@@ -68,9 +70,14 @@ class Constraint:
         except Exception as error:
             raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
 
+    @cached_property
+    def tree(self) -> ast.expr | None:
+        """The constraint as an expression; None for a callable that does more than calculate."""
+        return _parsed(self.text) if self.code is not None else traced(self.holds, self.reads)
+
     def turns(self, order: Mapping[str, int]) -> frozenset[str]:
         """The names at which it may settle when they are bound in this order: the last one of each part that is decided as a whole."""
-        parts = [set(self.reads)] if self.code is None else _parts(ast.parse(self.text.strip(), mode="eval").body)
+        parts = [set(self.reads)] if self.code is None else _parts(_parsed(self.text))
         return frozenset(max(names, key=order.__getitem__) for part in parts if (names := part & order.keys()))
 
 
@@ -79,18 +86,19 @@ def _compiled(expression: str) -> CodeType:  # every problem has a space of its 
     return compile(expression, "<constraint>", "eval")
 
 
+@lru_cache(maxsize=4096)
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression.strip(), mode="eval").body
+
+
 def _parts(node: ast.AST) -> list[set[str]]:
     """The names of each operand of `and`, `or`, `not` and `if` in an expression, and of each comparison in a chain."""
     if isinstance(node, (ast.BoolOp, ast.IfExp)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
         return [part for child in ast.iter_child_nodes(node) for part in _parts(child)]
     if isinstance(node, ast.Compare):
-        return [_names(one) | _names(other) for one, other in pairwise([node.left, *node.comparators])]
-    return [_names(node)]
+        return [names_in(one) | names_in(other) for one, other in pairwise([node.left, *node.comparators])]
+    return [names_in(node)]
 
 
-def _names(node: ast.AST) -> set[str]:
-    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
-
-
-_BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
-_BUILTINS |= {"True": True, "False": False, "all": all, "any": any}
+BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
+BUILTINS |= {"True": True, "False": False, "all": all, "any": any}

@@ -18,8 +18,8 @@ import numpy as np
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
+from portatile.measure.phases import Plea, split
 from portatile.measure.products import Product
-from portatile.measure.split import Plea, split
 from portatile.records import Config
 from portatile.workloads.matmul import BASE
 
@@ -28,7 +28,7 @@ _HOST_LIMIT = 2**24  # ... and plain Python in two seconds
 
 
 @dataclass(frozen=True)
-class Row:
+class MemoryRow:
     """One product. Seconds, ``gflops`` (of the kernel) and ``reduction`` are None where it did not run: ``status`` says why.
 
     ``samples`` runs of the kernel were timed, and ended at ``time`` (UTC).
@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Request:
+class MemoryRequest:
     """The sizes of the matrices and the edges of the blocks to try; ``repeat`` runs of each kernel after the first."""
 
     sizes: tuple[int, ...] = (128, 256, 512, 1024)
@@ -62,12 +62,12 @@ class Request:
     repeat: int = 3
 
 
-def on_the_host(request: Request) -> list[int]:
+def on_the_host(request: MemoryRequest) -> list[int]:
     """The sizes that plain Python multiplies too: where it ends soon."""
     return [size for size in request.sizes if size**3 <= _HOST_LIMIT]
 
 
-def points(request: Request) -> list[tuple[int, Config]]:
+def points(request: MemoryRequest) -> list[tuple[int, Config]]:
     """Every size with every kernel; the sequential one only where it ends soon."""
     found: list[tuple[int, Config]] = []
     for size in request.sizes:
@@ -77,7 +77,7 @@ def points(request: Request) -> list[tuple[int, Config]]:
     return found
 
 
-def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], None] = lambda: None) -> list[Row]:
+def sweep(devices: Sequence[Device], request: MemoryRequest, advance: Callable[[], None] = lambda: None) -> list[MemoryRow]:
     """Measure every product on the host and on every device, each checked; ``advance`` is called after each."""
     rows = list(_sequential(request, advance))
     for device in devices:
@@ -89,7 +89,7 @@ def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], Non
     return rows
 
 
-def _sequential(request: Request, advance: Callable[[], None]) -> Iterator[Row]:
+def _sequential(request: MemoryRequest, advance: Callable[[], None]) -> Iterator[MemoryRow]:
     """Three loops of plain Python, once: nothing is allocated or read back."""
     for size in on_the_host(request):
         product = Product("host", None, dict.fromkeys("mnk", size), None, request.dtype)
@@ -99,7 +99,7 @@ def _sequential(request: Request, advance: Callable[[], None]) -> Iterator[Row]:
             raise DeviceError(f"plain Python multiplied {size} x {size} matrices wrongly")
         python = f"Python {python_version()}"
         took = (0.0, seconds, 0.0, seconds, product.flops / seconds / 1e9, None)
-        yield Row("host", python, python, "host", 1, size, request.dtype, *took, "ok", 1, _now())
+        yield MemoryRow("host", python, python, "host", 1, size, request.dtype, *took, "ok", 1, _now())
         advance()
 
 
@@ -107,13 +107,13 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _measured(device: Device, request: Request, advance: Callable[[], None]) -> Iterator[Row]:
+def _measured(device: Device, request: MemoryRequest, advance: Callable[[], None]) -> Iterator[MemoryRow]:
     matmul, info = workloads.get("matmul"), device.info
     for size, config in points(request):
         problem = matmul.problem(dict.fromkeys("mnk", size), request.dtype)
         kind, block = str(config["ALGORITHM"]), int(config["BLOCK"])
         nothing = (None,) * 6
-        row = Row(info.id, info.name, info.driver, kind, block, size, request.dtype, *nothing, "ok", 0, "")
+        row = MemoryRow(info.id, info.name, info.driver, kind, block, size, request.dtype, *nothing, "ok", 0, "")
         if why := matmul.space(problem, info).violated(config):
             yield replace(row, status=why, time=_now())
             advance()

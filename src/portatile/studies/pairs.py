@@ -19,7 +19,7 @@ from portatile.errors import ArgumentError, SpaceError, UnknownNameError
 from portatile.records import Config, Problem, Value, canonical
 from portatile.space import ParameterSpace
 from portatile.store import known_results
-from portatile.studies.apart import measured
+from portatile.studies.measured_configs import measured
 from portatile.studies.portability import describe, failure
 from portatile.trials import Trial
 
@@ -27,7 +27,7 @@ _SCATTERED = 64  # legal configurations at random, of which the nearest to the b
 
 
 @dataclass(frozen=True)
-class Row:
+class PairsRow:
     """One pair of values. Seconds, ``gflops`` and ``relative`` (the map's best time over this one, so 1 is the best) are None without a
     valid configuration: ``status`` says why. ``tried`` configurations were measured, ``failed`` of them were not valid.
     """
@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Request:
+class PairsRequest:
     """The map of ``down`` x ``across`` for a problem, with ``tries`` configurations for each pair.
 
     ``only``: parameters, the two or others, that take no other values than these. ``base``: where every pair starts; None for the best
@@ -70,7 +70,7 @@ class Request:
 Pair = tuple[Value, Value]
 
 
-def sweep(device: Device, request: Request, advance: Callable[[], None] = lambda: None) -> list[Row]:
+def sweep(device: Device, request: PairsRequest, advance: Callable[[], None] = lambda: None) -> list[PairsRow]:
     """Measure every pair that the space holds; ``advance`` is called at most ``pairs() * tries`` times.
 
     Raises UnknownNameError for a name that is no parameter, ArgumentError for a value it does not take, SpaceError where nothing is legal.
@@ -100,7 +100,7 @@ def sweep(device: Device, request: Request, advance: Callable[[], None] = lambda
     return [_relative(row, best) for row in rows]
 
 
-def pairs(space: ParameterSpace, request: Request) -> list[Pair]:
+def pairs(space: ParameterSpace, request: PairsRequest) -> list[Pair]:
     """The values of ``down`` with those of ``across``."""
     for name in (request.down, request.across, *request.only):
         if name not in space.parameters:
@@ -115,7 +115,7 @@ def pairs(space: ParameterSpace, request: Request) -> list[Pair]:
     return [(one, other) for one in down for other in across]
 
 
-def _part(space: ParameterSpace, request: Request, pair: Pair, base: Config) -> ParameterSpace:
+def _part(space: ParameterSpace, request: PairsRequest, pair: Pair, base: Config) -> ParameterSpace:
     """The configurations with a pair's values, every other parameter's values in the order of their distance from the base's."""
     kept = {**request.only, request.down: pair[:1], request.across: pair[1:]}
 
@@ -151,14 +151,14 @@ def _second(part: ParameterSpace, tried: Sequence[Trial], rng: np.random.Generat
     yield from (config for config in neighbours if canonical(config) not in known)
 
 
-def _row(device: Device, request: Request, pair: Pair, legal: bool, tried: Sequence[Trial]) -> Row:
+def _row(device: Device, request: PairsRequest, pair: Pair, legal: bool, tried: Sequence[Trial]) -> PairsRow:
     problem = request.problem
     best = min((trial for trial in tried if trial.status == "ok"), key=lambda trial: trial.median, default=None)
     status = "ok"
     if best is None:
         status = failure(tried[0]) if tried else "not reached" if legal else "no legal configuration"
     flops = workloads.get(problem.workload).flops(problem)
-    return Row(
+    return PairsRow(
         device=device.info.id,
         name=device.info.name,
         workload=problem.workload,
@@ -178,5 +178,5 @@ def _row(device: Device, request: Request, pair: Pair, legal: bool, tried: Seque
     )
 
 
-def _relative(row: Row, best: float | None) -> Row:
+def _relative(row: PairsRow, best: float | None) -> PairsRow:
     return replace(row, relative=best / row.seconds) if best and row.seconds else row

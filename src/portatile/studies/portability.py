@@ -18,15 +18,15 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError
 from portatile.records import Backend, Config, DeviceInfo, Problem, canonical, spelled
 from portatile.store import ResultStore, known_results
-from portatile.studies.apart import Measured, measured
+from portatile.studies.measured_configs import MeasuredConfigs, measured
 from portatile.trials import Budget, Trial
-from portatile.tuning import tuner
+from portatile.tuning.search import tuner
 
 _RACE = 3.0  # seconds in which winners that are nearly equal run in turn
 
 
 @dataclass(frozen=True)
-class Row:
+class PortabilityRow:
     """The winner of the device ``winner_of`` on ``device``. Seconds, ``gflops``, ``loss`` and ``error`` are None where it did not run.
 
     ``found``: where the winner comes from; ``config``: what ran, as JSON; ``changed``: the parameters in which that is not the winner.
@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Request:
+class PortabilityRequest:
     """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best that is known is taken.
 
     ``guests``: devices that are elsewhere, whose best known winners take part.
@@ -73,9 +73,9 @@ class Winner:
     found: str
 
 
-def matrix(devices: Sequence[Device], request: Request, say: Callable[[str], None] = lambda text: None) -> list[Row]:
+def matrix(devices: Sequence[Device], request: PortabilityRequest, say: Callable[[str], None] = lambda text: None) -> list[PortabilityRow]:
     """Every problem's matrix, winner by winner; ``say`` hears what is going on. Ctrl-C ends it with the rows so far."""
-    rows: list[Row] = []
+    rows: list[PortabilityRow] = []
     for problem in request.problems:
         workload, described = workloads.get(problem.workload), describe(problem)
         winners = []
@@ -83,7 +83,7 @@ def matrix(devices: Sequence[Device], request: Request, say: Callable[[str], Non
             say(f"{described}: the winner of {device.info.id}")
             winners.append(winner(device.info, problem, request))
         winners += [known(guest, problem, visitor(guest)) for guest in request.guests]
-        results: dict[str, Measured] = {}
+        results: dict[str, MeasuredConfigs] = {}
         for device in devices:
             say(f"{described}: all winners on {device.info.id}")
             configs = [workload.lowered(found.config, device.info) for found in winners if found.config is not None]
@@ -96,13 +96,13 @@ def matrix(devices: Sequence[Device], request: Request, say: Callable[[str], Non
     return _with_losses(rows)
 
 
-def winner(device: DeviceInfo, problem: Problem, request: Request) -> Winner:
+def winner(device: DeviceInfo, problem: Problem, request: PortabilityRequest) -> Winner:
     """Tune the problem on the device, or take what is known to be best."""
     if request.budget is None:
         return known(device, problem, device.id)
     try:
         with ResultStore.default() as store:
-            result = tuner.tune(tuner.Request(problem, device.id, request.budget, request.strategy, request.seed), store)
+            result = tuner.tune(tuner.TuningRequest(problem, device.id, request.budget, request.strategy, request.seed), store)
         return Winner(device.id, result.best.config, f"tuned: {len(result.trials)} tried in {result.seconds:.0f} s")
     except PortatileError as error:
         return Winner(device.id, None, str(error).splitlines()[0])
@@ -138,10 +138,10 @@ def guests(workload: str, text: str) -> list[DeviceInfo]:
     return found
 
 
-def scores(rows: Sequence[Row]) -> dict[tuple[str, str, str], float]:
+def scores(rows: Sequence[PortabilityRow]) -> dict[tuple[str, str, str], float]:
     """Pennycook's measure by problem, element type and device that the winner belongs to."""
     found: dict[tuple[str, str, str], float] = {}
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+    groups: dict[tuple[str, str, str], list[PortabilityRow]] = {}
     for row in rows:
         groups.setdefault((row.problem, row.dtype, row.winner_of), []).append(row)
     for key, group in groups.items():
@@ -157,16 +157,16 @@ def describe(problem: Problem) -> str:
     return spelled({**problem.sizes, **chosen})
 
 
-def _on(device: Device, problem: Problem, configs: Sequence[Config]) -> Measured:
+def _on(device: Device, problem: Problem, configs: Sequence[Config]) -> MeasuredConfigs:
     try:
-        return measured(problem, device.info.id, configs, _RACE) if configs else Measured({})
+        return measured(problem, device.info.id, configs, _RACE) if configs else MeasuredConfigs({})
     except PortatileError:  # the device cannot be opened: its rows say that nothing ran
-        return Measured({})
+        return MeasuredConfigs({})
 
 
-def _row(problem: Problem, found: Winner, device: Device, result: Measured | None) -> Row:
+def _row(problem: Problem, found: Winner, device: Device, result: MeasuredConfigs | None) -> PortabilityRow:
     workload, info = workloads.get(problem.workload), device.info
-    blank = Row(
+    blank = PortabilityRow(
         workload=workload.name,
         problem=describe(problem),
         dtype=problem.dtype,
@@ -208,7 +208,7 @@ def failure(trial: Trial) -> str:
     return f"{trial.status}: {first[:160]} {reason[:160]}".strip(" :")
 
 
-def _with_losses(rows: Sequence[Row]) -> list[Row]:
+def _with_losses(rows: Sequence[PortabilityRow]) -> list[PortabilityRow]:
     own = {(row.problem, row.dtype, row.device): row.seconds for row in rows if row.winner_of == row.device}
     done = []
     for row in rows:

@@ -24,7 +24,7 @@ from portatile import strategies
 from portatile.errors import ArgumentError
 from portatile.records import canonical
 from portatile.trials import Budget, Trial
-from portatile.tuning.replay import Recording, cost
+from portatile.tuning.search.replay import Recording, cost
 
 Vector = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ _GRID = 200  # places of a curve over time
 
 
 @dataclass(frozen=True)
-class Request:
+class StrategiesRequest:
     """What to compare. Without ``budget``: the evaluations in which chance comes 95 % of the way from median to optimum, 100 to 1000."""
 
     recording: Recording
@@ -86,7 +86,7 @@ class _Run:
     thinking: float = 0.0
 
 
-def compare(request: Request, done: Callable[[], None] | None = None) -> Comparison:
+def compare(request: StrategiesRequest, done: Callable[[], None] | None = None) -> Comparison:
     """Replay every strategy; ``done`` is called after each repetition. Raises ArgumentError where nothing recorded is valid."""
     space = Landscape.of(request.recording)
     for name in request.strategies:
@@ -164,7 +164,7 @@ class Landscape:
         return min(max(int(reached[0]) + 1 if len(reached) else _MOST, _LEAST), _MOST, self.size)
 
 
-def _replay(request: Request, name: str, repeat: int, limit: int, seconds: float | None) -> _Run:
+def _replay(request: StrategiesRequest, name: str, repeat: int, limit: int, seconds: float | None) -> _Run:
     recording, found = request.recording, _Run()
     table, default = recording.table(), recording.default()
     started = time.perf_counter()

@@ -15,7 +15,7 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, PortatileError
 from portatile.measure import runs
-from portatile.measure.runs import Length, Prepared, Way
+from portatile.measure.runs import Length, PreparedRun, Way
 from portatile.records import Config, Problem, Value, spelled
 
 RELAXED = "-cl-fast-relaxed-math"
@@ -33,7 +33,7 @@ _MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 
 
 
 @dataclass(frozen=True)
-class Row:
+class WorkGroupRow:
     """One size on one device. ``seconds`` (median), ``relative`` and ``error`` are None where it did not run: ``status`` says why.
 
     ``kind`` is MRI's, q or fhd. ``samples`` readings were taken, from ``fastest`` to ``slowest`` seconds, and ended at ``time`` (UTC).
@@ -59,7 +59,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Request:
+class WorkGroupRequest:
     """What to sweep: ``workload`` is coulomb or mri; ``problem`` its instance; with each of ``relaxed``.
 
     ``items`` are the work-items of the groups to try; without it all that ``sizes`` gives.
@@ -87,7 +87,7 @@ def usual_problem(workload: str, scale: int = 1, kind: str = "q") -> Problem:
     raise ArgumentError(f"the study knows coulomb and mri, not {workload!r}")
 
 
-def sizes(device: Device, request: Request) -> list[tuple[str, int, Config]]:
+def sizes(device: Device, request: WorkGroupRequest) -> list[tuple[str, int, Config]]:
     """The work-groups to try on a device: label, work-items, and the configuration that has them."""
     most = device.info.max_work_group_size
     found: list[tuple[str, int, Config]] = []
@@ -98,9 +98,9 @@ def sizes(device: Device, request: Request) -> list[tuple[str, int, Config]]:
     return [size for size in found if size[1] <= most and size[1] in (request.items or (size[1],))]
 
 
-def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], None] = lambda: None) -> list[Row]:
+def sweep(devices: Sequence[Device], request: WorkGroupRequest, advance: Callable[[], None] = lambda: None) -> list[WorkGroupRow]:
     """Measure every size on every device; ``advance`` is called after each."""
-    rows: list[Row] = []
+    rows: list[WorkGroupRow] = []
     for device in devices:
         with runs.prepared(device, request.problem) as ready:
             for relaxed in request.relaxed:
@@ -110,12 +110,12 @@ def sweep(devices: Sequence[Device], request: Request, advance: Callable[[], Non
     return rows
 
 
-def _measured(ready: Prepared, request: Request, relaxed: bool, advance: Callable[[], None]) -> Iterator[Row]:
+def _measured(ready: PreparedRun, request: WorkGroupRequest, relaxed: bool, advance: Callable[[], None]) -> Iterator[WorkGroupRow]:
     info, problem = ready.device.info, request.problem
     way = Way(request.length, (RELAXED,) if relaxed else (), strict=False)
     where, what = (info.id, info.name, info.driver), (request.workload, str(problem.options.get("kind", "")), spelled(problem.sizes))
     for label, items, config in sizes(ready.device, request):
-        row = Row(*where, *what, relaxed, label, items, None, None, None, "ok", 0, None, None, "")
+        row = WorkGroupRow(*where, *what, relaxed, label, items, None, None, None, "ok", 0, None, None, "")
         try:
             timed = ready.timed(config, way)
             took = timed.samples

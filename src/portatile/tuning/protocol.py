@@ -14,7 +14,7 @@ from dataclasses import replace
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.form import ImageForm
+from portatile.images import ImageForm
 from portatile.model import Screen
 from portatile.records import DeviceInfo, Launch, Plan, Resources, Source
 from portatile.trials import Status

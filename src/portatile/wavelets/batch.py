@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from portatile import device as devices
+from portatile.arguments.axes import AXES
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.routines import limit
-from portatile.routines.axes import AXES
+from portatile.runtime import memory_limit
 
 _FREE = 16  # points by which an axis grows at most
 
@@ -21,10 +21,10 @@ def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
     """Whether NumPy arrays are better worked on in the device's memory: it has its own, and they fit."""
     if not isinstance(psi, np.ndarray):
         return False
-    chip = devices.get(device)
+    chosen = devices.get(device)
     shape = psi.shape[-AXES:]
     most = psi.itemsize * max(4 * prod(shape), 2 * prod(n + _FREE for n in shape))
-    return not chip.info.unified_memory and not limit.too_large(chip, (*(other.nbytes for other in others), *[most] * 4))
+    return not chosen.info.unified_memory and not memory_limit.too_large(chosen, (*(other.nbytes for other in others), *[most] * 4))
 
 
 def stays(orbitals: Any, device: str | None) -> bool:

@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.arguments import checks, foreign
+from portatile.arguments.axes import AXES, Boundary, described, kinds
+from portatile.arguments.matrices import Array
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
-from portatile.routines import arrays, guests, on_grid, pointwise, summed
-from portatile.routines.arrays import Array
-from portatile.routines.axes import AXES, Boundary, described, kinds
-from portatile.wavelets import batch
+from portatile.wavelets import axis_sums, batch, on_grid, pointwise
 from portatile.wavelets.filters import KINETIC, MAGICFILTER, Filter
 from portatile.wavelets.transforms import magicfilter3d
 
@@ -35,15 +35,15 @@ def apply_potential(
         >>> bool(np.allclose(apply_potential(psi, np.full((8, 8, 8), 3.0)), 3.0))
         True
     """
-    if guests.is_guest(psi) or guests.is_guest(potential):
-        return cast(Array, guests.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
+    if foreign.is_foreign(psi) or foreign.is_foreign(potential):
+        return cast(Array, foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
     _check_potential(psi, potential, boundary)
     field: Any = batch.on_device(potential, device) if batch.moves(psi, (potential,), device) else potential
-    there, home = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
+    there, back_again = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
 
     def at_once(orbitals: Any) -> Any:
-        return on_grid.times_field(orbitals, field, there, home) if batch.stays(orbitals, device) else None
+        return on_grid.times_field(orbitals, field, there, back_again) if batch.stays(orbitals, device) else None
 
     def apply(orbital: Any) -> Any:
         if (done := at_once(orbital)) is not None:
@@ -68,11 +68,11 @@ def potential_energy(
         >>> float(potential_energy(np.ones((4, 4, 4)), np.full((4, 4, 4), 0.5)).round(6))
         32.0
     """
-    if guests.is_guest(psi) or guests.is_guest(potential):
-        sums = guests.through(lambda x, v: potential_energy(x, v, boundary=boundary, device=device), psi, potential)
+    if foreign.is_foreign(psi) or foreign.is_foreign(potential):
+        sums = foreign.through(lambda x, v: potential_energy(x, v, boundary=boundary, device=device), psi, potential)
         return cast(NDArray[np.float64], sums)
     given: Any = psi
-    arrays.check_orbitals(given, AXES)
+    checks.check_orbitals(given, AXES)
     applied: Any = apply_potential(psi, potential, boundary=boundary, device=device)
     pairs = [(given, applied)] if given.ndim == AXES else [(given[place], applied[place]) for place in range(given.shape[0])]
     found = np.array([float(pointwise.dot(one, other)) for one, other in pairs])
@@ -96,13 +96,13 @@ def density(
         >>> bool(np.allclose(density(np.ones((2, 8, 8, 8)), occupation=[2.0, 1.0]), 3.0))
         True
     """
-    if guests.is_guest(psi):
-        return cast(Array, guests.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
+    if foreign.is_foreign(psi):
+        return cast(Array, foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
     given: Any = psi
-    arrays.check_orbitals(given, AXES)
+    checks.check_orbitals(given, AXES)
     count = 1 if given.ndim == AXES else given.shape[0]
     many = [1.0] * count if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
-    weights = [arrays.factor(weight, "occupation") for weight in many]
+    weights = [checks.factor(weight, "occupation") for weight in many]
     if not count or len(weights) != count:
         raise ArgumentError(
             f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
@@ -141,8 +141,8 @@ def kinetic(
         >>> bool(np.allclose(kinetic(x, spacing=2 * np.pi / 32), x / 2))
         True
     """
-    if guests.is_guest(psi):
-        return cast(Array, guests.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
+    if foreign.is_foreign(psi):
+        return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
     if not isinstance(psi, (np.ndarray, Buffer)) or not 0 < psi.ndim <= AXES + 1:
         have = described(psi)
         raise ArgumentError(f"psi is {have}; kinetic takes an array of one to three dimensions, or a batch of orbitals (four)")
@@ -153,11 +153,11 @@ def kinetic(
     filters = _second_derivatives(_steps(spacing, axes))
 
     def one(orbital: Any, out: Buffer | None = None) -> Any:
-        return summed.sum_over_axes(orbital, filters, KINETIC.lower, along, device, out)
+        return axis_sums.sum_over_axes(orbital, filters, KINETIC.lower, along, device, out)
 
     if psi.ndim <= AXES:
         return cast(Array, one(psi))
-    arrays.check_orbitals(psi, AXES)
+    checks.check_orbitals(psi, AXES)
     if isinstance(psi, np.ndarray) or psi.size == 0:
         return cast(Array, batch.each(psi, one, (), device))
     result = Buffer.empty(psi.shape, psi.dtype, psi.device)
@@ -192,7 +192,7 @@ def _filtering(one: Filter, along: tuple[str, ...]) -> on_grid.Filtering:
 
 def _check_potential(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:
     """Raise ArgumentError where the potential does not lie on the points that the magic filter gives."""
-    arrays.check_orbitals(psi, AXES)
+    checks.check_orbitals(psi, AXES)
     refuse_masks(potential, "potential")
     along = kinds(boundary)
     if not set(along) <= {"periodic", "zero", "grow"}:

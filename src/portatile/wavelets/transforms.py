@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from portatile.arguments import foreign
+from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
+from portatile.arguments.matrices import Array
 from portatile.errors import ArgumentError
-from portatile.routines import convolve, guests
-from portatile.routines.arrays import Array
-from portatile.routines.axes import AXES, Boundary, kind_of, kinds
+from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
 from portatile.wavelets.batch import each
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
@@ -157,8 +158,8 @@ def _one_or_each(array: Any, one: Callable[[Any], Any], out: Any, device: str | 
         return one(array)
     if out is not None:
         raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
-    if guests.is_guest(array):
-        return guests.through(lambda there: each(there, one, (), device), array)
+    if foreign.is_foreign(array):
+        return foreign.through(lambda there: each(there, one, (), device), array)
     return each(array, one, (), device)
 
 

@@ -1,0 +1,280 @@
+"""Products of random shapes that nobody tuned, as a user calls them, over the vendor's library in the same run.
+
+    python bench/random_shapes.py --seed 7 --count 300 --device cuda:0
+    OPENBLAS_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 taskset -c 0 python bench/random_shapes.py --sizes 12,2000 --device pocl
+
+Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in all four transpositions and both precisions. Two times are
+taken of each product: ``device``, by replaying a CUDA graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b,
+out=out)`` one after the other, with the host's time in it. On a GPU the peer is cuBLAS through PyTorch, and the arrays are PyTorch's.
+On a CPU the peer is NumPy's BLAS, and only ``arrays`` is taken. Both take turns; a ratio is the peer's median over portatile's, so 1.1
+is a tenth faster. Every result is checked against the peer's before it is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import math
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import portatile
+from measure import facts, parser, print_table, save, slug, until_stopped
+from portatile import cache, device, execute, program, workloads
+from portatile.records import DeviceInfo, Problem
+from portatile.workload import Workload
+
+ALIGNMENTS = (1, 4, 8)
+LETTERS = ("N", "T")
+ROUNDS = 7
+
+
+class Shape(NamedTuple):
+    """One product: C (m x n) = op(A) op(B)."""
+
+    m: int
+    n: int
+    k: int
+    trans: str
+    dtype: str
+
+    @property
+    def flops(self) -> float:
+        """2 m n k."""
+        return 2.0 * self.m * self.n * self.k
+
+    @property
+    def problem(self) -> Problem:
+        """As portatile knows it, packed."""
+        sizes = {"m": self.m, "n": self.n, "k": self.k}
+        return workloads.get("gemm").problem(sizes, self.dtype, {"trans_a": self.trans[0], "trans_b": self.trans[1]})
+
+
+def draw(seed: int, count: int, low: int, high: int, dtypes: Sequence[str]) -> list[Shape]:
+    """``count`` shapes, the same for the same seed."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for number in range(count):
+        unit = ALIGNMENTS[rng.integers(len(ALIGNMENTS))]
+        sides = [max(unit, round(math.exp(rng.uniform(math.log(low), math.log(high))) / unit) * unit) for _ in range(3)]
+        trans = "".join(LETTERS[rng.integers(2)] for _ in range(2))
+        found.append(Shape(*sides, trans, dtypes[number % len(dtypes)]))
+    return found
+
+
+def compile_all(shapes: Sequence[Shape], info: DeviceInfo) -> float:
+    """Fill the cache with what these shapes need, on all cores; seconds. What the device's own compiler makes is left to the first call."""
+    started = time.perf_counter()
+    if device.target_maker(info.backend) is not None:
+        with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            list(pool.map(_compile, shapes, [info] * len(shapes), chunksize=4))
+    return time.perf_counter() - started
+
+
+def _compile(shape: Shape, info: DeviceInfo) -> None:
+    make = device.target_maker(info.backend)
+    assert make is not None
+    workload: Workload = workloads.get("gemm")
+    plan = workload.plan(shape.problem, workload.default(shape.problem, info), info)
+    for source in execute.sources(plan):
+        program.build(source, make(info.architecture), cache.default())
+
+
+def turns(calls: dict[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """Seconds of each call, taken by turns."""
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            samples[name].append(call())
+    return samples
+
+
+def on_gpu(shape: Shape, selector: str) -> dict[str, Any]:
+    """Samples through PyTorch tensors: ``device`` and ``arrays`` of portatile and of cuBLAS, seconds a call."""
+    import torch
+
+    kind = getattr(torch, shape.dtype)
+    made = []
+    for rows, columns, letter in ((shape.m, shape.k, shape.trans[0]), (shape.k, shape.n, shape.trans[1])):
+        stored = torch.rand((columns, rows) if letter == "T" else (rows, columns), dtype=kind, device="cuda") - 0.5
+        made.append(stored.T if letter == "T" else stored)
+    (a, b), c, peer = (
+        made,
+        torch.empty((shape.m, shape.n), dtype=kind, device="cuda"),
+        torch.empty((shape.m, shape.n), dtype=kind, device="cuda"),
+    )
+
+    def ours() -> None:
+        portatile.matmul(a, b, out=c, device=selector)
+
+    def theirs() -> None:
+        torch.mm(a, b, out=peer)
+
+    ours()
+    theirs()
+    torch.cuda.synchronize()
+    allowed = 4 * math.sqrt(shape.k) * float(torch.finfo(kind).eps) + 1e-30
+    error = float((c - peer).abs().max()) / (0.25 * math.sqrt(shape.k))
+    if not error <= 8 * allowed:
+        raise SystemExit(f"{shape} is wrong: {error} of {allowed}")
+
+    def repeated(call: Callable[[], None], count: int) -> Callable[[], float]:
+        def run() -> float:
+            torch.cuda.synchronize()
+            started = time.perf_counter()
+            for _ in range(count):
+                call()
+            torch.cuda.synchronize()
+            return (time.perf_counter() - started) / count
+
+        return run
+
+    once = statistics.median(repeated(theirs, 5)() for _ in range(3))
+    count = max(3, min(50, round(2e-3 / once)))
+    found: dict[str, Any] = {"arrays": turns({"portatile": repeated(ours, count), "peer": repeated(theirs, count)})}
+    replays = {}
+    try:
+        for name, call in (("portatile", ours), ("peer", theirs)):
+            stream = torch.cuda.Stream()
+            with torch.cuda.stream(stream):
+                call()
+            stream.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=stream):
+                for _ in range(count):
+                    call()
+            replays[name] = graph
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+        def replay(name: str) -> Callable[[], float]:
+            def run() -> float:
+                begin.record()
+                replays[name].replay()
+                end.record()
+                end.synchronize()
+                return float(begin.elapsed_time(end)) * 1e-3 / count
+
+            return run
+
+        found["device"] = turns({name: replay(name) for name in replays}, ROUNDS)
+    except RuntimeError as error:
+        found["capture"] = str(error).splitlines()[0]
+        torch.cuda.synchronize()
+    return found
+
+
+def on_cpu(shape: Shape, selector: str) -> dict[str, Any]:
+    """Samples on NumPy arrays, seconds a call."""
+    rng = np.random.default_rng(hash(shape) % 2**32)
+    made = []
+    for rows, columns, letter in ((shape.m, shape.k, shape.trans[0]), (shape.k, shape.n, shape.trans[1])):
+        stored = (rng.random((columns, rows) if letter == "T" else (rows, columns)) - 0.5).astype(shape.dtype)
+        made.append(stored.T if letter == "T" else stored)
+    (a, b), c, peer = made, np.empty((shape.m, shape.n), shape.dtype), np.empty((shape.m, shape.n), shape.dtype)
+    portatile.matmul(a, b, out=c, device=selector)
+    np.matmul(a, b, out=peer)
+    if not np.allclose(c, peer, rtol=0, atol=32 * np.finfo(shape.dtype).eps * shape.k):
+        raise SystemExit(f"{shape} is wrong")
+
+    def repeated(call: Callable[[], Any]) -> Callable[[], float]:
+        call()
+        started = time.perf_counter()
+        call()
+        count = max(1, min(200, round(2e-3 / (time.perf_counter() - started))))
+
+        def run() -> float:
+            started = time.perf_counter()
+            for _ in range(count):
+                call()
+            return (time.perf_counter() - started) / count
+
+        return run
+
+    calls = {"portatile": lambda: portatile.matmul(a, b, out=c, device=selector), "peer": lambda: np.matmul(a, b, out=peer)}
+    return {"arrays": turns({name: repeated(call) for name, call in calls.items()})}
+
+
+def ratio(samples: dict[str, list[float]]) -> float:
+    """The peer's median over portatile's."""
+    return statistics.median(samples["peer"]) / statistics.median(samples["portatile"])
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Geometric means and shares by dtype, way of timing and class of shape."""
+    classes: dict[str, Callable[[dict[str, Any]], bool]] = {
+        "all": lambda row: True,
+        **{trans: (lambda row, trans=trans: row["trans"] == trans) for trans in ("NN", "NT", "TN", "TT")},
+        "every side a multiple of 8": lambda row: all(row[s] % 8 == 0 for s in "mnk"),
+        "some side no multiple of 4": lambda row: any(row[s] % 4 for s in "mnk"),
+        "k up to 96": lambda row: row["k"] <= 96,
+        "min(m, n) up to 64": lambda row: min(row["m"], row["n"]) <= 64,
+        "min(m, n) 65 to 160": lambda row: 64 < min(row["m"], row["n"]) <= 160,
+        "all sides above 512": lambda row: min(row["m"], row["n"], row["k"]) > 512,
+        "peer under 20 us": lambda row: row["peer_us"] < 20,
+        "peer 20 to 100 us": lambda row: 20 <= row["peer_us"] < 100,
+        "peer 0.1 to 1 ms": lambda row: 100 <= row["peer_us"] < 1000,
+        "peer above 1 ms": lambda row: row["peer_us"] >= 1000,
+    }
+    found = []
+    for dtype in dict.fromkeys(row["dtype"] for row in rows):
+        for way in ("device", "arrays"):
+            for name, belongs in classes.items():
+                ratios = [row[way] for row in rows if row["dtype"] == dtype and row.get(way) and belongs(row)]
+                if ratios:
+                    least = f"{min(ratios):.2f}"
+                    shares = [f"{100 * sum(r >= limit for r in ratios) / len(ratios):.0f} %" for limit in (0.92, 0.85)]
+                    mean = f"{statistics.geometric_mean(ratios):.3f}"
+                    found.append((f"{dtype} {way}: {name}", str(len(ratios)), mean, *shares, least))
+    return found
+
+
+_COLUMNS = ("products", "shapes", "mean", ">= 0.92", ">= 0.85", "least")
+
+
+def main() -> None:
+    """Draw, compile, check, time, print tables, save."""
+    options = parser(__doc__, "the best", several=False)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--count", type=int, default=300)
+    options.add_argument("--sizes", default="32,10000", help="least and largest side")
+    options.add_argument("--dtype", default="float32,float64")
+    options.add_argument("--seconds", type=float, default=math.inf, help="stop drawing shapes after so long")
+    options.add_argument("--worst", type=int, default=12, help="how many of the slowest to list")
+    asked: argparse.Namespace = options.parse_args()
+    low, high = (int(part) for part in asked.sizes.split(","))
+    chosen = device.get(asked.device)
+    shapes = draw(asked.seed, asked.count, low, high, asked.dtype.split(","))
+    print(f"compiled in {compile_all(shapes, chosen.info):.0f} s", file=sys.stderr)
+    measure, rows, started = on_cpu if chosen.info.kind == "cpu" else on_gpu, [], time.monotonic()
+    with until_stopped():
+        for shape in shapes:
+            if time.monotonic() - started > asked.seconds:
+                print(f"{len(rows)} of {len(shapes)} shapes within {asked.seconds:g} s", file=sys.stderr)
+                break
+            samples = measure(shape, chosen.info.id)
+            row = {**shape._asdict(), "capture": samples.pop("capture", ""), "samples": samples}
+            row |= {way: ratio(taken) for way, taken in samples.items()}
+            timed = samples.get("device", samples["arrays"])
+            rows.append(row | {"peer_us": statistics.median(timed["peer"]) * 1e6})
+    failed = [row for row in rows if row["capture"]]
+    if failed:
+        print(f"{len(failed)} products could not be captured, the first {failed[0]}")
+    print_table(_COLUMNS, summary(rows))
+    for way in ("device", "arrays"):
+        slow = sorted((row for row in rows if row.get(way)), key=lambda row: row[way])[: asked.worst]
+        cells = [(f"{r['m']}x{r['n']}x{r['k']} {r['trans']} {r['dtype']}", f"{r[way]:.2f}", f"{r['peer_us']:.0f} us") for r in slow]
+        if cells:
+            print_table((f"slowest, {way}", "ratio", "peer takes"), cells)
+    document = {**facts(asked.commit), "device": chosen.info.name, "seed": asked.seed, "sizes": [low, high], "rows": rows}
+    print(save(f"random_shapes-{slug(chosen.info.name)}", document, asked.out))
+
+
+if __name__ == "__main__":
+    main()

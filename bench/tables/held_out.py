@@ -1,0 +1,30 @@
+"""How much longer the choice for an untuned problem takes than the tuned best: the newest measurement of each problem on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from recorded import Table, markdown, processor, runs, through
+from tables.portability import shape
+
+RULES = ("problem held out", "device held out", "chip held out", "default")
+_TOLD = {"chip held out": "hardware held out"}
+
+
+def made(folder: Path) -> Iterator[Table]:
+    """One table; rows for which nothing was tuned are left out."""
+    rows, files = {}, {}
+    for run in runs("held_out", folder):
+        for row in run.document["rows"]:
+            device = run.document["devices"][row["device"]]
+            name = f"{processor(device['name'])}, {through(device)}", f"{shape(row['problem'])} {row['dtype']}"
+            if row["rule"] == "tuned":
+                rows.pop(name, None)
+                if row["reason"] == "tuned":
+                    rows[name], files[name] = {"commit": run.commit}, run.file
+            elif name in rows and row["loss"] is not None:
+                rows[name][row["rule"].replace("hardware", "chip")] = f"{row['loss']:.2f}"
+    told = [[*name, *(row.get(rule, "") for rule in RULES), row["commit"]] for name, row in sorted(rows.items())]
+    head = ("device", "problem", *(_TOLD.get(rule, rule) for rule in RULES), "commit")
+    yield Table("held-out", markdown(head, told), frozenset(files[name] for name in rows))

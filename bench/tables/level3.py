@@ -1,0 +1,28 @@
+"""TRSM, TRMM, SYMM, SYRK and SYR2K on one core of a processor, over SciPy's BLAS: the newest run on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from recorded import Table, markdown, processor, runs
+
+DTYPES = ("float32", "float64")
+
+
+def made(folder: Path) -> Iterator[Table]:
+    """A table for each device."""
+    newest = {processor(run.document["device"]): run for run in runs("level3", folder)}
+    for device, run in sorted(newest.items()):
+        found: dict[tuple[str, str, str], dict[str, str]] = {}
+        for row in run.document["rows"]:
+            name = row["routine"], row["case"], f"{row['m']} x {row['n']}"
+            found.setdefault(name, {})[row["dtype"]] = f"{row['ratio']:.2f}"
+        rows = [[*name, *(row.get(dtype, "") for dtype in DTYPES), run.commit] for name, row in found.items()]
+        text = markdown(("routine", "case", "size", *DTYPES, "commit"), rows)
+        yield Table(
+            f"level3-{'-'.join(device.lower().split())}",
+            text,
+            frozenset({run.file}),
+            f"Level-3 BLAS over {run.document['blas']['name']}, {device}",
+        )

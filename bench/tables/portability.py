@@ -1,0 +1,83 @@
+"""What each device's winner loses on the others: the newest matrix of each problem on each set of devices; and maps of two parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from recorded import PLATFORMS, Run, Table, markdown, processor, runs
+
+Row = Mapping[str, Any]
+
+
+def made(folder: Path) -> Iterator[Table]:
+    """A table for each set of devices that took part, and one of the maps for each problem."""
+    recorded = runs("portability", folder)
+    matrices: dict[str, tuple[Run, list[Row]]] = {}
+    maps: dict[str, tuple[Run, list[Row]]] = {}
+    for run in recorded:
+        if run.document["rows"]:
+            matrices[", ".join(sorted({processor(row["name"]) for row in run.document["rows"]}))] = run, run.document["rows"]
+        by_problem: dict[str, list[Row]] = {}
+        for row in run.document["maps"]:
+            by_problem.setdefault(f"{row['name']}, {row['problem']} {row['dtype']}", []).append(row)
+        maps |= {name: (run, rows) for name, rows in by_problem.items()}
+    for title, (run, rows) in sorted(matrices.items()):
+        yield Table(f"portability-{_slug(title)}", _matrix(rows, run), frozenset({run.file}), title)
+    for title, (run, rows) in sorted(maps.items()):
+        yield Table(f"map-{_slug(title)}", _map(rows, run), frozenset({run.file}), title)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _through(row: Row) -> str:
+    return "CUDA" if row["device"].startswith("cuda") else PLATFORMS.get(row["platform"], "OpenCL")
+
+
+def _matrix(rows: list[Row], run: Run) -> str:
+    """Time over that of the device's own winner; a star where its rules leave the configuration out."""
+    titles = {row["device"]: f"on {processor(row['name'])}, {_through(row)}" for row in rows}
+    own = {row["winner_of"]: titles[row["device"]].removeprefix("on ") for row in rows if row["winner_of"] == row["device"]}
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for row in rows:
+        star = "*" if row["objection"] else ""
+        told = "failed" if row["loss"] is None else f"{row['loss']:.0f}{star}" if row["loss"] >= 10 else f"{row['loss']:.2f}{star}"
+        winner = own.get(row["winner_of"], _elsewhere(row["winner_of"]))
+        found.setdefault((shape(row["problem"]), row["dtype"], winner), {})[row["device"]] = told
+    lines = [
+        [f"{problem} {dtype}", winner, *(cells.get(device, "") for device in titles)] for (problem, dtype, winner), cells in found.items()
+    ]
+    return markdown(("problem", "winner of", *titles.values()), lines) + f"\nCommit {run.commit}.\n"
+
+
+def _elsewhere(winner: str) -> str:
+    """A device that took no part but whose winner did: ``opencl pthread-NAME``."""
+    backend, _, name = winner.partition(" ")
+    return f"{name.replace('(R)', '')}, {'CUDA' if backend == 'cuda' else 'OpenCL'}"
+
+
+def shape(text: str) -> str:
+    """``m=512 n=512 k=512`` as 512."""
+    sizes = dict.fromkeys(part.partition("=")[2] for part in text.split())
+    return " x ".join(sizes)
+
+
+def _map(rows: list[Row], run: Run) -> str:
+    """Tflop/s by two parameters, of each device beside one another."""
+    devices = list(dict.fromkeys(row["device"] for row in rows))
+    across = list(dict.fromkeys(row["across_value"] for row in rows))
+    speed = {(row["device"], row["down_value"], row["across_value"]): row["gflops"] for row in rows}
+    lines = [
+        [str(down), *(" / ".join(_speed(speed.get((device, down, one))) for device in devices) for one in across)]
+        for down in dict.fromkeys(row["down_value"] for row in rows)
+    ]
+    said = f"Tflop/s ({' / '.join(devices)}); {rows[0]['down']} down, {rows[0]['across']} across; commit {run.commit}.\n\n"
+    return said + markdown(("", *map(str, across)), lines)
+
+
+def _speed(gflops: float | None) -> str:
+    return "-" if gflops is None else f"{gflops / 1e3:.1f}"

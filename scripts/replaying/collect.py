@@ -1,0 +1,126 @@
+"""Collect in one source tree: draw a corpus there, or write down the plans and kernel texts of one drawn elsewhere.
+
+PYTHONPATH=TREE/src python scripts/replaying/collect.py draw OUT SEED COUNT CONFIGS TREE PART PARTS
+PYTHONPATH=TREE/src python scripts/replaying/collect.py plans OUT CORPUS TRANSLATIONS PART PARTS
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from replaying import corpus, devices, texts, trees
+
+_DEPTH = 6  # of problems that call problems
+
+
+class Collector:
+    """Plans as lines of text, and the kernel texts that they name by their hashes."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, texts.Text] = {}
+        self._defaults: dict[str, list[str]] = {}
+        self._devices: dict[str, Any] = {}
+
+    def case(self, case: corpus.Case, translate: bool) -> dict[str, Any]:
+        """What this tree makes of one problem in one configuration."""
+        facts = case.get("facts") or devices.described(case["device"])
+        found = {**case, "lines": [], "error": "", "illegal": ""}
+        try:
+            device = self._device(facts)
+            problem = trees.problem(case["problem"])
+            workload = trees.workload(case["workload"])
+            if case["config"] is None:
+                config = workload.default(problem, device)
+            else:
+                config = trees.adopted(workload, problem, case["config"], device)
+                found["illegal"] = workload.space(problem, device).violated(config) or ""
+            if not found["illegal"]:
+                plan = workload.plan(problem, config, device)
+                found["lines"] = [*self._plan(plan, device, translate and device.backend == "cuda")]
+        except Exception as error:  # is data: the other tree may say the same
+            found["error"] = f"{type(error).__name__}: {error}"
+        return found
+
+    def _device(self, facts: dict[str, Any]) -> Any:
+        key = json.dumps(facts)
+        if key not in self._devices:
+            self._devices[key] = trees.device_info(facts)
+        return self._devices[key]
+
+    def _plan(self, plan: Any, device: Any, translate: bool, depth: int = 0) -> Iterator[str]:
+        for temporary in plan.temporaries:
+            yield f"temporary {json.dumps(trees.plain(temporary))}"
+        for step in plan.steps:
+            if hasattr(step, "problem"):
+                yield f"call {step.problem.workload} {json.dumps([trees.plain(step.operands), trees.plain(step.scalars)])}"
+                yield from (f"  {line}" for line in self._called(step.problem, device, translate, depth))
+            else:
+                yield f"launch {step.kernel} {[*step.global_size]} by {[*step.local_size]}"
+                yield f"  text {self._text(step.source)}"
+                if translate:
+                    yield f"  cuda {self._translated(step.source)}"
+                yield from (f"  argument {json.dumps(trees.plain(argument))}" for argument in step.args)
+
+    def _called(self, problem: Any, device: Any, translate: bool, depth: int) -> list[str]:
+        """The plan of a called problem in its default configuration, made once for each device."""
+        key = f"{device.id} {device.name} {device.platform} {device.architecture} {translate} {problem.key}"
+        if key not in self._defaults:
+            if depth > _DEPTH:
+                raise RecursionError("problems that call each other without end")
+            workload = trees.workload(problem.workload)
+            plan = workload.plan(problem, workload.default(problem, device), device)
+            self._defaults[key] = [*self._plan(plan, device, translate, depth + 1)]
+        return self._defaults[key]
+
+    def _text(self, source: Any) -> str:
+        text = texts.of_source(source)
+        name = texts.digest(text)
+        self.texts[name] = text
+        return name
+
+    def _translated(self, source: Any) -> str:
+        run = trees.first("translate", "portatile.dialect")
+        try:
+            found = run(source.text, file=source.file, defines=dict(source.defines), options=source.options)
+            text: texts.Text = {"text": texts.statements(found.text), "defines": [], "options": list(found.options), "translated": True}
+        except Exception as error:
+            text = {"text": f"{type(error).__name__}: {error}", "defines": [], "options": [], "translated": True}
+        name = texts.digest(text)
+        self.texts[name] = text
+        return name
+
+
+def prelude() -> str:
+    """What OpenCL's compilers are given before each text."""
+    return texts.code(trees.first("PRELUDE_OPENCL", "portatile.dialect"))
+
+
+def plans(cases: Iterable[corpus.Case], every: int) -> tuple[list[dict[str, Any]], dict[str, texts.Text]]:
+    """All cases, one in ``every`` also as CUDA C++, and the texts that they name."""
+    collector = Collector()
+    found = [collector.case(case, every > 0 and number % every == 0) for number, case in enumerate(cases)]
+    return found, collector.texts
+
+
+def main(command: str, out: str, *rest: str) -> None:
+    """Write what the command collects, of one of so many parts of the corpus, as JSON."""
+    *given, part, parts = rest
+    mine = slice(int(part), None, int(parts))
+    if command == "draw":
+        seed, count, configs, tree = given
+        drawn = corpus.draw(int(seed), int(count), int(configs), mine)
+        Path(out).write_text(json.dumps([*drawn, *list(corpus.recorded(Path(tree)))[mine]]))
+        return
+    source, every = given
+    cases, known = plans(json.loads(Path(source).read_text())[mine], int(every))
+    Path(out).write_text(json.dumps({"cases": cases, "texts": known, "prelude": prelude()}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Anything array-like as operands: shape, strides, dtype and place, checked once."""

@@ -1,0 +1,72 @@
+"""What is refused of arrays and options before anything is computed, each with what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from portatile.device.buffer import Buffer, refuse_masks
+from portatile.errors import ArgumentError
+
+DTYPES = ("float32", "float64")
+NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own takes 3 us
+
+
+def factor(value: Any, name: str) -> float:
+    """A real scalar such as ``alpha``; raises ArgumentError for text, complex numbers and what is no number."""
+    if type(value) is float:
+        return value
+    try:
+        if isinstance(value, (str, bytes)) or np.iscomplexobj(value):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name}={value!r} is no real number") from None
+    except OverflowError:
+        raise ArgumentError(f"{name} is too large for a float64") from None
+
+
+def check_options(*given: tuple[str, str, str]) -> None:
+    """Raise ArgumentError for an option whose value is not one of the allowed letters: name, value, letters."""
+    for name, value, allowed in given:
+        if value not in tuple(allowed):
+            raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
+
+
+def check_dtype(dtype: np.dtype[Any], name: str) -> None:
+    """Raise ArgumentError for elements that are none of ``DTYPES``, with what to do."""
+    if dtype not in NAMES:
+        order = "" if dtype.isnative else " in foreign byte order"
+        wanted = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
+        advice = "take real and imaginary part apart" if dtype.kind == "c" else f"convert it, for example with {name}.astype('{wanted}')"
+        advice = remedy(name, advice)
+        raise ArgumentError(f"{name} has dtype {dtype.newbyteorder('=')}{order}; supported are {', '.join(DTYPES)}: {advice}")
+
+
+def check_orbitals(psi: Any, axes: int) -> None:
+    """Raise ArgumentError for what is neither one orbital, a NumPy array or Buffer of so many ``axes``, nor a batch with one more."""
+    if not isinstance(psi, (np.ndarray, Buffer)):
+        raise ArgumentError(f"psi is a {type(psi).__name__}; pass a NumPy array or a portatile Buffer")
+    check_dtype(psi.dtype, "psi")
+    refuse_masks(psi, "psi")
+    if psi.ndim not in (axes, axes + 1):
+        raise ArgumentError(f"psi has shape {tuple(psi.shape)}; pass one orbital ({axes} dimensions) or a batch of them ({axes + 1})")
+
+
+def check_single(array: Any, name: str) -> None:
+    """Raise ArgumentError for a NumPy array or Buffer that is not of float32, with what to do."""
+    if isinstance(array, (np.ndarray, Buffer)) and array.dtype != np.float32:
+        advice = remedy(name, f"convert it, for example with {name}.astype('float32')")
+        raise ArgumentError(f"{name} has dtype {array.dtype}; it must be float32: {advice}")
+
+
+def writable(array: Any, name: str) -> None:
+    """Raise ArgumentError when an output cannot be written."""
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise ArgumentError(f"{name} is read-only; pass an array that may be written")
+
+
+def remedy(name: str, advice: str) -> str:
+    """What to do about an array that does not do; a copy of an output would receive the result in its place."""
+    return "pass another array for the result" if name == "out" else advice

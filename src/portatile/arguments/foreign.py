@@ -1,0 +1,43 @@
+"""Other libraries' CUDA arrays in routines that work on Buffers: in the order of their library's stream, results in its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from portatile.arguments import outputs
+from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
+
+
+def is_foreign(array: Any) -> bool:
+    """Whether it is another library's CUDA array."""
+    return not isinstance(array, (np.ndarray, Buffer)) and is_cuda_array(array)
+
+
+@contextmanager
+def ordered(array: Any) -> Iterator[None]:
+    """Within it the device's default queue runs after what the array's library has queued, and before what that queues afterwards."""
+    device = Buffer.wrap(array).device
+    queue = device.default_queue()
+    with device.foreign_queue(caller_stream(array)) as stream:
+        queue.wait_for(stream.marker())
+        try:
+            yield
+        finally:
+            stream.wait_for(queue.marker())
+
+
+def through(compute: Callable[..., Any], *given: Any) -> Any:
+    """``compute`` of Buffers where some of ``given`` are foreign; a Buffer as its result is copied to an array of the first one's kind."""
+    with ordered(next(array for array in given if is_foreign(array))):
+        result = compute(*(Buffer.wrap(array) if is_foreign(array) else array for array in given))
+        if not isinstance(result, Buffer) or not is_foreign(given[0]):
+            return result
+        made = outputs.new(given[0], result.shape)
+        if result.size:
+            target = Buffer.wrap(made)
+            result.device.default_queue().copy(target.memory, result.memory, result.nbytes, target.offset, result.offset)
+        return made

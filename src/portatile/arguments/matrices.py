@@ -1,0 +1,215 @@
+"""Arrays as the kernels want them: NumPy arrays, Buffers, and other libraries' CUDA arrays as matrices in memory."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from portatile.arguments.checks import NAMES, check_dtype, remedy
+from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.device.copies import address
+from portatile.device.dlpack import packed
+from portatile.errors import ArgumentError
+from portatile.records import Layout
+
+MAX_ALIGNMENT = 128
+
+Array = TypeVar("Array")
+
+
+class Matrix(NamedTuple):  # a tuple, because one is made for every argument of every call
+    """A matrix one of whose dimensions is contiguous, stored row by row: ``transposed`` if it is its columns that are.
+
+    Or a stack of ``number`` such matrices, ``step`` elements apart (0: one for all), and ``array`` has three dimensions.
+
+    ``array`` is the NumPy array or the Buffer, ``rows`` x ``columns`` its shape as stored, ``stride`` the elements from one row
+    to the next, ``offset`` those before the first one in a Buffer's memory, ``alignment`` that of the memory in bytes. Where it is not
+    ``read``, the computation does not depend on its values.
+    """
+
+    array: Any
+    transposed: bool
+    rows: int
+    columns: int
+    stride: int
+    offset: int
+    alignment: int
+    number: int = 1
+    step: int = 0
+    read: bool = True
+
+    @property
+    def on_device(self) -> bool:
+        """Whether it lies in a device's memory already."""
+        return isinstance(self.array, Buffer)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix, or of each, not as stored."""
+        return (self.columns, self.rows) if self.transposed else (self.rows, self.columns)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of the stored matrix, or of the stack."""
+        strides = (self.stride, 1) if self.number == 1 else (self.step, self.stride, 1)
+        return Layout(strides, self.offset, self.alignment)
+
+    @property
+    def extent(self) -> int:
+        """Elements from the first one to one past the last."""
+        if not (self.rows and self.columns):
+            return 0
+        return (self.number - 1) * self.step + (self.rows - 1) * self.stride + self.columns
+
+    @property
+    def packed(self) -> bool:
+        """Whether there is nothing between its elements."""
+        return self.stride == self.columns and (self.number == 1 or self.step == self.rows * self.columns)
+
+    def flipped(self) -> Matrix:
+        """The same memory read as the transpose."""
+        return self._replace(transposed=not self.transposed)
+
+    def reading(self, read: bool) -> Matrix:
+        """The same, of which the values are read or not."""
+        return self if read is self.read else self._replace(read=read)
+
+    def span(self) -> NDArray[Any]:
+        """The memory of a NumPy matrix from the first element to the last, as a contiguous array."""
+        array: NDArray[Any] = self.array
+        if self.packed:
+            return array
+        return as_strided(array, (self.extent,), (array.itemsize,), writeable=array.flags.writeable)
+
+
+def matrix(array: Any, name: str) -> Matrix:
+    """``array`` as a Matrix; raises ArgumentError naming it where it is not a two-dimensional array of ``DTYPES``.
+
+    Negative, zero and overlapping strides, unaligned views and foreign byte orders are refused: nothing is copied
+    behind the caller's back.
+    """
+    if type(array) is np.ndarray and array.ndim == 2 and array.dtype in NAMES and array.flags.carray and array.size:
+        rows, columns = array.shape
+        pointer = address(array)
+        return Matrix(array, False, rows, columns, columns, 0, min(pointer & -pointer, MAX_ALIGNMENT))
+    if type(array) is Buffer:
+        return _device_matrix(array, name)
+    if isinstance(array, np.ndarray):
+        return _host_matrix(array, name)
+    if is_cuda_array(array):
+        return _device_matrix(Buffer.wrap(array), name)
+    raise unknown(array, name)
+
+
+def unknown(array: Any, name: str) -> ArgumentError:
+    """The error for what is no array that the routines know."""
+    advice = "" if name == "out" else ", or convert it with numpy.asarray"
+    return ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array{advice}")
+
+
+def _host_matrix(array: NDArray[Any], name: str) -> Matrix:
+    """As ``matrix``, for what is not simply contiguous; checks everything."""
+    refuse_masks(array, name)
+    if array.dtype.hasobject:
+        advice = remedy(name, f"convert it, for example with {name}.astype('float64')")
+        raise ArgumentError(f"{name} holds Python objects; {advice}")
+    _check_kind(array.dtype, array.shape, name)
+    if not array.flags.aligned:
+        raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
+    transposed, rows, columns, stride = _stored(array.shape, array.strides, array.itemsize, name)
+    return Matrix(array.T if transposed else array, transposed, rows, columns, stride, 0, _alignment(array))
+
+
+def _alignment(array: NDArray[Any]) -> int:
+    pointer = address(array)
+    return min(pointer & -pointer, MAX_ALIGNMENT)
+
+
+def _device_matrix(buffer: Buffer, name: str) -> Matrix:
+    return Matrix(buffer, *_device_form(buffer.shape, buffer.strides, buffer.dtype, buffer.offset, name), alignment(buffer))
+
+
+@lru_cache(4096)
+def _device_form(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], offset: int, name: str
+) -> tuple[bool, int, int, int, int]:
+    """As ``_stored``, and the elements before the first one; remembered, because the same forms come again and again."""
+    _check_kind(dtype, shape, name)
+    size = dtype.itemsize
+    stored = _stored(shape, strides, size, name, on_device=True)
+    if offset % size:
+        raise ArgumentError(f"{name} begins {offset} bytes into its memory, which is no multiple of {size}; copy it")
+    return *stored, offset // size
+
+
+def alignment(buffer: Buffer) -> int:
+    """Bytes at which the memory of a Buffer begins, as far as is known; that of a driver's own is well aligned."""
+    handle = buffer.memory.handle
+    return min(handle & -handle, MAX_ALIGNMENT) if isinstance(handle, int) and handle else MAX_ALIGNMENT
+
+
+def is_packed(buffer: Buffer) -> bool:
+    """Whether a Buffer is C-contiguous and begins at a whole element of its memory."""
+    size = buffer.dtype.itemsize
+    return buffer.strides == packed(buffer.shape, size) and buffer.offset % size == 0
+
+
+def beginning(buffer: Buffer) -> tuple[int, int]:
+    """Where a contiguous Buffer begins in its memory: offset in elements, and the memory's alignment."""
+    return buffer.offset // buffer.dtype.itemsize, alignment(buffer)
+
+
+def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
+    """An array of three dimensions as a stack of matrices; raises ArgumentError where they are not as ``matrix`` wants them."""
+    size = array.dtype.itemsize
+    count, step = array.shape[0], array.strides[0]
+    transposed, rows, columns, stride = _stored(array.shape[1:], array.strides[1:], size, name, isinstance(array, Buffer))
+    if isinstance(array, Buffer):
+        first = _device_matrix(Buffer(array.memory, array.shape[1:], array.dtype, array.strides[1:], array.offset), name)
+        return first._replace(array=array, number=count, step=step // size)
+    if not array.flags.aligned:
+        raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
+    stored = array.swapaxes(1, 2) if transposed else array
+    return Matrix(stored, transposed, rows, columns, stride, 0, _alignment(array), count, step // size)
+
+
+def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None:
+    check_dtype(dtype, name)
+    if len(shape) != 2:
+        raise ArgumentError(f"{name} has shape {shape}; it must be a matrix (two dimensions)")
+
+
+def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
+    """(transposed, rows, columns, elements from row to row) of a strided matrix, ``strides`` and ``size`` in bytes."""
+    if 0 in shape:
+        return False, shape[0], shape[1], max(shape[1], 1)
+    for transposed in (False, True):
+        (rows, columns), (down, along) = (shape[::-1], strides[::-1]) if transposed else (shape, strides)
+        if columns > 1 and along != size:
+            continue
+        if rows == 1:
+            down = columns * size
+        if down >= columns * size and down % size == 0:
+            return transposed, rows, columns, down // size
+    copied = f"portatile.Buffer.from_numpy({name}.numpy())" if on_device else f"numpy.ascontiguousarray({name})"
+    raise ArgumentError(
+        f"{name} has shape {shape} and strides {strides} bytes; one dimension must be contiguous and the other have a "
+        f"positive stride past it: {remedy(name, f'copy it, for example with {copied}')}"
+    )
+
+
+def alike(a: Matrix, b: Matrix) -> None:
+    """Raise ArgumentError where the operands a and b differ in dtype."""
+    if a.array.dtype != b.array.dtype:
+        raise ArgumentError(f"a is {a.array.dtype} and b is {b.array.dtype}; convert one of them")
+
+
+def check_square(a: Matrix, side: str, shape: tuple[int, int]) -> None:
+    """Raise ArgumentError where ``a`` is not the square matrix that stands on that side of a ``b`` of ``shape``."""
+    order = shape[0] if side == "L" else shape[1]
+    if a.shape != (order, order):
+        raise ArgumentError(f"a is {a.shape}; side {side} with a b of shape {shape} needs {(order, order)}")

@@ -1,0 +1,143 @@
+"""Where a result goes: the caller's array or a new one, what it may share memory with, and the values that it begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+
+from portatile.arguments.checks import writable
+from portatile.arguments.matrices import Array, Matrix, matrix
+from portatile.device.base import Memory, Queue
+from portatile.device.buffer import Buffer
+from portatile.errors import ArgumentError
+
+
+class Begin(NamedTuple):
+    """The values that the output ``array`` begins with: those of ``source``, of its shape, or zeros without one.
+
+    Both are NumPy arrays, or both packed Buffers of one device.
+    """
+
+    array: Any
+    source: Any = None
+
+    def put(self, queue: Queue) -> None:
+        """Give the array its values; what runs on a device is put on the queue."""
+        array, source = self.array, self.source
+        if isinstance(array, np.ndarray):
+            np.copyto(array, 0 if source is None else source)
+        elif source is not None:
+            queue.copy(array.memory, source.memory, array.nbytes, array.offset, source.offset)
+        elif array.nbytes:
+            queue.fill(array.memory, bytes(4), array.offset, array.nbytes)
+
+
+class Result(NamedTuple, Generic[Array]):
+    """``array`` is what the caller gets, ``matrix`` how it is stored; ``begin`` is for ``perform``."""
+
+    array: Array
+    matrix: Matrix
+    begin: Begin | None
+
+
+def receiving(out: Array | None, shape: tuple[int, int], model: Array, factors: Mapping[str, Matrix], c: Any, beta: float) -> Result[Array]:
+    """``out``, or without it an array like ``model``, to receive a product of ``factors`` and ``beta`` times ``c``.
+
+    Raises ArgumentError where it does not fit, lies over one of the factors, or over ``c`` without being it, and where there is no ``c``.
+    """
+    if c is None and beta != 0:
+        raise ArgumentError(f"beta is {beta} but there is no c")
+    array = new(model, shape) if out is None else out
+    first = next(iter(factors.values()))
+    stored = output(array, shape, first)
+    for name, factor in factors.items():
+        apart(stored, factor, name)
+    if beta == 0 or c is array:
+        return Result(array, stored, None)
+    return Result(array, stored, copying(fitting(c, shape, first, "c"), stored, "c"))
+
+
+def new(model: Array, shape: tuple[int, ...]) -> Array:
+    """An uninitialised row-major array of the library, dtype and device of ``model``."""
+    if isinstance(model, np.ndarray):
+        return np.empty(shape, model.dtype)  # type: ignore[return-value]
+    if isinstance(model, Buffer):
+        return Buffer.empty(shape, model.dtype, model.device)  # type: ignore[return-value]
+    if hasattr(model, "new_empty"):  # PyTorch
+        return model.new_empty(shape)  # type: ignore[no-any-return]
+    if type(model).__module__.split(".")[0] == "cupy":
+        return type(model)(shape, model.dtype)  # type: ignore[call-arg,attr-defined]
+    raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
+
+
+def output(out: Any, shape: tuple[int, int], model: Matrix) -> Matrix:
+    """An output as a matrix; raises ArgumentError where it cannot be written or does not fit."""
+    writable(out, "out")
+    return fitting(out, shape, model, "out")
+
+
+def fitting(array: Any, shape: tuple[int, int], model: Matrix, name: str) -> Matrix:
+    """The array as a matrix; raises ArgumentError where it is not of ``shape`` and of the dtype of ``model``."""
+    stored = matrix(array, name)
+    if stored.shape != shape or stored.array.dtype != model.array.dtype:
+        have = f"has shape {stored.shape} and dtype {stored.array.dtype}"
+        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {model.array.dtype}")
+    return stored
+
+
+def apart(out: Matrix, other: Matrix, name: str) -> None:
+    """Raise ArgumentError when an output shares memory with another operand."""
+    if overlap(out, other):
+        raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
+
+
+def overlap(one: Matrix, other: Matrix) -> bool:
+    """Whether two matrices may share memory."""
+    mine, yours = one.array, other.array
+    if not isinstance(mine, Buffer) and not isinstance(yours, Buffer):
+        return np.may_share_memory(mine, yours)
+    if not isinstance(mine, Buffer) or not isinstance(yours, Buffer):
+        return False
+    if mine.memory is not yours.memory and not isinstance(mine.memory.handle, int):  # without addresses
+        return False
+    (memory, first, last), (other_memory, other_first, other_last) = _extent(one), _extent(other)
+    return memory == other_memory and first < other_last and other_first < last
+
+
+def same(one: Matrix, other: Matrix) -> bool:
+    """Whether two matrices of one shape are the same elements in the same places."""
+    if one.on_device != other.on_device or one[1:-1] != other[1:-1]:
+        return False
+    if one.on_device:
+        return _extent(one) == _extent(other)
+    return bool(one.array.__array_interface__["data"] == other.array.__array_interface__["data"])
+
+
+def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
+    """What gives ``target`` the values of ``source``, of the same shape; on a device both must be packed and stored alike.
+
+    None where they are the same memory; raises ArgumentError where they overlap otherwise, or where they cannot be copied. Nothing is
+    written here: ``perform`` does so when nothing of the call can be refused any more.
+    """
+    if same(source, target):
+        return None
+    if overlap(source, target):
+        raise ArgumentError(f"out overlaps {name} without being {name}; pass out={name} or an array of its own")
+    if not source.on_device and not target.on_device:
+        return Begin(target.array.T if target.transposed else target.array, source.array.T if source.transposed else source.array)
+    packed = source.stride == source.columns and target.stride == target.columns
+    alike = source.on_device and target.on_device and packed and source.transposed == target.transposed
+    if not alike or source.array.device is not target.array.device:
+        raise ArgumentError(f"{name} and out must lie on one device, packed and in the same order; or pass out={name} to overwrite it")
+    return Begin(target.array, source.array)
+
+
+def _extent(stored: Matrix) -> tuple[object, int, int]:
+    """What a Buffer lies in, and its first and last byte there; CUDA addresses are all of one space."""
+    memory: Memory = stored.array.memory
+    size = stored.array.dtype.itemsize
+    base = memory.handle if isinstance(memory.handle, int) else 0
+    first = base + stored.offset * size
+    return None if base else id(memory), first, first + stored.extent * size

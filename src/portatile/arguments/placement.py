@@ -1,0 +1,58 @@
+"""Operands where kernels reach them: in their own memory where the device does, else in a copy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from portatile.arguments.matrices import Matrix
+from portatile.device import staging
+from portatile.device.base import Device, Memory, Queue
+
+
+class Placed(NamedTuple):
+    """A matrix on a device: in its ``own`` memory where the device reaches that, else in a copy; ``made`` for this call or not."""
+
+    stored: Matrix
+    memory: Memory
+    own: bool
+    made: bool
+
+    def collect(self, queue: Queue) -> None:
+        """Bring an output back to the caller's NumPy array; waits for the queue. Elements between its rows keep their values."""
+        if self.own:
+            queue.finish()
+            return
+        stored, span = self.stored, self.stored.span()
+        if stored.packed:
+            staging.download(queue, span, self.memory)
+        else:
+            copy = np.empty_like(span)
+            staging.download(queue, copy, self.memory)
+            shape = (stored.rows, stored.columns) if stored.number == 1 else (stored.number, stored.rows, stored.columns)
+            strides = tuple(stride * span.itemsize for stride in stored.layout.strides)
+            staging.copied(stored.array, as_strided(copy, shape, strides))
+
+    def release(self) -> None:
+        """Give back what ``place`` made; a Buffer's memory stays its owner's."""
+        if self.made:
+            self.memory.release()
+
+
+def place(device: Device, queue: Queue, stored: Matrix, read: bool = True) -> Placed:
+    """Put a matrix where the kernels reach it; a copy is uploaded only when the kernels ``read`` it."""
+    if stored.on_device:
+        return Placed(stored, stored.array.memory, True, False)
+    span = stored.span()
+    kept = device.borrow(span)
+    if kept is not None:
+        return Placed(stored, kept, True, False)
+    memory = device.share(span)
+    if memory is not None:
+        return Placed(stored, memory, True, True)
+    memory = device.allocate(max(span.nbytes, span.itemsize))
+    if read:
+        staging.upload(queue, memory, span, blocking=False)
+    return Placed(stored, memory, False, True)

@@ -1,0 +1,228 @@
+"""Stacks of matrices: broadcast as NumPy does, and merged into as few even batches as their strides allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from portatile.arguments import matrices, outputs
+from portatile.arguments.checks import check_dtype, check_options, writable
+from portatile.arguments.matrices import Array, Matrix
+from portatile.arguments.outputs import Begin
+from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.device.dlpack import packed
+from portatile.errors import ArgumentError
+
+_Stack = NDArray[Any] | Buffer
+
+
+class Given(NamedTuple, Generic[Array]):
+    """What a caller asks of stacks: ``op(a) @ op(b) + beta * c`` for each of their matrices."""
+
+    a: Array
+    b: Array
+    c: Array | None
+    beta: float
+    trans: tuple[str, str]
+    out: Array | None
+
+
+class Product(NamedTuple):
+    """One product of matrices, or of stacks that lie evenly: ``c`` receives that of ``a`` and ``b``."""
+
+    a: Matrix
+    b: Matrix
+    c: Matrix
+
+    def row_major(self) -> Product:
+        """The same product with a row-major ``c``: of a column-major one, C^T = op(b)^T op(a)^T."""
+        return Product(self.b.flipped(), self.a.flipped(), self.c.flipped()) if self.c.transposed else self
+
+
+class Products(NamedTuple, Generic[Array]):
+    """``result`` is what the caller gets once the ``products`` are computed; ``begin`` comes before the first of them."""
+
+    result: Array
+    begin: Begin | None
+    products: list[Product]
+
+
+def stacked(array: Any) -> bool:
+    """Whether an operand has more than two dimensions."""
+    return getattr(array, "ndim", 2) > 2
+
+
+def products(given: Given[Array]) -> Products[Array]:
+    """The products of all matrices of the stacks; ``c`` and ``out`` have the whole batch. Raises ArgumentError for what does not fit."""
+    stack_a, stack_b = _op(_stack(given.a, "a"), given.trans[0], "trans_a"), _op(_stack(given.b, "b"), given.trans[1], "trans_b")
+    if stack_a.dtype != stack_b.dtype:
+        raise ArgumentError(f"a is {stack_a.dtype} and b is {stack_b.dtype}; convert one of them")
+    m, k = stack_a.shape[-2:]
+    if k != stack_b.shape[-2]:
+        raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {stack_b.shape[-2]} x {stack_b.shape[-1]}: the inner dimensions differ")
+    try:
+        batch = np.broadcast_shapes(stack_a.shape[:-2], stack_b.shape[:-2])
+    except ValueError:
+        raise ArgumentError(f"stacks of {stack_a.shape[:-2]} and {stack_b.shape[:-2]} matrices cannot be broadcast together") from None
+    shape = (*batch, m, stack_b.shape[-1])
+    c, beta = given.c, given.beta
+    if c is None and beta != 0:
+        raise ArgumentError(f"beta is {beta} but there is no c")
+    result = outputs.new(given.a, shape) if given.out is None else given.out
+    target = _whole(result, shape, stack_a, "out")
+    writable(result, "out")
+    if 0 in shape:
+        return Products(result, None, [])
+    found = [_product(views) for views in _batches(batch, (stack_a, stack_b, target))]
+    begin = None
+    if c is not None and beta != 0 and c is not result:
+        begin = _copying(_whole(c, shape, stack_a, "c"), target)
+    return Products(result, begin, found)
+
+
+def merged(product: Product) -> Product:
+    """Stacks of ``a`` whose rows go on evenly from matrix to matrix, all times one ``b``, as one matrix times that."""
+    a, b, c = product
+    if c.number > 1 and b.step == 0 and not a.transposed and all(each.step == each.rows * each.stride for each in (a, c)):
+        return Product(_tall(a), b._replace(array=b.array[0], number=1), _tall(c))
+    return product
+
+
+def _stack(array: Any, name: str) -> _Stack:
+    """The operand as NumPy array or Buffer of two or more dimensions; raises ArgumentError for others."""
+    if isinstance(array, np.ndarray):
+        refuse_masks(array, name)
+        found: _Stack = array
+    elif isinstance(array, Buffer) or is_cuda_array(array):
+        found = Buffer.wrap(array)
+    else:
+        raise matrices.unknown(array, name)
+    if found.ndim < 2:
+        raise ArgumentError(f"{name} has shape {found.shape}; it must be a matrix or a stack of them")
+    check_dtype(found.dtype, name)
+    return found
+
+
+def _whole(array: Any, shape: tuple[int, ...], model: _Stack, name: str) -> _Stack:
+    found = _stack(array, name)
+    if found.shape != shape or found.dtype != model.dtype:
+        have = f"has shape {found.shape} and dtype {found.dtype}"
+        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {model.dtype}")
+    return found
+
+
+def _op(array: _Stack, trans: str, name: str) -> _Stack:
+    """Every matrix transposed where asked for."""
+    if trans == "N":
+        return array
+    check_options((name, trans, "NTC"))
+    *batch, rows, columns = array.shape
+    *steps, down, along = array.strides
+    return _view(array, (*batch, columns, rows), (*steps, along, down))
+
+
+def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _Stack:
+    """The same memory under another shape and strides in bytes."""
+    if isinstance(array, Buffer):
+        return Buffer(array.memory, shape, array.dtype, strides, array.offset)
+    return as_strided(array, shape, strides, writeable=array.flags.writeable)
+
+
+def _copying(source: _Stack, target: _Stack) -> Begin | None:
+    """What gives ``target`` the values of ``source``, in NumPy arrays or in packed Buffers; see ``outputs.copying``."""
+    if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
+        if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
+            return None
+        if np.may_share_memory(source, target):
+            raise ArgumentError("out overlaps c without being c; pass out=c or an array of its own")
+        return Begin(target, source)
+    rows = []
+    for name, array in (("c", source), ("out", target)):
+        if array.strides != packed(array.shape, array.dtype.itemsize):
+            raise ArgumentError(f"{name} has gaps or another order in memory; pass out=c to overwrite it, or packed Buffers")
+        flat = _view(array, (prod(array.shape[:-1]), array.shape[-1]), packed((1, array.shape[-1]), array.dtype.itemsize))
+        rows.append(matrices.matrix(flat, name))
+    return outputs.copying(rows[0], rows[1], "c")
+
+
+def _batches(batch: tuple[int, ...], operands: Sequence[_Stack]) -> list[tuple[_Stack, ...]]:
+    """The operands as arrays of three dimensions, even along the first: the dimensions of the batch merged where all of them
+    allow it, the longest one that is left kept, the others taken apart.
+    """
+    sizes, steps = _merged(batch, [_broadcast(array, len(batch)) for array in operands])
+    kept = _longest(sizes, steps, operands[-1])
+    order = [place for place in range(len(sizes)) if place != kept]
+    outer = tuple(sizes[place] for place in order)
+    count = () if kept is None else (sizes[kept],)
+    views = []
+    for array, strides in zip(operands, steps, strict=True):
+        inner = () if kept is None else (strides[kept],)
+        views.append(_view(array, (*outer, *count, *array.shape[-2:]), (*(strides[place] for place in order), *inner, *array.strides[-2:])))
+    if kept is None:
+        return [tuple(_single(view[index]) for view in views) for index in np.ndindex(*outer)]
+    return [tuple(view[index] for view in views) for index in np.ndindex(*outer)] if outer else [tuple(views)]
+
+
+def _single(matrix: _Stack) -> _Stack:
+    """A matrix as a stack of one."""
+    return _view(matrix, (1, *matrix.shape), (0, *matrix.strides))
+
+
+def _broadcast(array: _Stack, rank: int) -> tuple[int, ...]:
+    """The strides along a batch of ``rank`` dimensions, 0 where the operand has one matrix for all."""
+    own = array.shape[:-2]
+    strides = tuple(0 if size == 1 else stride for size, stride in zip(own, array.strides, strict=False))
+    return (0,) * (rank - len(own)) + strides
+
+
+def _merged(batch: tuple[int, ...], steps: Sequence[tuple[int, ...]]) -> tuple[list[int], list[list[int]]]:
+    """Sizes and strides of the batch with dimensions joined that lie as one in every operand."""
+    sizes: list[int] = []
+    merged: list[list[int]] = [[] for _ in steps]
+    for place, size in enumerate(batch):
+        if size == 1:
+            continue
+        if sizes and all(own[-1] == size * strides[place] for own, strides in zip(merged, steps, strict=True)):
+            sizes[-1] *= size
+            for own, strides in zip(merged, steps, strict=True):
+                own[-1] = strides[place]
+        else:
+            sizes.append(size)
+            for own, strides in zip(merged, steps, strict=True):
+                own.append(strides[place])
+    return sizes, merged
+
+
+def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | None:
+    """The longest dimension that one launch can take: whole elements forward, and results that do not overlap."""
+    itemsize = target.dtype.itemsize
+    extents = sorted(zip(target.strides[-2:], target.shape[-2:], strict=True))
+    fitting = []
+    for place, size in enumerate(sizes):
+        forward = all(strides[place] >= 0 and strides[place] % itemsize == 0 for strides in steps)
+        axes = sorted([*extents, (steps[-1][place], size)])
+        apart = axes[0][0] > 0 and all(one[0] * (one[1] - 1) < other[0] for one, other in pairwise(axes))
+        if forward and apart:
+            fitting.append((size, place))
+    return max(fitting)[1] if fitting else None
+
+
+def _product(views: tuple[_Stack, ...]) -> Product:
+    a, b, c = (matrices.stack(view, name) for view, name in zip(views, ("a", "b", "out"), strict=True))
+    outputs.apart(c, a, "a")
+    outputs.apart(c, b, "b")
+    return Product(a, b, c)
+
+
+def _tall(stack: Matrix) -> Matrix:
+    """A stack whose rows go on evenly from matrix to matrix, as one matrix."""
+    size = stack.array.dtype.itemsize
+    rows = stack.number * stack.rows
+    array = stack.array if stack.on_device else _view(stack.array, (rows, stack.columns), (stack.stride * size, size))
+    return stack._replace(array=array, rows=rows, number=1, step=0)

@@ -1,0 +1,121 @@
+"""What `tune` is told of the manner of measuring, and what it says of its ways: the race, what the model saved, what warm starts gave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import msgspec
+
+from portatile import ceilings
+from portatile.cli import _console
+from portatile.errors import UsageError
+from portatile.records import canonical, duration
+from portatile.trials import Trial
+from portatile.tuning.final import ranking
+from portatile.tuning.search import tuner
+from portatile.workload import Workload
+
+
+def measured(request: tuner.TuningRequest, cold: bool, no_model: bool, objective: str) -> tuner.TuningRequest:
+    """The request with what the command line says of the manner; raises UsageError for cold runs of no meaning."""
+    if cold and objective == "energy":
+        raise UsageError("--cold times single runs, too short for a reading of power: leave out --cold or --objective energy")
+    timing = msgspec.structs.replace(request.timing, cold=cold)
+    return replace(request, timing=timing, model=not no_model, objective=objective)
+
+
+def ordered(result: tuner.TuningResult) -> list[Trial]:
+    """The valid trials as they came out: the best, those it raced against by their places, the others by their times."""
+    first = {canonical(trial.config): trial for trial in (result.best, *result.finalists)}
+    rest = (trial for trial in result.trials if trial.status == "ok" and canonical(trial.config) not in first)
+    return [*first.values(), *sorted(rest, key=lambda trial: trial.rank)]
+
+
+_MARKS = {"first": " ", "slower": " ", "equal": "=", "open": "~"}
+
+
+def interval(trial: Trial, winner: Trial) -> str:
+    """Where the median of a finalist lies; ``=`` where it is as fast as the winner, ``~`` where the race could not tell. Else nothing."""
+    if trial.standing is None:
+        return ""
+    low, high = (duration(end) for end in trial.standing.interval)
+    return f"[{low}, {high}] {_MARKS[_beside_winner(trial, winner)]}"
+
+
+def _beside_winner(trial: Trial, winner: Trial) -> str:
+    """``equal``, ``slower`` or ``open``, by the samples of the race that both were in; ``first`` for its winner, or one of another race."""
+    if trial.standing is None or winner.standing is None or trial.standing.place == 1 or trial.standing.race != winner.standing.race:
+        return "first"
+    if trial.standing.tied and ranking.equal(trial.samples, winner.samples):  # what earlier versions stored as tied was only not told apart
+        return "equal"
+    return "slower" if ranking.apart(trial.samples, winner.samples) else "open"
+
+
+def lines(result: tuner.TuningResult) -> Iterator[str]:
+    """How to read the intervals, or why nobody raced; and what the model and early stops saved."""
+    if result.finalists and result.finalists[0].standing is not None:
+        winner = result.finalists[0]
+        rounds, found = len(winner.samples), Counter(_beside_winner(trial, winner) for trial in result.finalists)
+        sure = min(ranking.confidence(len(trial.samples)) for trial in result.finalists)
+        equal = f"; = {found['equal']} equal to the winner within the noise" if found["equal"] else ""
+        unclear = f"; ~ {found['open']} not separated from the winner ({rounds} rounds)" if found["open"] else ""
+        yield f"{len(result.finalists)} finalists raced: [ ] holds the median with {100 * sure:.0f} % confidence{equal}{unclear}"
+    if result.unraced:
+        yield f"not raced: {result.unraced}; who is first of the nearly equal may be luck"
+    if result.others:
+        yield "another search timed on this device meanwhile: times may be too long and the winner chosen by luck; search again, alone"
+    if result.saved:
+        yield "saved: " + ", ".join(f"{count} {stage}" for stage, count in result.saved.items())
+
+
+def warm_lines(result: tuner.TuningResult) -> Iterator[str]:
+    """What warm starts gave, as far as this search measured it; nothing where there were none."""
+    count = result.warm_trials
+    if not count:
+        return
+    where = {"default": "the default", "warm start": "a warm start", "search": "the search"}[result.found_by]
+    started = f"{_console.counted(count, 'warm start')} from similar problems and devices"
+    yield f"winner found at trial {result.found_at} by {where}; {started}"
+    best, winner = result.warm_best, result.best.comparable
+    if best is None:
+        yield f"of the {_console.counted(count, 'warm start')} none is valid here"
+        return
+    warm = "best warm start" if count > 1 else "warm start"
+    gave = f"the {warm} is the winner" if best is result.best else f"the {warm} takes {best.comparable / winner:.2f} x the winner's time"
+    if result.default.status == "ok":
+        gave += (
+            ", the default is the winner" if result.default is result.best else f", the default {result.default.comparable / winner:.2f} x"
+        )
+    own, place = len(result.own_trials), result.matched_at
+    if own > 0:
+        reached = f"the first as fast as that was number {place}" if place else "none was as fast as that"
+        gave += f"; of {_console.counted(own, 'trial')} of the search itself {reached}"
+    yield gave
+
+
+def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
+    """What warm starts gave, for a program."""
+    best = result.warm_best
+    return {"warm_starts": result.warm_trials, "warm_best_seconds": best and best.comparable, "matched_at": result.matched_at}
+
+
+def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
+    """That no reading could be refused as impossible, where there is something to refuse it by but for the device's ceilings."""
+    if workload.name in ceilings.MEASURING or not (workload.flops(result.problem) or workload.traffic(result.problem)):
+        return
+    known = ceilings.load(result.device)
+    if known is None or (known.flops(result.problem.dtype) is None and known.bandwidth is None):
+        yield "no ceilings measured: impossible readings are not refused (portatile bench peak)"
+
+
+def document(result: tuner.TuningResult) -> list[dict[str, Any]]:
+    """The finalists for a program, in the order of their places."""
+    found = []
+    for trial in result.finalists:
+        if trial.standing is not None:
+            certain = {"rounds": len(trial.samples), "confidence": ranking.confidence(len(trial.samples))}
+            found.append({"config": trial.config, "seconds_per_run": trial.median, **asdict(trial.standing), **certain})
+    return found

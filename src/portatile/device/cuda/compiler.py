@@ -1,0 +1,155 @@
+"""NVRTC: CUDA C++ to machine code or PTX for any architecture it knows, with no driver and no GPU."""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import lru_cache
+from typing import Any, Literal
+
+from portatile.device import ptxas
+from portatile.device.base import Target
+from portatile.errors import CompileError, DeviceNotFoundError
+from portatile.records import ArgKind, Backend, Binary, Entry, Parameter, Source
+
+import_error = ""
+try:
+    from cuda.bindings import nvrtc
+except (ImportError, OSError, RuntimeError) as error:
+    nvrtc = None
+    import_error = str(error)
+
+_ELF_NO_BITS = 8  # a section that occupies memory, not the file
+_CACHES = (12, 9)  # the first NVRTC that keeps what it compiled
+_ARCHITECTURE_OPTIONS = ("-arch", "--gpu-architecture")
+REMEDY = "install the CUDA extra: pip install 'portatile[cuda]', in a clone '.[cuda]'"
+_ENTRY = re.compile(r"\.visible\s+\.entry\s+([\w$]+)\s*\((.*?)\)(.*?)\{", re.DOTALL)
+_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr\s+[\w.\s]*?)?([\w$]+)(?:\[(\d+)\])?")
+_WORK_GROUP = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+
+
+def target(architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> Target:
+    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``kind="ptx"`` gives text to read.
+
+    Raises DeviceNotFoundError where NVRTC is missing or does not know the architecture.
+    """
+    made = CudaTarget(architecture, kind)
+    check_architecture(architecture)
+    return made
+
+
+def available() -> str | None:
+    """Why NVRTC cannot be used, or None when it can."""
+    if nvrtc is None:
+        return f"cuda-bindings cannot be imported: {import_error}"
+    try:
+        _version()
+    except Exception as error:  # the loader's own exception types differ between versions
+        return f"NVRTC cannot be loaded: {str(error).splitlines()[0]}"
+    return None
+
+
+@lru_cache(maxsize=1)
+def _version() -> tuple[int, int]:
+    _, major, minor = nvrtc.nvrtcVersion()
+    return int(major), int(minor)
+
+
+def check_architecture(architecture: str) -> None:
+    """Raise DeviceNotFoundError for what NVRTC cannot compile for, with what it can."""
+    known = _checked(nvrtc.nvrtcGetSupportedArchs())
+    if architecture.removeprefix("sm_").rstrip("af") not in map(str, known):
+        listed = ", ".join(f"sm_{number}" for number in sorted(known))
+        raise DeviceNotFoundError(f"NVRTC {'.'.join(map(str, _version()))} does not compile for {architecture!r}; it knows {listed}")
+
+
+class CudaTarget(Target):
+    """NVRTC for one architecture, ``sm_90`` say; ``kind`` is what it makes: ``cubin`` (default) or ``ptx``."""
+
+    backend: Backend = "cuda"
+
+    def __init__(self, architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> None:
+        reason = available()
+        if reason is not None:
+            raise DeviceNotFoundError(f"CUDA kernels cannot be compiled: {reason} - {REMEDY}")
+        if not re.fullmatch(r"sm_\d+[af]?", architecture):
+            raise DeviceNotFoundError(f"{architecture!r} is no CUDA architecture; write for example sm_90")
+        self.architecture = architecture
+        self.kind: Literal["cubin", "ptx"] = kind
+        major, minor = _version()
+        self.compiler = f"NVRTC {major}.{minor}" + (" to PTX" if kind == "ptx" else "")
+
+    def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
+        """Compile CUDA C++. An architecture among the source's own options (``-arch=sm_90a``) wins over the target's."""
+        program = _checked(nvrtc.nvrtcCreateProgram(source.text.encode(), source.file.encode(), 0, [], []))
+        try:
+            options = _options(source, self.architecture)
+            (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+            log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace").replace("\0", "").strip()
+            if int(failed):
+                raise CompileError(f"{source.file} does not build for {self.architecture}: {failed.name}", log)
+            ptx = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+            data = ptx if self.kind == "ptx" else _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        finally:
+            nvrtc.nvrtcDestroyProgram(program)
+        found = entries or _entries(ptx.decode(errors="replace"))
+        by_symbol = ptxas.parse(log)
+        resources = {entry.name: by_symbol[entry.symbol] for entry in found if entry.symbol in by_symbol}
+        return Binary(data, self.kind, found, resources, log)
+
+
+def _options(source: Source, architecture: str) -> list[str]:
+    options = [f"-D{name}={value}" for name, value in source.defines]
+    options += source.options
+    if not any(option.split("=")[0] in _ARCHITECTURE_OPTIONS for option in source.options):
+        options.append(f"--gpu-architecture={architecture}")
+    if _version() >= _CACHES:  # beside a driver; what that cache answers tells no registers, and would flatter cold times
+        options.append("--no-cache")
+    return [*options, "--ptxas-options=-v"]
+
+
+def _checked(result: tuple[Any, ...]) -> Any:
+    if int(result[0]):
+        raise CompileError(f"NVRTC reports {result[0].name}")
+    return result[1]
+
+
+def _text(program: Any, size: Any, get: Any) -> bytes:
+    buffer = bytearray(_checked(size(program)))
+    if buffer:
+        (failed,) = get(program, buffer)
+        if int(failed):
+            raise CompileError(f"NVRTC reports {failed.name}")
+    return bytes(buffer)
+
+
+def _entries(ptx: str) -> tuple[Entry, ...]:
+    """The kernels of a PTX text, for sources that no dialect described: parameters by width, pointers not told from integers."""
+    found = []
+    for symbol, parameters, directives in _ENTRY.findall(ptx):
+        listed = tuple(Parameter(name, _kind(kind, length), kind) for kind, name, length in _PARAMETER.findall(parameters))
+        required = _WORK_GROUP.search(directives)
+        group = tuple(int(n or 1) for n in required.groups()) if required else None
+        found.append(Entry(symbol, symbol, listed, (group[0], group[1], group[2]) if group else None))
+    return tuple(found)
+
+
+def _kind(kind: str, length: str) -> ArgKind:
+    return "buffer" if kind == "u64" and not length else "scalar"
+
+
+def is_whole(cubin: bytes) -> bool:
+    """Whether an ELF file is as long as its own headers say: the driver is not asked to read past the end of a short one."""
+    if len(cubin) < 64 or cubin[:5] != b"\x7fELF\x02":
+        return False
+    number = struct.unpack_from
+    segments, sections = number("<QQ", cubin, 32)
+    segment_size, segment_count, section_size, section_count = number("<4H", cubin, 54)
+    if max(segments + segment_size * segment_count, sections + section_size * section_count) > len(cubin):
+        return False
+    for at in range(sections, sections + section_size * section_count, section_size):
+        (kind,) = number("<I", cubin, at + 4)
+        offset, length = number("<QQ", cubin, at + 24)
+        if kind != _ELF_NO_BITS and offset + length > len(cubin):
+            return False
+    return True

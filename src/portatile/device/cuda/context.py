@@ -1,0 +1,190 @@
+"""A GPU and its primary context: the pool of its memory, its events, and which streams may use what."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Protocol
+from weakref import WeakSet
+
+from portatile.device.base import Device
+from portatile.device.cuda.driver import Current, attribute, call, driver, failure
+from portatile.device.cuda.image import Rows
+from portatile.device.cuda.info import describe
+from portatile.errors import DeviceError
+
+_POOL_KEEPS = 1 << 30  # bytes of freed memory that the pool keeps for the next allocation
+_KEPT_EVENTS = 256
+
+
+class Stream(Protocol):
+    """A queue, as far as memory depends on it: its stream, and of another library's stream the event behind our last command there."""
+
+    stream: Any
+    last: Any
+
+    def release(self) -> None:
+        """Give the queue back."""
+
+
+class CudaContext(Device):
+    """One GPU. Memory comes from a pool of our own in the order of a private stream, so nothing waits for the GPU."""
+
+    def __init__(self, index: int, driver_text: str) -> None:
+        self._handle = call(driver.cuDeviceGet, index)
+        self.info = describe(index, self._handle, driver_text)
+        self._lock = threading.RLock()
+        self._context: tuple[Any, int] | None = None
+        self._pool: Any = None
+        self._stream: Any = None
+        self._fence_event: Any = None
+        self._ready_event: Any = None
+        self.allocations = 0  # of the pool
+        self._rows = Rows(self._handle)
+        self._events: dict[bool, list[Any]] = {False: [], True: []}
+        self._queues: WeakSet[Stream] = WeakSet()
+        self._foreign: WeakSet[Stream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
+
+    @property
+    def context(self) -> tuple[Any, int]:
+        """The primary context and its number, retained at first use."""
+        if self._context is None:
+            self.check_own()
+            with self._lock:
+                if self._context is None:
+                    context = call(driver.cuDevicePrimaryCtxRetain, self._handle)
+                    with Current(context, int(context)):
+                        self._open(context)
+                    self._context = (context, int(context))
+        return self._context
+
+    def current(self) -> Current:
+        """``with device.current():`` runs with the device's context."""
+        return Current(*self.context)
+
+    def claim(self, nbytes: int) -> int:
+        """The address of new memory, which every queue of ours waits for; raises DeviceError when there is not enough."""
+        with self.current(), self._lock:
+            if self._pool is None:
+                error, *found = driver.cuMemAlloc(max(nbytes, 1))
+            else:
+                error, *found = driver.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self._stream)
+            if int(error):
+                free, total = call(driver.cuMemGetInfo)
+                what = f"{self.info.id} cannot allocate {nbytes} bytes ({free} of {total} are free)"
+                raise DeviceError(str(failure(error, what)))
+            if self._pool is not None:
+                call(driver.cuEventRecord, self._ready_event, self._stream)
+                self.allocations += 1
+                for queue in list(self._queues):
+                    if queue.stream is not None:
+                        self.admit(queue.stream)
+            return int(found[0])
+
+    def free(self, pointer: int, generation: int) -> None:
+        """Give memory back once everything queued so far is done; does not wait."""
+        if generation != self.generation or self._context is None:
+            return
+        with self.current(), self._lock:
+            if self._pool is None:
+                driver.cuMemFree(pointer)
+                return
+            for queue in list(self._queues):
+                if queue.stream is not None:
+                    self._fence(queue.stream)
+            for queue in list(self._foreign):
+                driver.cuStreamWaitEvent(self._stream, queue.last, 0)
+            driver.cuMemFreeAsync(pointer, self._stream)
+
+    def attribute(self, name: str) -> int:
+        """One of the driver's ``CU_DEVICE_ATTRIBUTE_``."""
+        return attribute(self._handle, name)
+
+    def register(self, queue: Stream) -> None:
+        """Take note of a queue, which from now on waits for memory to be there before it is used.
+
+        A stream of another library is touched only while that library's caller is here: its queue calls ``admit`` itself, and
+        marks with its event ``last`` how far memory is in use.
+        """
+        with self._lock:
+            (self._queues if queue.last is None else self._foreign).add(queue)
+            if queue.last is None:
+                self.admit(queue.stream)
+
+    def admit(self, stream: Any) -> None:
+        """Make a stream wait until all memory that was allocated so far is there."""
+        if self._pool is not None:
+            call(driver.cuStreamWaitEvent, stream, self._ready_event, 0)
+
+    def retire(self, queue: Stream, stream: Any) -> None:
+        """Forget a queue; memory that it used is reused only after what it has queued."""
+        with self._lock, self.current():
+            self._queues.discard(queue)
+            self._foreign.discard(queue)
+            if self._pool is not None:
+                if queue.last is None:
+                    self._fence(stream)
+                else:
+                    driver.cuStreamWaitEvent(self._stream, queue.last, 0)
+            if queue.last is not None:
+                driver.cuEventDestroy(queue.last)
+
+    def take_event(self, timing: bool) -> Any:
+        """A ``CUevent``, one that was given back where there is one: making one takes longer than recording it."""
+        try:
+            return self._events[timing].pop()
+        except IndexError:
+            flags = driver.CUevent_flags
+            return call(driver.cuEventCreate, int(flags.CU_EVENT_DEFAULT if timing else flags.CU_EVENT_DISABLE_TIMING))
+
+    def give_event(self, event: Any, timing: bool) -> None:
+        """Keep an event for the next ``take_event``; what was asked to wait for it waits for the point it had."""
+        if len(self._events[timing]) < _KEPT_EVENTS:
+            self._events[timing].append(event)
+        else:
+            driver.cuEventDestroy(event)
+
+    def release(self) -> None:
+        with self._lock:
+            if self._context is None:
+                return
+            for queue in [*self._queues, *self._foreign]:
+                queue.release()
+            with self.current():
+                for event in (*self._events[False], *self._events[True]):
+                    driver.cuEventDestroy(event)
+                self._events = {False: [], True: []}
+                self._rows.release()
+                if self._pool is not None:
+                    driver.cuStreamSynchronize(self._stream)
+                    driver.cuEventDestroy(self._fence_event)
+                    driver.cuEventDestroy(self._ready_event)
+                    driver.cuStreamDestroy(self._stream)
+                    driver.cuMemPoolDestroy(self._pool)
+            self._pool = self._stream = self._fence_event = self._ready_event = self._context = None
+            self.generation += 1
+            driver.cuDevicePrimaryCtxRelease(self._handle)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._context = None
+
+    def _open(self, context: Any) -> None:
+        """The pool, its stream and its fence, where the driver has pools."""
+        if not self.attribute("MEMORY_POOLS_SUPPORTED"):
+            return
+        properties = driver.CUmemPoolProps()
+        properties.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.handleTypes = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_NONE
+        properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        properties.location.id = int(self._handle)
+        self._pool = call(driver.cuMemPoolCreate, properties)
+        threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        call(driver.cuMemPoolSetAttribute, self._pool, threshold, driver.cuuint64_t(_POOL_KEEPS))
+        self._stream = call(driver.cuStreamCreate, int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING))
+        quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        self._fence_event, self._ready_event = call(driver.cuEventCreate, quiet), call(driver.cuEventCreate, quiet)
+
+    def _fence(self, stream: Any) -> None:
+        """Make the pool's stream wait for what ``stream`` holds now."""
+        driver.cuEventRecord(self._fence_event, stream)
+        driver.cuStreamWaitEvent(self._stream, self._fence_event, 0)

@@ -1,0 +1,124 @@
+"""One GPU through the CUDA driver: memory, images, queues and loaded cubins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device.base import Image, Memory, Module, Queue
+from portatile.device.cuda.compiler import CudaTarget, is_whole
+from portatile.device.cuda.context import CudaContext
+from portatile.device.cuda.driver import call, driver, failure
+from portatile.device.cuda.image import PITCH, longest_row, texture
+from portatile.device.cuda.kernel import CudaModule
+from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPinned
+from portatile.device.cuda.queue import CudaQueue
+from portatile.errors import CompileError, DeviceError, LaunchError
+from portatile.images import ImageForm
+from portatile.records import Binary
+
+_LARGEST_ROW = 2**31 - 1  # bytes
+_LARGEST_PLANE = 2**32 - 1
+
+
+class CudaDevice(CudaContext):
+    """One GPU in its primary context, which CuPy and PyTorch share: loads, allocates and queues."""
+
+    def __init__(self, index: int, driver_text: str) -> None:
+        super().__init__(index, driver_text)
+        self.target = CudaTarget(self.info.architecture)
+        self._default: CudaQueue | None = None
+
+    @property
+    def memory_rate(self) -> float:
+        """Two transfers to a clock, as memories of doubled rate are told."""
+        try:
+            kilohertz = self.attribute("MEMORY_CLOCK_RATE")
+            bits = self.attribute("GLOBAL_MEMORY_BUS_WIDTH")
+        except DeviceError:
+            return 0.0
+        return 2 * 1e3 * kilohertz * bits / 8
+
+    def load(self, binary: Binary) -> Module:
+        if binary.kind not in ("cubin", "ptx"):
+            raise CompileError(f"{self.info.id} loads cubin and PTX, not {binary.kind}")
+        damaged = "the binary is damaged: build it again"
+        if binary.kind == "cubin" and not is_whole(binary.data):
+            raise CompileError(f"{self.info.id}: {damaged}")
+        with self.current():
+            error, *module = driver.cuModuleLoadData(binary.data if binary.kind == "cubin" else binary.data.rstrip(b"\0") + b"\0")
+            if int(error):
+                raise CompileError(str(failure(error, f"{self.info.id} refuses the binary for {self.info.architecture}; {damaged}")))
+            return CudaModule(self, module[0], binary)
+
+    def allocate(self, nbytes: int) -> Memory:
+        return CudaMemory(self, self.claim(nbytes), nbytes)
+
+    def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        return CudaMemory(self, memory.handle + offset, nbytes, owner=memory)
+
+    def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
+        return CudaMemory(self, pointer, nbytes, owner)
+
+    def image_of(self, form: ImageForm) -> Image:
+        limit, row = self.info.image_2d_max, form.width * form.pixel
+        plain = form.type == "image2d_t"
+        if plain and not (form.width <= limit[0] and form.height <= limit[1]):
+            raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit[1]} x {limit[0]}")
+        if row > _LARGEST_ROW or row * form.height > _LARGEST_PLANE:
+            raise LaunchError(f"an {form} does not fit {self.info.id}: a row has at most {_LARGEST_ROW} bytes, a plane {_LARGEST_PLANE}")
+        step = max(self.attribute("TEXTURE_PITCH_ALIGNMENT"), PITCH) if plain else 1
+        pitch = -(-row // step) * step
+        if plain and pitch > self.info.image_row_max:
+            raise LaunchError(f"an {form} does not fit {self.info.id}: a row has at most {self.info.image_row_max} bytes")
+        if form.type == "image1d_buffer_t":
+            memory = self.allocate(row)
+            assert isinstance(memory, CudaMemory)
+            image, image.owner, memory.pointer = self._view(memory, form), None, None  # the image owns it from here on
+            return image
+        with self.current():
+            memory = self.allocate(pitch * form.height * form.depth)
+            assert isinstance(memory, CudaMemory)
+            assert memory.pointer is not None
+            handle = call(driver.cuTexObjectCreate, *texture(memory.pointer, form, pitch), None) if plain else None
+        pointer, memory.pointer = memory.pointer, None  # the image owns it from here on
+        return CudaImage(self, pointer, form, pitch, handle)
+
+    def _view(self, memory: Memory, form: ImageForm) -> CudaImage:
+        assert isinstance(memory, CudaMemory)
+        assert memory.pointer is not None
+        limit = longest_row(form, self._handle)
+        if form.width > limit:
+            raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit} pixels")
+        with self.current(), self._lock:
+            return CudaImage(self, memory.pointer, form, form.nbytes, row=self._rows.take(memory.pointer, form), owner="the memory's")
+
+    def share(self, array: NDArray[Any]) -> Memory | None:
+        return None
+
+    def pinned(self, nbytes: int) -> NDArray[np.uint8]:
+        return np.asarray(CudaPinned(self, max(nbytes, 1)))[:nbytes]
+
+    def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
+        return CudaQueue(self, profiling, out_of_order)
+
+    def foreign_queue(self, stream: int) -> Queue:
+        return CudaQueue(self, False, False, stream)
+
+    def default_queue(self) -> Queue:
+        if self._default is None:
+            with self._lock:
+                if self._default is None:
+                    self._default = CudaQueue(self, False, False)
+        return self._default
+
+    def release(self) -> None:
+        with self._lock:
+            self._default = None
+            super().release()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._default = None

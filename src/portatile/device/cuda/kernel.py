@@ -1,0 +1,232 @@
+"""A loaded cubin and its kernels: which NDRanges they run, and how their arguments are packed for the driver."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from portatile.device import ranges
+from portatile.device.base import Argument, Kernel, Memory, Module
+from portatile.device.cuda.context import CudaContext
+from portatile.device.cuda.driver import call, driver, failure, running
+from portatile.device.cuda.memory import CudaImage, CudaMemory
+from portatile.errors import ArgumentError, DeviceError, LaunchError
+from portatile.images import Sampler, check_form
+from portatile.records import Binary, Entry, Resources, Size3
+
+LOCAL_ALIGNMENT = 128  # bytes; every __local argument starts at a multiple of it
+_DEFAULT_DYNAMIC = 48 * 1024  # bytes of local memory that need no opting in
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+_SCALARS = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"}
+_SCALARS |= {"int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+
+
+class _Layout:
+    """The parameter block of a kernel for one sequence of argument types: packed in place, read by the driver at the launch.
+
+    Memory comes first in the block, then scalars, local arguments, samplers, images and structures; ``pointers`` says where
+    each parameter lies.
+    """
+
+    def __init__(self, kinds: Sequence[type], formats: Sequence[str]) -> None:
+        def places(wanted: Callable[[type], bool]) -> tuple[int, ...]:
+            return tuple(i for i, kind in enumerate(kinds) if wanted(kind))
+
+        self.memories = places(lambda kind: kind is CudaMemory)
+        self.locals = places(lambda kind: kind is int)
+        self.images = places(lambda kind: kind is CudaImage)
+        self.structures = places(lambda kind: kind is np.void)
+        self.samplers = places(lambda kind: kind is Sampler)
+        self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage, Sampler, np.void))
+        order = (*self.memories, *self.scalars, *self.locals, *self.samplers, *self.images, *self.structures)
+        self.struct = struct.Struct("".join(formats[i] for i in order))
+        self.block = ctypes.create_string_buffer(self.struct.size + 1)
+        offsets, ahead = {}, ""
+        for i in order:
+            offsets[i] = struct.calcsize(ahead + _first(formats[i])) - struct.calcsize(_first(formats[i]))
+            ahead += formats[i]
+        base = ctypes.addressof(self.block)
+        self.pointers = (ctypes.c_void_p * max(len(order), 1))(*(base + offsets[i] for i in range(len(order))))
+        self.address = ctypes.addressof(self.pointers)
+
+
+def _first(piece: str) -> str:
+    """The first member of a parameter, which decides where it begins; a structure is one member."""
+    return piece if piece[0].isdigit() else piece[0]
+
+
+class CudaKernel(Kernel):
+    """A ``CUfunction``. Its parameter blocks are shared by all launches, hence the lock between packing and queueing."""
+
+    def __init__(self, device: CudaContext, function: Any, entry: Entry, resources: Resources) -> None:
+        self.name, self.entry = entry.name, entry
+        self.device = device
+        self.function = function
+        self.lock = threading.Lock()
+        self.grids: dict[tuple[Size3, Size3], tuple[int, ...]] = {}
+        self.layouts: dict[tuple[type, ...], _Layout] = {}
+        names = driver.CUfunction_attribute
+        self._limit = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function))
+        self._static = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
+        self._opted = _DEFAULT_DYNAMIC - self._static
+        registers = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_NUM_REGS, function))
+        stack = int(call(driver.cuFuncGetAttribute, names.CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function))
+        known = resources if resources.registers >= 0 else Resources(registers, local_memory=self._static, stack=stack)
+        self.resources = known
+        self._sizes = self._parameter_sizes()
+
+    def grid(self, global_size: Size3, local_size: Size3) -> tuple[int, ...]:
+        """Blocks and threads in each dimension; raises LaunchError for an NDRange that the device cannot run."""
+        ranges.check(self, self.device.info, self._limit, global_size, local_size)
+        blocks = tuple(g // n for g, n in zip(global_size, local_size, strict=True))
+        if any(n > most for n, most in zip(blocks, _MAX_GRID, strict=True)):
+            what = ranges.named(self, self.device.info, global_size, local_size)
+            raise LaunchError(f"{what}: {blocks} work-groups; at most {_MAX_GRID} in each dimension")
+        found = self.grids[global_size, local_size] = (*blocks, *local_size)
+        return found
+
+    def opt_in(self, dynamic: int) -> None:
+        """Ask for ``dynamic`` bytes of local memory, or raise LaunchError."""
+        if dynamic <= self._opted:
+            return
+        limit = self.device.info.local_memory
+        if self._static + dynamic > limit:
+            what = f"{self._static + dynamic} bytes of local memory ({dynamic} of them as arguments)"
+            raise LaunchError(f"kernel {self.name!r} needs {what}; {self.device.info.id} has {limit}")
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        error = driver.cuFuncSetAttribute(self.function, attribute, dynamic)[0]
+        if int(error):
+            raise LaunchError(str(failure(error, f"kernel {self.name!r} with {dynamic} bytes of local memory")))
+        self._opted = dynamic
+
+    def pack(self, args: Sequence[Argument]) -> tuple[int, int]:
+        """Write the arguments; the address of their pointers and the bytes of dynamic local memory. The caller holds the lock."""
+        device = self.device
+        types = tuple(map(type, args))
+        layout = self.layouts.get(types)
+        if layout is None:
+            layout = self.layouts[types] = self._layout(args, types)
+        # what lies on another device is left out, so that the block does not fill and the error says which it is
+        values: list[Any] = [memory.pointer for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
+        values += [args[i] for i in layout.scalars]
+        dynamic = 0
+        for i in layout.locals:
+            values.append(dynamic)
+            dynamic += -(-args[i] // LOCAL_ALIGNMENT) * LOCAL_ALIGNMENT  # type: ignore[operator]
+        values += [args[i].bits for i in layout.samplers]  # type: ignore[union-attr]
+        for i in layout.images:
+            check_form(self.entry, i, args[i].form)  # type: ignore[union-attr]
+            values += args[i].fields()  # type: ignore[union-attr]
+        for i in layout.structures:
+            self._check_size(i, args[i].nbytes)  # type: ignore[union-attr]
+            values.append(args[i].tobytes())  # type: ignore[union-attr]
+        try:
+            layout.struct.pack_into(layout.block, 0, *values)
+        except struct.error as error:
+            for i, arg in enumerate(args):
+                if isinstance(arg, Memory) and (arg.handle is None or arg.device is not device):
+                    raise LaunchError(f"argument {self._parameter(i)}: {_complain(arg, device)}") from None
+            raise LaunchError(f"arguments of kernel {self.name!r}: {error}") from None
+        if dynamic > self._opted:
+            self.opt_in(dynamic)
+        return layout.address, dynamic
+
+    def _layout(self, args: Sequence[Argument], types: Sequence[type]) -> _Layout:
+        """Check the arguments' types against the kernel's parameters, once for every sequence of types."""
+        count = len(self._sizes) if self._sizes is not None else len(self.entry.parameters)
+        if len(args) != count and (self._sizes is not None or self.entry.parameters):
+            names = ", ".join(p.name for p in self.entry.parameters)
+            raise LaunchError(f"kernel {self.name!r} takes {count} arguments ({names}), not {len(args)}")
+        formats = []
+        for i, arg in enumerate(args):
+            piece = self._format(i, arg)
+            self._check_size(i, struct.calcsize(piece), arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__)
+            formats.append(piece)
+        return _Layout(types, formats)
+
+    def _check_size(self, index: int, nbytes: int, given: str = "a structure") -> None:
+        if self._sizes is not None and nbytes != self._sizes[index]:
+            raise LaunchError(f"argument {self._parameter(index)} has {self._sizes[index]} bytes and does not take {given} of {nbytes}")
+
+    def _format(self, index: int, arg: Argument) -> str:
+        if isinstance(arg, CudaImage):
+            check_form(self.entry, index, arg.form)
+            return arg.layout
+        if isinstance(arg, Sampler):
+            return "I"
+        if isinstance(arg, CudaMemory):
+            return "Q"
+        if type(arg) is int:
+            return "I"
+        if isinstance(arg, np.void):
+            return f"{arg.nbytes}s"
+        if isinstance(arg, np.generic) and arg.dtype.name in _SCALARS:
+            return _SCALARS[arg.dtype.name]
+        raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, self.device)}")
+
+    def _parameter_sizes(self) -> tuple[int, ...] | None:
+        """The bytes of each parameter, where the driver can tell (CUDA 12.4 and newer)."""
+        query = getattr(driver, "cuFuncGetParamInfo", None)
+        if query is None:
+            return None
+        sizes: list[int] = []
+        while True:
+            try:
+                error, *found = query(self.function, len(sizes))
+            except RuntimeError:  # the driver is older than the bindings
+                return None
+            if int(error):
+                return tuple(sizes)
+            sizes.append(int(found[1]))
+
+    def _parameter(self, index: int) -> str:
+        parameters = self.entry.parameters
+        text = f" ({parameters[index].type} {parameters[index].name})" if index < len(parameters) else ""
+        return f"{index}{text} of kernel {self.name!r}"
+
+
+def _complain(arg: object, device: CudaContext) -> str:
+    if not isinstance(arg, Memory):
+        name = arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__
+        return f"{arg!r} is a {name}; pass memory of {device.info.id}, a NumPy scalar, a Sampler, or the bytes of local memory as an int"
+    if arg.handle is None:
+        return "this memory has been released"
+    return f"this memory belongs to {arg.device.info.id}, the queue to {device.info.id}"
+
+
+class CudaModule(Module):
+    """A loaded cubin."""
+
+    def __init__(self, device: CudaContext, module: Any, binary: Binary) -> None:
+        self._device, self._module, self._binary = device, module, binary
+        self._generation = device.generation
+        self._kernels: dict[str, CudaKernel] = {}
+
+    def kernel(self, name: str) -> Kernel:
+        kernel = self._kernels.get(name)
+        if kernel is None:
+            entry = self._binary.entry(name)
+            with self._device.current():
+                try:
+                    function = call(driver.cuModuleGetFunction, self._module, entry.symbol.encode())
+                except DeviceError as error:
+                    raise ArgumentError(f"the binary has no kernel {name!r}: {error}") from None
+                kernel = CudaKernel(self._device, function, entry, self._binary.resources.get(name, Resources()))
+            self._kernels[name] = kernel
+        return kernel
+
+    def release(self) -> None:
+        module, self._module = self._module, None
+        self._kernels.clear()
+        if module is not None and self._generation == self._device.generation:
+            with self._device.current():
+                driver.cuModuleUnload(module)
+
+    def __del__(self) -> None:
+        if running and getattr(self, "_module", None) is not None:
+            self.release()

@@ -1,0 +1,218 @@
+"""CUDA streams: launching and copying, the part of the CUDA back end that runs for every command."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from portatile.device.base import Argument, Event, Kernel, Memory, Queue
+from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.cuda.context import CudaContext
+from portatile.device.cuda.driver import call, driver, failure, running
+from portatile.device.cuda.event import CudaEvent
+from portatile.device.cuda.kernel import CudaKernel
+from portatile.device.cuda.memory import CudaImage, CudaMemory
+from portatile.errors import ArgumentError
+from portatile.records import Size3
+
+
+class CudaQueue(Queue):
+    """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed.
+
+    Another library's stream may be destroyed once its caller has what it asked for. ``last`` is an event behind the last command
+    there that uses memory of ours, or None for a stream of our own.
+    """
+
+    def __init__(self, device: CudaContext, profiling: bool, out_of_order: bool, foreign: int | None = None) -> None:
+        self.device: CudaContext = device
+        self.profiling, self.out_of_order = profiling, out_of_order
+        self.generation = device.generation
+        self._foreign = foreign is not None
+        self._events = profiling or out_of_order
+        self._context, self._number = device.context
+        with device.current():
+            non_blocking = int(driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+            self.stream = driver.CUstream(foreign) if foreign is not None else call(driver.cuStreamCreate, non_blocking)
+            quiet = int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+            self.last: Any = call(driver.cuEventCreate, quiet) if foreign is not None else None
+            self._admitted = -1  # how many allocations of the device are certain to be there
+        self._pending: deque[tuple[CudaEvent, NDArray[Any]]] = deque()
+        device.register(self)
+
+    def launch(
+        self, kernel: Kernel, global_size: Size3, local_size: Size3, args: Sequence[Argument], wait: Sequence[Event] = ()
+    ) -> Event | None:
+        assert isinstance(kernel, CudaKernel)
+        current = driver.cuCtxGetCurrent()[1]
+        if int(current) != self._number:
+            with self.device.current():
+                return self.launch(kernel, global_size, local_size, args, wait)
+        for event in wait:
+            self.wait_for(event)
+        grid = kernel.grids.get((global_size, local_size)) or kernel.grid(global_size, local_size)
+        start = CudaEvent(self.device, self.stream, True) if self.profiling else None
+        borrowed = self._foreign and any(type(arg) is not CudaMemory or arg.owner is None for arg in args if isinstance(arg, Memory))
+        if borrowed:
+            self._enter()
+        with kernel.lock:
+            address, dynamic = kernel.pack(args)
+            error = driver.cuLaunchKernel(kernel.function, *grid, dynamic, self.stream, address, 0)[0]
+        if int(error):
+            raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}")
+        if borrowed:
+            self._leave()
+        return CudaEvent(self.device, self.stream, self.profiling, start) if self._events or wait else None
+
+    def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
+        contiguous(array)
+        fits(target, offset, array.nbytes)
+        return self._transfer(target, array, offset, blocking, wait, to_device=True)
+
+    def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
+        contiguous(array)
+        fits(source, offset, array.nbytes)
+        return self._transfer(source, array, offset, blocking, wait, to_device=False)
+
+    def copy(
+        self, target: Memory, source: Memory, nbytes: int, target_offset: int = 0, source_offset: int = 0, wait: Sequence[Event] = ()
+    ) -> Event:
+        fits(target, target_offset, nbytes)
+        fits(source, source_offset, nbytes)
+        assert isinstance(target, CudaMemory)
+        assert isinstance(source, CudaMemory)
+        with self.device.current():
+            for event in wait:
+                self.wait_for(event)
+            self._enter()
+            if _pitched(target) or _pitched(source):
+                call(driver.cuMemcpy2DAsync, _copy_2d(source, source_offset, target, target_offset), self.stream)
+            elif nbytes:
+                call(driver.cuMemcpyDtoDAsync, _address(target) + target_offset, _address(source) + source_offset, nbytes, self.stream)
+            self._leave()
+            return CudaEvent(self.device, self.stream, self.profiling)
+
+    def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
+        assert isinstance(target, CudaMemory)
+        nbytes = target.nbytes - offset if nbytes is None else nbytes
+        fits(target, offset, nbytes)
+        check_fill(pattern, offset, nbytes)
+        if isinstance(target, CudaImage):
+            raise ArgumentError("fill takes buffers, not images")
+        function = {1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async}[len(pattern)]
+        if nbytes:
+            with self.device.current():
+                self._enter()
+                call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
+                self._leave()
+
+    def marker(self) -> Event:
+        with self.device.current():
+            return CudaEvent(self.device, self.stream, self.profiling)
+
+    def wait_for(self, event: Event) -> None:
+        assert isinstance(event, CudaEvent)
+        with self.device.current():
+            if event.cu_event is not None:
+                call(driver.cuStreamWaitEvent, self.stream, event.cu_event, 0)
+
+    def flush(self) -> None:
+        """Streams hand their commands on at once."""
+
+    def finish(self) -> None:
+        with self.device.current():
+            error = driver.cuStreamSynchronize(self.stream)[0]
+        if int(error):
+            raise failure(error, f"a command failed on {self.device.info.id}")
+        self._pending.clear()
+
+    def release(self) -> None:
+        stream, self.stream = self.stream, None
+        if stream is None or self.generation != self.device.generation:
+            return
+        self.device.retire(self, stream)
+        if not self._foreign:
+            with self.device.current():
+                driver.cuStreamSynchronize(stream)
+                driver.cuStreamDestroy(stream)
+        self._pending.clear()
+
+    def __del__(self) -> None:
+        if running and getattr(self, "stream", None) is not None:
+            self.release()
+
+    def _enter(self) -> None:
+        """Before a command on another library's stream: memory that was allocated since the last one must be there."""
+        if self._foreign and self._admitted != self.device.allocations:
+            self._admitted = self.device.allocations
+            self.device.admit(self.stream)
+
+    def _leave(self) -> None:
+        """Behind it: from here on memory of ours may be given back."""
+        if self._foreign:
+            call(driver.cuEventRecord, self.last, self.stream)
+
+    def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
+        assert isinstance(memory, CudaMemory)
+        host, nbytes = array.__array_interface__["data"][0], array.nbytes
+        with self.device.current():
+            for event in wait:
+                self.wait_for(event)
+            self._enter()
+            if _pitched(memory):
+                ends = (array, 0, memory, 0) if to_device else (memory, 0, array, 0)
+                call(driver.cuMemcpy2DAsync, _copy_2d(*ends), self.stream)
+            elif nbytes and to_device:
+                call(driver.cuMemcpyHtoDAsync, _address(memory) + offset, host, nbytes, self.stream)
+            elif nbytes:
+                call(driver.cuMemcpyDtoHAsync, host, _address(memory) + offset, nbytes, self.stream)
+            self._leave()
+            if blocking and not self.profiling:
+                error = driver.cuStreamSynchronize(self.stream)[0]
+                if int(error):
+                    raise failure(error, "the copy or a command before it failed")
+                self._pending.clear()
+                return CudaEvent.over(self.device)
+            done = CudaEvent(self.device, self.stream, self.profiling)
+        if blocking:
+            done.wait()
+            self._pending.clear()
+        else:
+            while self._pending and self._pending[0][0].done:
+                self._pending.popleft()
+            self._pending.append((done, array))
+        return done
+
+
+def _address(memory: CudaMemory) -> int:
+    if memory.pointer is None:
+        raise ArgumentError("this memory has been released")
+    return memory.pointer
+
+
+def _pitched(memory: CudaMemory) -> bool:
+    """Whether its rows lie apart, as a texture asks for."""
+    return isinstance(memory, CudaImage) and memory.form.type == "image2d_t"
+
+
+def _copy_2d(source: CudaMemory | NDArray[Any], source_offset: int, target: CudaMemory | NDArray[Any], target_offset: int) -> Any:
+    """A pitched copy of a whole image, one end of which is that image."""
+    image = target if isinstance(target, CudaImage) else source
+    assert isinstance(image, CudaImage)
+    row, height = image.form.width * image.form.pixel, image.form.height
+    kinds = driver.CUmemorytype
+    what = driver.CUDA_MEMCPY2D()
+    what.WidthInBytes, what.Height = row, height
+    what.srcPitch = source.pitch if isinstance(source, CudaImage) else row
+    what.dstPitch = target.pitch if isinstance(target, CudaImage) else row
+    if isinstance(source, CudaMemory):
+        what.srcMemoryType, what.srcDevice = kinds.CU_MEMORYTYPE_DEVICE, _address(source) + source_offset
+    else:
+        what.srcMemoryType, what.srcHost = kinds.CU_MEMORYTYPE_HOST, source.__array_interface__["data"][0]
+    if isinstance(target, CudaMemory):
+        what.dstMemoryType, what.dstDevice = kinds.CU_MEMORYTYPE_DEVICE, _address(target) + target_offset
+    else:
+        what.dstMemoryType, what.dstHost = kinds.CU_MEMORYTYPE_HOST, target.__array_interface__["data"][0]
+    return what

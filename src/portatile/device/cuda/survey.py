@@ -1,0 +1,58 @@
+"""Which GPUs the CUDA driver shows, and whose memory a pointer is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from portatile.device.base import Finding, Survey
+from portatile.device.cuda import compiler
+from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.cuda.device import CudaDevice
+from portatile.device.cuda.driver import call, driver, failure, import_error
+from portatile.errors import ArgumentError
+
+
+def ordinal(pointer: int) -> int:
+    """The number of the GPU whose memory a pointer is; raises ArgumentError for one that is no device memory."""
+    if driver is None:
+        raise ArgumentError(f"CUDA memory needs cuda-bindings, which cannot be imported: {import_error}")
+    if pointer == 0:  # an empty array
+        return 0
+    call(driver.cuInit, 0)
+    error, *found = driver.cuPointerGetAttribute(driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer)
+    if int(error):
+        raise ArgumentError(str(failure(error, f"{pointer:#x} is no device memory")))
+    return int(found[0])
+
+
+def survey() -> Survey:
+    """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves, numbered as the driver numbers them."""
+    if driver is None:
+        return Survey((), (Finding(_level(), "CUDA", f"cuda-bindings cannot be imported: {import_error}", compiler.REMEDY),))
+    reason = compiler.available()
+    nvrtc = Finding(_level(), "NVRTC", reason, compiler.REMEDY) if reason else Finding("ok", "NVRTC", _nvrtc_version())
+    try:
+        call(driver.cuInit, 0)
+        version = int(call(driver.cuDriverGetVersion))
+        count = int(call(driver.cuDeviceGetCount))
+    except Exception as error:  # the bindings raise types of their own where there is no driver
+        hidden = "NO_DEVICE" in str(error)
+        level = "absent" if hidden else _level()
+        advice = "install NVIDIA's driver; in a container, start it with its GPU support"
+        advice = "check CUDA_VISIBLE_DEVICES, which may hide every GPU" if hidden else advice
+        return Survey((), (nvrtc, Finding(level, "CUDA driver", f"cannot be used: {str(error).splitlines()[0]}", advice)))
+    driver_text = f"{version // 1000}.{version % 1000 // 10}"
+    findings = [nvrtc, Finding("ok", "CUDA driver", f"CUDA {driver_text}: {count} GPU(s)")]
+    if reason is not None:
+        return Survey((), tuple(findings))
+    return Survey(tuple(CudaDevice(index, driver_text) for index in range(count)), tuple(findings))
+
+
+def _nvrtc_version() -> str:
+    return CudaTarget("sm_90").compiler
+
+
+def _level() -> Literal["absent", "broken"]:
+    """How bad it is that CUDA cannot be used: a fault only where there is an NVIDIA GPU."""
+    return "broken" if any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")) else "absent"

@@ -1,0 +1,236 @@
+"""The compiler in an OpenCL device's driver: programs, their logs, and binaries that other processes load."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+from weakref import WeakValueDictionary
+
+from portatile.device import ptxas
+from portatile.device.base import Target
+from portatile.device.opencl.context import ClContext
+from portatile.device.opencl.driver import cl
+from portatile.errors import CompileError, DeviceError
+from portatile.records import ArgKind, Backend, Binary, Entry, Parameter, Resources, Source
+
+_MAGIC = b"portatile-opencl-1\n"
+_DIGEST_BYTES = 16
+_KEPT_PROGRAMS = 32
+
+
+def payload(data: bytes) -> bytes:
+    """The driver's own binary inside the data of a Binary, for programs that load it without this back end."""
+    return data[len(_MAGIC) + _DIGEST_BYTES :]
+
+
+class Programs:
+    """The programs of one device: built ones by the data of their Binary, and binaries behind a checksum."""
+
+    def __init__(self, device: ClContext) -> None:
+        self._device = device
+        self._programs: OrderedDict[bytes, Any] = OrderedDict()
+        self.drafts: WeakValueDictionary[bytes, Any] = WeakValueDictionary()  # programs whose binaries are still to be made
+
+    def seal(self, payload: bytes) -> bytes:
+        """A driver's binary behind a checksum over it and the device's identity.
+
+        Drivers crash on binaries that are cut short or another version's: PoCL ends the process.
+        """
+        return _MAGIC + self._checksum(payload) + payload
+
+    def take(self, binary: Binary) -> Any:
+        """The ``pyopencl.Program`` of a binary: the one that was built here, if it is kept."""
+        return self._programs.pop(binary.data, None) or self.drafts.get(binary.data) or self.program(binary)
+
+    def program(self, binary: Binary) -> Any:
+        """The ``pyopencl.Program`` that the driver makes of a binary."""
+        start, identity = len(_MAGIC) + _DIGEST_BYTES, self._device.info.id
+        payload = binary.data[start:]
+        if binary.data[:start] != _MAGIC + self._checksum(payload):
+            raise CompileError(f"the binary is damaged, or was built for another device or driver than {identity}: build it again")
+        try:
+            program = cl.Program(self._device.context, [self._device.cl_device], [payload])
+        except cl.Error as error:
+            raise CompileError(f"{identity} refuses the binary", str(error)) from None
+        construct(program, [], self._device, f"{identity} refuses the binary")
+        return program
+
+    def keep(self, data: bytes, program: Any) -> None:
+        """Remember a program that was just built, so that loading its binary in this process costs nothing."""
+        self._programs[data] = program
+        while len(self._programs) > _KEPT_PROGRAMS:
+            self._programs.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget the programs that are kept."""
+        self._programs.clear()
+
+    def _checksum(self, payload: bytes) -> bytes:
+        state = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        state.update(f"{self._device.info.compiler}\n{self._device.info.architecture}\n".encode())
+        state.update(payload)
+        return state.digest()
+
+
+class ClTarget(Target):
+    """The compiler inside an OpenCL device's driver."""
+
+    backend: Backend = "opencl"
+
+    def __init__(self, device: ClContext, programs: Programs) -> None:
+        self._device, self._programs = device, programs
+        self.defers = "Portable Computing Language" in device.info.platform
+        self.architecture = device.info.architecture
+        self.compiler = device.info.compiler
+
+    def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
+        """Build OpenCL C with the driver's compiler; pyopencl's own disk cache is not used.
+
+        The driver may cache too: for cold timings start the process with ``device.COLD_COMPILER``. NVIDIA prints
+        registers and spills only when it did compile.
+        """
+        program, binary = self._built(source, entries)
+        # a draft's data only names the program that is kept: loaded elsewhere, it would be refused as damaged
+        data = os.urandom(32) if self.draft else self._sealed(program, binary.log, source.file)
+        self._programs.keep(data, program)
+        return replace(binary, data=data)
+
+    def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
+        """PoCL's binaries hold each kernel for any work-group too, and what was launched before they are made."""
+        program, binary = self._built(source, entries)
+        name = os.urandom(32)
+        self._programs.keep(name, program)
+        self._programs.drafts[name] = program
+        return replace(binary, data=name), lambda: replace(binary, data=self._sealed(program, binary.log, source.file))
+
+    def _built(self, source: Source, entries: tuple[Entry, ...]) -> tuple[Any, Binary]:
+        """The driver's program, and all of its Binary but the data."""
+        device = self._device
+        # definitions as text, not as options, which some drivers split at blanks; #line keeps the user's lines
+        defines = "".join(f"#define {name} {value}\n" for name, value in source.defines)
+        options = [*source.options, "-cl-kernel-arg-info"]
+        if device.nvidia:
+            options.append("-cl-nv-verbose")
+        text = f'{defines}#line 1 "{source.file}"\n{source.text}'
+        program = cl.Program(device.context, text)
+        construct(program, options, device, f"{source.file} does not build for {device.info.name}", text)
+        log = log_of(program, device)
+        try:
+            kernels = program.all_kernels()
+        except cl.Error as error:
+            raise CompileError(f"{source.file}: the driver names no kernels: {error}", log) from None
+        found = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
+        reported = ptxas.parse(log)
+        resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}
+        return program, Binary(b"", "opencl", found, resources, log)
+
+    def _sealed(self, program: Any, log: str, file: str) -> bytes:
+        """The driver's binary of a built program, as devices load it."""
+        try:
+            return self._programs.seal(binary_of(program))
+        except cl.Error as error:
+            raise CompileError(f"{file}: the driver gives no binary: {error}", log) from None
+
+    def settle(self, binary: Binary) -> None:
+        """NVIDIA's binaries are PTX: the first to load one waits for its machine code, which the driver's cache has from then on."""
+        if self._device.nvidia and os.environ.get("CUDA_CACHE_DISABLE", "0") == "0":
+            self._programs.program(binary)
+
+
+def _entry(kernel: Any, device: Any) -> Entry:
+    info = cl.kernel_arg_info
+    parameters = []
+    try:
+        for i in range(kernel.num_args):
+            kind_name = kernel.get_arg_info(i, info.TYPE_NAME)
+            kind = _kind(kernel.get_arg_info(i, info.ADDRESS_QUALIFIER), kind_name)
+            parameters.append(Parameter(kernel.get_arg_info(i, info.NAME), kind, kind_name))
+    except cl.Error:
+        parameters = []  # a driver need not keep them
+    fixed = tuple(kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device))
+    name = kernel.function_name
+    return Entry(name, name, tuple(parameters), (fixed[0], fixed[1], fixed[2]) if any(fixed) else None)
+
+
+def _kind(qualifier: int, type_name: str) -> ArgKind:
+    spaces = cl.kernel_arg_address_qualifier
+    if type_name.startswith("image"):
+        return "image"
+    if qualifier == spaces.LOCAL:
+        return "local"
+    return "buffer" if qualifier in (spaces.GLOBAL, spaces.CONSTANT) else "scalar"
+
+
+def _resources(kernel: Any, device: Any) -> Resources:
+    """What the driver tells of any kernel: static local memory. Private memory is not comparable between drivers."""
+    return Resources(local_memory=int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)))
+
+
+def construct(program: Any, options: list[str], device: ClContext, message: str, text: str = "") -> None:
+    """Build a ``pyopencl.Program``; raises CompileError with the log in the lines of ``text``, DeviceError where memory is short."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a log that is not empty is kept in the Binary
+        program.get_info(cl.program_info.REFERENCE_COUNT)  # an access before the build keeps pyopencl's own cache out
+        try:
+            program.build(options, devices=[device.cl_device])
+        except cl.Error as error:
+            if getattr(error, "code", None) in (cl.status_code.OUT_OF_HOST_MEMORY, cl.status_code.OUT_OF_RESOURCES):
+                raise DeviceError(f"{message}: {error}") from None
+            raise CompileError(message, _relocated(log_of(program, device), text) or str(error)) from None
+
+
+def log_of(program: Any, device: ClContext) -> str:
+    """What the driver says of a build."""
+    try:
+        return str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
+    except cl.Error:
+        return ""
+
+
+def _relocated(log: str, text: str) -> str:
+    """A log whose places are lines of the whole text, as NVIDIA's are, with the file and line that ``#line`` gives them."""
+    places, file, line = [], "<kernel>", 1
+    for row in text.splitlines():
+        places.append(f"{file}:{line}")
+        line += 1
+        if found := re.match(r'\s*#\s*line\s+(\d+)(?:\s+"([^"]*)")?', row):
+            line, file = int(found.group(1)), found.group(2) or file
+
+    def place(found: re.Match[str]) -> str:
+        row = int(found.group(1))
+        return places[row - 1] if 0 < row <= len(places) else found.group(0)
+
+    return re.sub(r"<kernel>:(\d+)", place, log)
+
+
+def binary_of(program: Any) -> bytes:
+    """The binary of a ``pyopencl.Program`` of one device. Raises ``pyopencl.Error``.
+
+    A driver may compile when it is asked: PoCL does, at the question for the size, and other threads of Python run meanwhile.
+    """
+    ask = _question()
+    if ask is not None:
+        size = ctypes.c_size_t()
+        ask(program.int_ptr, cl.program_info.BINARY_SIZES, ctypes.sizeof(size), ctypes.byref(size), None)
+    found: bytes = program.get_info(cl.program_info.BINARIES)[0]
+    return found
+
+
+@cache
+def _question() -> Any:
+    """``clGetProgramInfo`` called directly, None where the library behind pyopencl cannot be."""
+    try:
+        ask = ctypes.CDLL(cl._cl.__file__).clGetProgramInfo  # also finds what that module is linked with
+    except (AttributeError, OSError):
+        return None
+    ask.argtypes = [ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
+    ask.restype = ctypes.c_int
+    return ask

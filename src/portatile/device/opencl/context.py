@@ -1,0 +1,48 @@
+"""An OpenCL device and its context: what memory, kernels and queues need of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from portatile.device.base import Device
+from portatile.device.opencl.driver import cl
+from portatile.device.opencl.image import sampling
+from portatile.device.opencl.info import describe
+from portatile.errors import DeviceError, LaunchError
+from portatile.images import Sampler
+
+
+class ClContext(Device):
+    """One device of one OpenCL platform, whose ``pyopencl.Context`` is created at first use."""
+
+    def __init__(self, identity: str, device: Any) -> None:
+        self.cl_device = device
+        self.info = describe(identity, device)
+        self.nvidia = "cl_nv_device_attribute_query" in device.extensions
+        self._lock = threading.RLock()
+        self._context: Any = None
+        self._samplers: dict[Sampler, Any] = {}
+
+    @property
+    def context(self) -> Any:
+        """The ``pyopencl.Context``, created at first use."""
+        if self._context is None:
+            self.check_own()
+            with self._lock:
+                if self._context is None:
+                    try:
+                        self._context = cl.Context([self.cl_device])
+                    except cl.Error as error:
+                        raise DeviceError(f"{self.info.id}: no context: {error}") from None
+        return self._context
+
+    def sampler(self, wanted: Sampler) -> Any:
+        """The ``pyopencl.Sampler``, made once in a context."""
+        found = self._samplers.get(wanted)
+        if found is None:
+            try:
+                found = self._samplers[wanted] = cl.Sampler(self.context, *sampling(wanted))
+            except cl.Error as error:
+                raise LaunchError(f"{self.info.id} has no {wanted}: {error}") from None
+        return found

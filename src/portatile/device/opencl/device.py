@@ -1,0 +1,159 @@
+"""One OpenCL device: memory that is allocated, shared or borrowed, images, queues and loaded programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device.base import Image, Memory, Module, Queue
+from portatile.device.copies import address
+from portatile.device.opencl.borrow import Borrowed
+from portatile.device.opencl.compiler import ClTarget, Programs
+from portatile.device.opencl.context import ClContext
+from portatile.device.opencl.driver import cl
+from portatile.device.opencl.image import description, pixel
+from portatile.device.opencl.kernel import ClModule
+from portatile.device.opencl.memory import ClImage, ClMemory, ClPinned
+from portatile.device.opencl.pool import Pool
+from portatile.device.opencl.queue import ClQueue
+from portatile.errors import CompileError, DeviceError, LaunchError
+from portatile.images import ImageForm
+from portatile.records import Binary
+
+
+class ClDevice(ClContext):
+    """One device of one OpenCL platform, with a context of its own: loads, allocates and queues."""
+
+    def __init__(self, identity: str, device: Any) -> None:
+        super().__init__(identity, device)
+        self._programs = Programs(self)
+        self.target = ClTarget(self, self._programs)
+        self._default: ClQueue | None = None
+        self._abandoned: tuple[object, ...] = ()
+        self._share_alignment: int | None = None
+        self._borrowed = Borrowed(self.share)
+        self._pool = Pool(self.info.global_memory)
+
+    def load(self, binary: Binary) -> Module:
+        if binary.kind != "opencl":
+            raise CompileError(f"{self.info.id} loads OpenCL binaries, not {binary.kind}")
+        return ClModule(self, self._programs.take(binary), binary)
+
+    def allocate(self, nbytes: int) -> Memory:
+        what = f"{self.info.id} cannot allocate {nbytes} bytes: at most {self.info.max_allocation} in one piece"
+        if nbytes > self.info.max_allocation:  # NVIDIA's driver would only say so at the first use
+            raise DeviceError(what)
+        context, pool = self.context, self._pool
+        buffer = pool.take(nbytes)
+        while buffer is None:
+            try:
+                buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, max(nbytes, 1))
+            except cl.Error as error:
+                if not pool.clear():
+                    raise DeviceError(f"{what}, and {error}") from None
+        return ClMemory(self, buffer, nbytes, pool=pool)
+
+    def _part(self, memory: Memory, offset: int, nbytes: int) -> Memory:
+        try:
+            found = ClMemory(self, memory.handle.get_sub_region(offset, max(nbytes, 1)), nbytes)
+        except cl.Error as error:
+            raise DeviceError(f"{self.info.id} gives no part of a buffer: {error}") from None
+        found.whole = memory
+        return found
+
+    def image_of(self, form: ImageForm) -> Image:
+        limit = self.info.image_2d_max
+        if not self.info.images:
+            raise LaunchError(f"{self.info.id} has no images")
+        if form.type.startswith("image2d") and not (form.width <= limit[0] and form.height <= limit[1]):
+            raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit[1]} x {limit[0]}")
+        backing = None
+        try:
+            if form.type == "image1d_buffer_t":
+                backing = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, form.nbytes)
+            handle = cl.Image(self.context, cl.mem_flags.READ_WRITE, pixel(form), desc=description(form, backing))
+        except cl.Error as error:
+            raise LaunchError(f"{self.info.id} has no {form}: {error}") from None
+        return ClImage(self, handle, form, backing)
+
+    def _view(self, memory: Memory, form: ImageForm) -> Image:
+        assert isinstance(memory, ClMemory)
+        try:
+            handle = cl.Image(self.context, cl.mem_flags.READ_ONLY, pixel(form), desc=description(form, memory.buffer))
+        except cl.Error as error:
+            raise LaunchError(f"{self.info.id} has no {form} over a buffer: {error}") from None
+        return ClImage(self, handle, form, memory.buffer, own=False)
+
+    def share(self, array: NDArray[Any]) -> Memory | None:
+        if not self.info.unified_memory or array.nbytes == 0 or not array.flags.c_contiguous:
+            return None
+        if self._share_alignment is None:
+            self._share_alignment = self._probe_sharing()
+        if not self._share_alignment or address(array) % self._share_alignment:
+            return None
+        access = cl.mem_flags.READ_WRITE if array.flags.writeable else cl.mem_flags.READ_ONLY
+        try:
+            return ClMemory(self, cl.Buffer(self.context, access | cl.mem_flags.USE_HOST_PTR, hostbuf=array), array.nbytes, array)
+        except cl.Error:
+            return None
+
+    def borrow(self, array: NDArray[Any]) -> Memory | None:
+        return self._borrowed.of(array) if self.info.kind == "cpu" else None
+
+    def pinned(self, nbytes: int) -> NDArray[np.uint8]:
+        queue = self.default_queue()
+        assert isinstance(queue, ClQueue)
+        owner = ClPinned(self, queue.cl_queue, max(nbytes, 1))
+        return np.asarray(owner)[:nbytes]
+
+    def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
+        made = ClQueue(self, profiling, out_of_order, self._pool)
+        if self._pool.handed and self._default is not None:  # memory that was handed on may still be in use there
+            event = self._default.marker()
+            self._default.flush()
+            made.wait_for(event)
+        return made
+
+    def default_queue(self) -> Queue:
+        if self._default is None:
+            with self._lock:
+                if self._default is None:
+                    self._default = ClQueue(self, False, False)
+        return self._default
+
+    def release(self) -> None:
+        with self._lock:
+            if self._context is None:
+                return
+            if self._default is not None:
+                self._default.release()
+            self._borrowed.release()
+            self._pool.close()
+            self._pool = Pool(self.info.global_memory)
+            self._default = self._context = self._share_alignment = None
+            self._programs.clear()
+            self._samplers.clear()
+            self.generation += 1
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._abandoned = self._context, self._default, self._borrowed, self._pool  # kept, because to drop them would ask the driver
+        self._context = self._default = None
+
+    def _probe_sharing(self) -> int:
+        """The alignment from which on commands act on a host array itself, 0 for never: told by filling one."""
+        queue = self.default_queue()
+        for alignment in (16, 4096):
+            raw = np.zeros(16384, np.uint8)
+            start = -raw.ctypes.data % 8192 + alignment
+            array = raw[start : start + 4096]
+            with ClMemory(
+                self, cl.Buffer(self.context, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=array), 4096
+            ) as memory:
+                queue.fill(memory, b"\x5a")
+                queue.finish()
+                if bool((array == 0x5A).all()):
+                    return alignment
+        return 0

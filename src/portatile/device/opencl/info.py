@@ -1,0 +1,86 @@
+"""What an OpenCL device says of itself, as a DeviceInfo."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from portatile.device.opencl.driver import cl
+from portatile.records import DeviceInfo
+
+
+def describe(identity: str, device: Any) -> DeviceInfo:
+    """The facts of a ``pyopencl.Device``; ``identity`` is its id."""
+    platform = device.platform
+    extensions = set(device.extensions.split())
+    kind: Literal["cpu", "gpu", "accelerator"] = "accelerator"
+    if device.type & cl.device_type.GPU:
+        kind = "gpu"
+    elif device.type & cl.device_type.CPU:
+        kind = "cpu"
+    sizes = (*device.max_work_item_sizes, 1, 1)
+    images = bool(device.image_support)
+    return DeviceInfo(
+        id=identity,
+        backend="opencl",
+        name=device.name.strip(),
+        vendor=device.vendor.strip(),
+        platform=platform.name.strip(),
+        kind=kind,
+        architecture=_architecture(device, extensions),
+        driver=device.driver_version.strip(),
+        compiler=f"{platform.name.strip()} {platform.version.strip()} / {device.driver_version.strip()}",
+        compute_units=device.max_compute_units,
+        local_memory=device.local_mem_size,
+        global_memory=device.global_mem_size,
+        max_allocation=device.max_mem_alloc_size,
+        max_work_group_size=device.max_work_group_size,
+        max_work_item_sizes=(sizes[0], sizes[1], sizes[2]),
+        fp64="cl_khr_fp64" in extensions or bool(device.double_fp_config),
+        fp16="cl_khr_fp16" in extensions,
+        images=images,
+        image_2d_max=(device.image2d_max_width, device.image2d_max_height) if images else (0, 0),
+        unified_memory=bool(device.host_unified_memory),
+        chip=_chip(device, extensions, kind, identity),
+        clock_mhz=device.max_clock_frequency,
+        constant_memory=device.max_constant_buffer_size,
+        image_buffer_max=_buffer_pixels(device) if images else 0,
+    )
+
+
+def _buffer_pixels(device: Any) -> int:
+    """Pixels of an image over a buffer; 0 where the driver is older than they are."""
+    try:
+        return int(device.image_max_buffer_size)
+    except (AttributeError, cl.Error):
+        return 0
+
+
+_X86 = {8: "x86-64-v3", 16: "x86-64-v4"}  # the level of the instruction set by its vectors of float32
+
+
+def _architecture(device: Any, extensions: set[str]) -> str:
+    if "cl_nv_device_attribute_query" in extensions:
+        return f"sm_{device.compute_capability_major_nv}{device.compute_capability_minor_nv}"
+    if found := re.search(r"(?:pthread|cpu)-([^-\s]+)-[^-]+-[^-]+-[^-]+-(\S+)$", device.version.strip()):
+        return "-".join(found.groups())  # PoCL names LLVM's target triple and processor in its version
+    intel = device.type & cl.device_type.CPU and "intel" in device.platform.name.lower()  # whose runtime names no target
+    if intel and (level := _X86.get(device.native_vector_width_float)):
+        return level
+    return re.sub(r"[^a-z0-9]+", "-", device.name.strip().lower()).strip("-")
+
+
+def _chip(device: Any, extensions: set[str], kind: str, identity: str) -> str:
+    """Equal for one chip through two platforms or back ends: the PCI address of a GPU; a host has one CPU."""
+    if kind == "cpu":
+        return "cpu:0"
+    if "cl_nv_device_attribute_query" in extensions:
+        domain = getattr(device, "pci_domain_id_nv", 0)
+        return f"pci:{domain:04x}:{device.pci_bus_id_nv:02x}:{device.pci_slot_id_nv:02x}"
+    if "cl_khr_pci_bus_info" in extensions:
+        try:
+            place = device.get_info(cl.device_info.PCI_BUS_INFO_KHR)
+            return f"pci:{place.pci_domain:04x}:{place.pci_bus:02x}:{place.pci_device:02x}"
+        except (AttributeError, cl.Error):
+            return identity
+    return identity

@@ -1,0 +1,94 @@
+"""Buffers, images and pinned host memory of pyopencl."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.device.base import Image, Memory
+from portatile.device.opencl.context import ClContext
+from portatile.device.opencl.driver import cl, failure
+from portatile.device.opencl.pool import Pool
+from portatile.images import ImageForm
+
+_serials = count(1)
+
+
+class ClMemory(Memory):
+    """A ``pyopencl.Buffer``; ``array`` is the host array whose memory it is, if any, ``pool`` where the buffer goes in the end."""
+
+    pool: Pool | None = None
+    whole: Memory | None = None
+    """What this is a part of."""
+
+    def __init__(self, device: ClContext, buffer: Any, nbytes: int, array: NDArray[Any] | None = None, pool: Pool | None = None) -> None:
+        self.device = device
+        self.nbytes = nbytes
+        self.array = array
+        self.buffer = buffer
+        self.pool = pool
+        self.serial = next(_serials)
+
+    @property
+    def handle(self) -> Any:
+        """The ``pyopencl.Buffer``."""
+        return self.buffer
+
+    def release(self) -> None:
+        buffer, self.buffer = self.buffer, None
+        if buffer is not None:
+            self.blind()
+            self.array = self.whole = None
+            if self.pool is None:
+                buffer.release()
+            else:
+                self.pool.give(buffer, self.nbytes)
+
+    def __del__(self) -> None:
+        if self.pool is not None:
+            self.release()
+
+
+class ClImage(ClMemory, Image):
+    """A ``pyopencl.Image``. ``backing`` is the buffer that an ``image1d_buffer_t`` shows, through which it is copied; released with
+    it if it is its ``own``.
+    """
+
+    def __init__(self, device: ClContext, buffer: Any, form: ImageForm, backing: Any = None, own: bool = True) -> None:
+        super().__init__(device, buffer, form.nbytes)
+        self.form, self.backing, self._own = form, backing, own
+
+    @property
+    def region(self) -> tuple[int, ...]:
+        """All of it, as commands that copy images count: width, height, depth, or layers behind the last of them."""
+        form = self.form
+        return (form.width, form.depth, 1) if form.type == "image1d_array_t" else (form.width, form.height, form.depth)
+
+    def release(self) -> None:
+        super().release()
+        backing, self.backing = self.backing, None
+        if backing is not None and self._own:
+            backing.release()
+
+
+class ClPinned:
+    """Host memory that the driver allocated, mapped by a ``pyopencl.CommandQueue`` for as long as an array refers to it."""
+
+    def __init__(self, device: ClContext, cl_queue: Any, nbytes: int) -> None:
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        try:
+            self._buffer = cl.Buffer(device.context, flags, nbytes)
+            access = cl.map_flags.READ | cl.map_flags.WRITE
+            self._array, _ = cl.enqueue_map_buffer(cl_queue, self._buffer, access, 0, (nbytes,), np.uint8)
+        except cl.Error as error:
+            raise failure(error, f"{device.info.id} cannot allocate {nbytes} bytes of pinned memory") from None
+        self._queue = cl_queue
+        self.__array_interface__ = self._array.__array_interface__
+
+    def __del__(self) -> None:
+        array = getattr(self, "_array", None)
+        if array is not None:
+            array.base.release(self._queue)

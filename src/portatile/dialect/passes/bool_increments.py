@@ -1,0 +1,30 @@
+"""``b++`` and ``--b`` where ``b`` may be a bool: C counts with it, C++ does not."""
+
+from __future__ import annotations
+
+from portatile.dialect.passes.swizzles import operand
+from portatile.dialect.tokens import Tokens
+
+
+def count(tokens: Tokens, i: int, booleans: frozenset[str]) -> None:
+    """Types are not known here: what has the name of a bool is counted by a function that finds out."""
+    by = "1" if tokens[i].text == "++" else "-1"
+    first = operand(tokens, i)
+    if first < i and tokens.text_at(i + 1) != "(" and tokens[i + 1].kind != "name":  # if (a) ++b has none before the sign
+        if _named(tokens, range(first, i), booleans):
+            tokens[first].out = f"portatile_counted<{by}, true>({tokens[first].out}"
+            tokens[i].out = ")"
+        return
+    end = i + 1
+    while tokens.text_at(end) == "*":
+        end += 1
+    end = tokens.partner.get(end, end) + 1
+    while (text := tokens.text_at(end)) in ("[", "(", ".", "->"):
+        end = tokens.partner[end] + 1 if text in ("[", "(") else end + 2
+    if _named(tokens, range(i + 1, end), booleans):
+        tokens[i].out = f"portatile_counted<{by}, false>("
+        tokens[end - 1].out += ")"
+
+
+def _named(tokens: Tokens, part: range, booleans: frozenset[str]) -> bool:
+    return any(tokens[j].text in booleans for j in part)

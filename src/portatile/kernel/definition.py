@@ -1,0 +1,232 @@
+"""What a user says of a kernel, as a workload: its text, arguments, parameters, launch and what is right."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from portatile.errors import ArgumentError, LaunchError, SpaceError, UnknownNameError
+from portatile.kernel import text as texts
+from portatile.kernel.arguments import match
+from portatile.kernel.cases import KernelCases, shapes, spell_shapes
+from portatile.kernel.checks import Checks, Reference, Tolerance
+from portatile.kernel.expression import Expression, Given
+from portatile.kernel.geometry import Geometry
+from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Value, canonical, digest
+from portatile.space import ParameterSpace
+from portatile.space.constraint import Predicate
+from portatile.workload import Expected, Inputs, Operand, Workload, packed_layout
+
+PREFIX = "kernel:"
+"""What the names of users' kernels as workloads begin with, so that none is taken for one of portatile's own."""
+
+
+class Definition(Workload):
+    """A ``Kernel`` as far as it is data: nothing here opens a device. ``Kernel`` says what the arguments of the constructor mean."""
+
+    def __init__(
+        self,
+        source: str | Path,
+        name: str,
+        arguments: Sequence[Any] | Mapping[str, Any],
+        parameters: Mapping[str, Sequence[Value]],
+        *,
+        global_size: Given,
+        local_size: Given | None = None,
+        constraints: Sequence[str | Predicate] | str | Predicate = (),
+        reference: Reference | None = None,
+        rtol: Tolerance = None,
+        atol: Tolerance = None,
+        roles: Mapping[str, str] | None = None,
+        constants: Mapping[str, Value] | None = None,
+        default: Config | None = None,
+        flops: Given | None = None,
+        options: Sequence[str] = (),
+        normalized: Sequence[str] = (),
+        awkward: Sequence[Sequence[Any] | Mapping[str, Any]] = (),
+    ) -> None:
+        self.entry, self.name = name, f"{PREFIX}{name}"
+        self._parameters = texts.values(parameters)
+        self._constants = texts.constants(constants or {}, self._parameters)
+        self._text = texts.KernelText.of(source, name, options, self._constants, texts.corners(self._parameters, default))
+        self.arguments = match(self._text.head, arguments, roles or {}, normalized)
+        self._checks = Checks(reference, rtol, atol)
+        if not self.arguments.outputs:
+            raise ArgumentError(f"{name} writes none of its arguments: every pointer is const")
+        self._geometry = Geometry.of(global_size, local_size, self._text)
+        self._flops = None if flops is None else Expression.of(flops, "flops")
+        self._default = None if default is None else dict(default)
+        rules = (constraints,) if isinstance(constraints, str) or callable(constraints) else tuple(constraints or ())
+        self._constraints = (*rules, *self._geometry.constraints)
+        self.cases = KernelCases(self.arguments, awkward, name)
+        if awkward and self.verified and not callable(reference):
+            raise ArgumentError("awkward arguments need a callable as the reference: arrays say what is right for one call")
+        self._settle()
+        self.operands = tuple(Operand(array.name, array.role, array.form) for array in self.arguments.arrays)
+        self.sizes = dict.fromkeys(self.arguments.integers(self.arguments.scalars), "scalar argument")
+        self.dtypes = (self.arguments.outputs[0].dtype,)
+        self.cases.settle(self._problem)
+
+    @property
+    def verified(self) -> bool:
+        """Whether there is a reference."""
+        return self._checks.reference is not None
+
+    def source(self, config: Config) -> Source:
+        """The text with the definitions of a configuration."""
+        return self._text.source({**self._constants, **config})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.describe()})"
+
+    def describe(self) -> str:
+        """Name and sizes in one line."""
+        sizes = " ".join(f"{name}={self.arguments.scalars[name]}" for name in self.sizes)
+        return f"{self.entry} {sizes or spell_shapes(shapes(self.arguments))}"
+
+    def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
+        """Gflop/s where the user said ``flops``, else GB/s if each array is read or written once."""
+        if self._flops is not None:
+            return super().speed(problem, seconds)
+        return sum(array.value.nbytes for array in self.arguments.arrays) / seconds / 1e9, "GB/s"
+
+    def problem(
+        self,
+        sizes: Mapping[str, int] | None = None,
+        dtype: str = "",
+        options: Mapping[str, Value] | None = None,
+        layout: Mapping[str, Layout] | None = None,
+    ) -> Problem:
+        """The kernel with the arguments it was defined with; ``sizes`` replaces integer arguments, the rest cannot be changed."""
+        if dtype not in ("", *self.dtypes) or options or layout:
+            raise ArgumentError(f"{self.name}: only integer arguments may differ from the definition ({', '.join(self.sizes) or 'none'})")
+        return self._problem(self.arguments.integers({**self.arguments.scalars, **(sizes or {})}), shapes(self.arguments))
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """Each array's memory."""
+        return {array.name: (array.memory.size,) for array in self.cases.of(problem).arrays}
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """What the user's awkward arguments are."""
+        return self.cases.problems
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """The user's parameters under the user's constraints, and the device's limits on the work-group."""
+        if not device.images and any(array.form is not None for array in self.arguments.arrays):
+            raise LaunchError(f"{self.entry} takes images, and {device.name} has none")
+        return ParameterSpace(
+            self._parameters, self._constraints, self._facts(self._numbers(problem), device.facts() | texts.limits(device))
+        )
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """The user's, else the first that is legal."""
+        space = self.space(problem, device)
+        if self._default is not None:
+            if reason := space.violated(self._default):
+                raise SpaceError(f"{self.entry}: the default configuration is not legal on {device.name}: {reason}")
+            return self._default
+        first = next(iter(space), None)
+        if first is None:
+            rules = "; ".join(rule.text for rule in space.constraints)
+            raise SpaceError(f"{self.entry}: no configuration is legal on {device.name}; none of {space.size} fulfils all of: {rules}")
+        return first
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """One launch."""
+        return self.planned(config, device, self._numbers(problem))
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """The user's arrays; an ``out`` array is poisoned."""
+        return self.cases.inputs(problem)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """What the user expects, the tolerance as its scale; nothing for a kernel without a reference."""
+        expected = self.expected(problem)
+        if names := self.cases.foregone(problem, expected):
+            warnings.warn(
+                f"{names} held the expected values before {self.entry} ran, so that a kernel that does nothing would pass: "
+                f"clear the array, or say roles={{'{names.split(',')[0]}': 'out'}}",
+                stacklevel=2,
+            )
+        return expected
+
+    def expected(self, problem: Problem) -> dict[str, Expected]:
+        """What the outputs must hold after a run on the arguments of a problem."""
+        reads, arrays = self._checks.reads, self.cases.arrays(problem)
+        values: dict[str, Any] = {**self._constants, **self._numbers(problem)}
+        values |= {array.name: array.value.copy() for array in arrays if array.name in reads}
+        return self._checks.expected([array for array in arrays if array.role != "in"], values)
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """1: the tolerance is the scale of what is expected."""
+        return 1.0
+
+    def flops(self, problem: Problem) -> float:
+        """What the user says; 0 where nothing is said."""
+        return 0.0 if self._flops is None else float(self._flops(self._facts(problem.sizes, {})))
+
+    def traffic(self, problem: Problem) -> float:
+        """0: how much of its arrays a kernel must touch is not known, and what it does touch is no ceiling's business."""
+        return 0.0
+
+    def distance(self, one: Problem, other: Problem) -> float:
+        """Ratios of the integer arguments, as for every workload; 1 more for another text, a quarter for other arrays."""
+        if one.dtype != other.dtype or set(one.sizes) != set(other.sizes):
+            return math.inf
+        pairs = [(abs(one.sizes[name]) + 1, abs(other.sizes[name]) + 1) for name in one.sizes]
+        apart = sum(abs(math.log2(a / b)) for a, b in pairs)
+        same_text, same_arrays = (one.options.get(key) == other.options.get(key) for key in ("version", "arrays"))
+        return apart + (not same_text) + 0.25 * (not same_arrays)
+
+    def planned(self, config: Config, info: DeviceInfo, scalars: Mapping[str, int | float], runtime: bool = False) -> Plan:
+        """The launch; with ``runtime`` the numbers are passed when it runs, and only what the sizes read matters here."""
+        values = {**info.facts(), **texts.limits(info), **self._constants, **scalars, **config}
+        source = self.source(config)
+        global_size, local_size = self._geometry.sizes(values, self._text.work_group(source))
+        arguments = self.arguments.args(values, None if runtime else scalars)
+        return Plan((Launch(source, self.entry, global_size, local_size, arguments),))
+
+    # Inside
+
+    def _settle(self) -> None:
+        """Raise what is wrong with the names in expressions, constraints and the reference, before anything is opened."""
+        scalars = self.arguments.scalars
+        nominal = self._facts({}, dict.fromkeys(texts.DEVICE_FACTS, 1))
+        known = [*self._parameters, *nominal]
+        self._geometry.check(known)
+        ParameterSpace(self._parameters, self._constraints, nominal)  # raises for names that nothing defines
+        for name in self._default or ():
+            if name not in self._parameters:
+                raise UnknownNameError("parameter in the default", name, self._parameters)
+        for local in self.arguments.locals:
+            local.elements.check(known, f"elements of {local.name}")
+        if self._flops is not None:
+            self._flops.check([*self._constants, *scalars], "flops")
+        if read := [name for name in self._checks.reads if name in self._parameters]:
+            raise ArgumentError(f"the reference reads the parameter {read[0]!r}; what is right may not depend on what is tuned")
+        self._checks.settle(self.arguments.outputs, [*self._constants, *self.arguments.called])
+
+    def _numbers(self, problem: Problem) -> dict[str, int | float]:
+        """The numbers among the arguments of a problem."""
+        return {**self.cases.of(problem).scalars, **problem.sizes}
+
+    def _facts(self, sizes: Mapping[str, int | float], device: Mapping[str, Value]) -> dict[str, Value]:
+        """What expressions and constraints may read beside parameters; a fact of the device gives way to a name of the user's."""
+        return {**{k: v for k, v in device.items() if k not in self._parameters}, **self._constants, **self.arguments.scalars, **sizes}
+
+    def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:
+        """The key that results are stored under: text, launch and checks in ``version``, shapes and integers beside it."""
+        parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
+        roles = ((array.name, array.role, array.value.dtype.name) for array in self.arguments.arrays)
+        names = canonical([sorted(self._parameters), self._constants, list(roles)])
+        further = (canonical([[one, two] for one, two in self.cases.sizes]),) if self.cases.sizes else ()
+        version = digest(*parts, self._checks.identity(), names, *self.arguments.sampled, *further)
+        options: dict[str, Value] = {"arrays": spell_shapes(shapes), "version": version[:16]}
+        options["checked"] = "reference" if self.verified else "unverified"
+        layout = {name: packed_layout((math.prod(shape),)) for name, shape in shapes.items()}
+        return Problem(self.name, sizes, self.dtypes[0], options, layout)

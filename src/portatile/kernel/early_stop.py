@@ -1,0 +1,27 @@
+"""A text that does not compile at all is given up early, and its message is not drowned in those of a whole search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from portatile.errors import CompileError
+from portatile.tuning.search import tuner
+
+_HOPELESS = 10  # trials, all of which did not compile: then it is the text
+
+
+@dataclass
+class StopIfNothingCompiles:
+    """A listener that ends the search where nothing compiles, always for the same reason, and passes on what it hears."""
+
+    listen: tuner.Listener | None
+    failed: int = 0
+    messages: set[str] = field(default_factory=set)
+
+    def __call__(self, progress: tuner.Progress) -> None:
+        self.failed += progress.last.status == "compile"
+        self.messages.add(progress.last.message)
+        if self.failed == progress.evaluations == _HOPELESS and len(self.messages) == 1:
+            raise CompileError(f"the first {_HOPELESS} configurations do not compile:\n{progress.last.message}")
+        if self.listen is not None:
+            self.listen(progress)

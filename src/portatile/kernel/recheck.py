@@ -1,0 +1,82 @@
+"""Which configuration of a user's kernel may be used: what was tuned with another text or driver is checked again before its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from portatile import cache, select
+from portatile.device.base import Device
+from portatile.errors import ArgumentError, LaunchError
+from portatile.kernel.definition import Definition
+from portatile.records import Plan, Problem
+from portatile.runtime.certify import Certifier
+from portatile.runtime.deferred import waiting
+from portatile.select import Choice
+from portatile.trials import Trial
+from portatile.workload import Expected, Inputs, Workload
+
+
+class Recheck:
+    """Looks after one kernel on every device. What was checked once is remembered in the binary cache, for later processes too."""
+
+    def __init__(self, kernel: Definition) -> None:
+        self._kernel = kernel
+        self._certifiers: dict[Device, Certifier] = {}
+
+    def choose(self, problem: Problem, device: Device, results: Sequence[Trial]) -> Choice:
+        """The best configuration known for a problem, if it may be used on the device; else the default, with a warning."""
+        return self.settle(problem, device, select.choose(self._kernel, problem, device.info, results))
+
+    def settle(self, problem: Problem, device: Device, choice: Choice) -> Choice:
+        """``choice``, if it may be used on the device; else the default, with a warning.
+
+        It may where its trial was checked with the driver, the text and the definition of now, or where it passes the kernel's own
+        checks now.
+        """
+        if choice.trial is None:
+            return choice
+        certifier = self._certifiers.get(device)
+        if certifier is None:
+            certifier = self._certifiers[device] = _Own(self._kernel, device)
+        return certifier.settle(self._kernel, problem, choice, self._kernel.plan(problem, choice.config, device.info))
+
+    def forget(self) -> None:
+        """Try again what a device refused to run."""
+        for certifier in self._certifiers.values():
+            certifier.forget()
+
+
+class _Own(Certifier):
+    """Checks a user's kernel on the arguments of its definition and the awkward ones: others have no reference."""
+
+    advice = "Tune it again, or mend the text."
+
+    def __init__(self, kernel: Definition, device: Device) -> None:
+        self.kernel = kernel
+        kept = cache.default()
+        super().__init__(device, kept, lambda source: waiting.build(source, device, kept), self._planned)
+
+    def _planned(self, problem: Problem, choice: Choice) -> Plan:
+        if problem.options.get("version") != self.kernel.problem().options["version"]:
+            raise ArgumentError("it was tuned with another text, launch or reference")
+        return self.kernel.plan(problem, choice.config, self._device.info)
+
+    def subjects(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> list[tuple[Problem, Plan]]:
+        """The definition's problem and the awkward ones, as far as the configuration is legal for them."""
+        own = self.kernel.problem()
+        legal = [one for one in (own, *workload.awkward(own)) if choice.config in workload.space(one, self._device.info)]
+        if not legal:
+            raise LaunchError(f"it is not legal for the arguments that {self.kernel.entry} was defined with, so that nothing can check it")
+        return [(one, self._planned(one, choice)) for one in legal]
+
+    def expected(self, workload: Workload, problem: Problem, inputs: Inputs, rng: np.random.Generator) -> dict[str, Expected]:
+        """What the user's reference says. Raises LaunchError where it fails or where the outputs hold it already."""
+        try:
+            wanted = self.kernel.expected(problem)
+        except Exception as error:  # any code of a user's
+            raise LaunchError(f"its reference failed: {type(error).__name__}: {error}") from error
+        if held := self.kernel.cases.foregone(problem, wanted):
+            raise LaunchError(f"{held} held the expected values before it ran, so that nothing can check it; clear the array")
+        return wanted

@@ -1,0 +1,205 @@
+"""One kernel run in a process of its own, between canaries and with a time limit, so that no kernel harms who asked for it.
+
+``python -m portatile.measure.isolated_run FD`` is that process: FD is its end of a pipe to the parent, over which both send pickles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile import cache, device, processes, program
+from portatile.device.base import PART_ALIGNMENT, Argument, Device, Kernel, Queue
+from portatile.errors import CompileError, LaunchError, PortatileError, UsageError
+from portatile.guarded_memory import GuardedMemory
+from portatile.images import ImageForm, Sampler
+from portatile.records import DeviceInfo, Entry, Parameter, Size3, Source
+
+Array = NDArray[Any]
+_MARGIN = 256 * PART_ALIGNMENT  # bytes of canary on either side of a buffer
+_COMPILE_SECONDS = 600.0  # until the first launch
+
+
+@dataclass(frozen=True)
+class KernelArgument:
+    """One argument: ``array`` for buffers and images, ``value`` for scalars, samplers and, as bytes, for local memory.
+
+    ``form`` is what an image is made with.
+    """
+
+    parameter: Parameter
+    array: Array | None = None
+    value: np.generic | int | Sampler = 0
+    form: ImageForm | None = None
+
+    def seen(self, array: Array) -> Array:
+        """``array`` without the fourth component that vectors of three have in memory and nobody writes."""
+        return array[..., :3] if array.ndim and re.search(r"[a-z]3\*?$", self.parameter.type) and array.shape[-1] == 4 else array
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """A kernel with everything that it runs on; ``repeat`` timed runs follow the first one and see what it left."""
+
+    source: Source
+    entry: Entry
+    arguments: list[KernelArgument]
+    global_size: Size3
+    local_size: Size3
+    repeat: int
+
+    @property
+    def called(self) -> str:
+        """The kernel as one would call it."""
+        return self.entry.signature
+
+
+@dataclass(frozen=True)
+class RunOutcome:
+    """What a run left behind: every buffer and image after the first run, and the seconds of each timed one."""
+
+    device: DeviceInfo
+    arrays: dict[str, Array]
+    seconds: list[float]
+
+
+def run(task: KernelRun, selector: str | None, timeout: float) -> RunOutcome:
+    """Run ``task`` on the selected device in a child process, which has ``timeout`` seconds from its first launch on.
+
+    Raises LaunchError for a kernel that writes outside of its buffers, does not end in time or ends the process, and what the child
+    raises: CompileError, ArgumentError, DeviceNotFoundError.
+    """
+    ours, theirs = Pipe()
+    with ours:
+        with theirs:
+            child = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C reaches the parent only, and what the child started ends with it
+                env=processes.environment(),
+            )
+        try:
+            with suppress(BrokenPipeError):  # its end is noticed when its answers end
+                ours.send((task, selector))
+            late = CompileError(f"{task.called}: compiling took more than {_COMPILE_SECONDS:g} s")
+            _answer(ours, child, _COMPILE_SECONDS, late, f"{task.called}: the process that compiled it")
+            late_run = LaunchError(f"{task.called} did not end within {timeout:g} s; --timeout allows it more")
+            found = _answer(ours, child, timeout, late_run, f"{task.called}: the process that ran it")
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    assert isinstance(found, RunOutcome)
+    return found
+
+
+def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, late: PortatileError, who: str) -> object:
+    """The child's next message; raises the error that it is, ``late`` after ``seconds``, LaunchError where the child ends without one."""
+    if not pipe.poll(seconds if math.isfinite(seconds) else None):
+        raise late
+    try:
+        message = pipe.recv()
+    except (EOFError, ConnectionResetError):
+        raise LaunchError(f"{who} ended by {processes.fate(child.wait())}; does the kernel reach far outside of its arrays?") from None
+    if isinstance(message, PortatileError):
+        raise message
+    return message
+
+
+def measured(task: KernelRun, target: Device, begin: Callable[[], None] = lambda: None) -> RunOutcome:
+    """Upload, run once, download, then time further runs, in this process; canaries are looked at after both.
+
+    ``begin`` is called before the first launch. Raises LaunchError for a kernel that writes outside of its buffers.
+    """
+    binary = program.build(task.source, target.target, cache.default())
+    with target.load(binary) as module, target.queue(profiling=True) as queue, ExitStack() as stack:
+        kernel = module.kernel(task.entry.name)
+        guards: dict[str, tuple[GuardedMemory, int]] = {}
+        arguments: list[Argument] = []
+        for argument in task.arguments:
+            name, array = argument.parameter.name, argument.array
+            if array is None:
+                arguments.append(argument.value)
+                continue
+            if argument.form is not None:
+                memory = stack.enter_context(target.image_of(argument.form))
+            else:
+                guard = stack.enter_context(GuardedMemory(target, queue, array.nbytes, _MARGIN))
+                guards[name], memory = (guard, array.itemsize), guard.memory
+            queue.upload(memory, array)
+            arguments.append(memory)
+        queue.finish()
+        begin()
+        _first_launch(task, target, queue, kernel, arguments)
+        queue.finish()
+        _check(task, queue, guards)
+        arrays = {}
+        for argument, passed in zip(task.arguments, arguments, strict=True):
+            if argument.array is not None:
+                arrays[argument.parameter.name] = after = np.empty_like(argument.array)
+                queue.download(after, passed)  # type: ignore[arg-type]
+        seconds = []
+        for _ in range(task.repeat):
+            started = time.perf_counter()
+            event = queue.launch(kernel, task.global_size, task.local_size, arguments)
+            queue.finish()
+            elapsed = time.perf_counter() - started
+            profiled = event.duration if event is not None else None
+            seconds.append(elapsed if profiled is None else profiled)
+        _check(task, queue, guards)
+    return RunOutcome(target.info, arrays, seconds)
+
+
+def _first_launch(task: KernelRun, target: Device, queue: Queue, kernel: Kernel, arguments: list[Argument]) -> None:
+    try:
+        queue.launch(kernel, task.global_size, task.local_size, arguments)
+    except LaunchError as error:
+        if any(n % m for n, m in zip(task.global_size, task.local_size, strict=True)):
+            raise UsageError(f"--global {task.global_size} is no multiple of --local {task.local_size}") from error
+        if math.prod(task.local_size) > target.info.max_work_group_size:
+            raise UsageError(f"--local: {error}") from error
+        raise
+    except PortatileError as error:
+        raise type(error)(f"{task.called} on {target.info.id}: {error}") from error
+
+
+def _check(task: KernelRun, queue: Queue, guards: dict[str, tuple[GuardedMemory, int]]) -> None:
+    """Raise LaunchError where a canary changed."""
+    told = [complaint for name, (guard, size) in guards.items() if (complaint := guard.complaint(queue, name, size))]
+    if told:
+        raise LaunchError(f"{task.called} {'; '.join(told)}")
+
+
+def _main(descriptor: int) -> None:
+    with Connection(descriptor) as pipe:
+        task, selector = pipe.recv()
+        try:
+            answer: object = measured(task, device.get(selector), lambda: pipe.send(None))  # the time limit begins
+        except PortatileError as error:
+            answer = error
+        pipe.send(answer)
+    ctypes.CDLL(None).fflush(None)  # what the kernel printed
+    os._exit(0)  # a kernel that wrote where it should not may have broken what an orderly end needs
+
+
+if __name__ == "__main__":
+    # under the name that the parent's pickles give the records
+    from portatile.measure.isolated_run import _main as main
+
+    main(int(sys.argv[1]))

@@ -1,0 +1,29 @@
+"""Child processes: the environment that each is started with, and how one ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import site
+from pathlib import Path
+
+
+def environment() -> dict[str, str]:
+    """The parent's environment, in which a portatile that is not installed is found too."""
+    root = str(Path(__file__).parent.parent)
+    found = dict(os.environ)
+    if root not in (*site.getsitepackages(), site.getusersitepackages()):
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, (root, found.get("PYTHONPATH"))))
+    return found
+
+
+def fate(code: int | None) -> str:
+    """How a process ended: ``exit code 1``, ``SIGSEGV``; ``killed`` where it was not waited for."""
+    if code is None:
+        return "killed"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"

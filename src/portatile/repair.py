@@ -1,0 +1,153 @@
+"""Repair of a damaged result store: what can be read comes into a new file, and the damaged one is kept aside."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from portatile import store
+from portatile.errors import StoreError
+from portatile.store import DamagedError
+
+_LOG = ("-wal", "-shm")  # what SQLite keeps beside a file
+_SMALLEST = 64  # bytes of a record, at least: how many a file can hold whose tree of pages is damaged
+_WAIT = 5.0
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is wrong with a store: the trials whose records cannot be read, and what SQLite says of the file itself."""
+
+    trials: tuple[int, ...] = ()
+    file: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.trials or self.file)
+
+    def __str__(self) -> str:
+        some = ", ".join(map(str, self.trials[:5])) + (", ..." if len(self.trials) > 5 else "")
+        return "; ".join(filter(None, (self.file, some and f"{len(self.trials)} damaged records: trials {some}")))
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """How many trials were kept and how many were lost, and where the damaged file is now."""
+
+    kept: int
+    lost: int
+    aside: Path
+
+
+def examine(path: Path) -> Damage:
+    """Read every record of a store; no damage where there is no file. Raises StoreError where it is another program's or a newer one's."""
+    if not path.exists():
+        return Damage()
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=_WAIT)) as connection:
+            store.check_version(connection)
+            answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            rows: Iterable[tuple[int, bytes]] = ()
+            if _has_trials(connection):
+                rows = connection.execute("SELECT id, record FROM trials")
+            return Damage(tuple(number for number, raw in rows if not _reads(raw)), "" if answer == "ok" else str(answer))
+    except sqlite3.DatabaseError as error:
+        return Damage(file=str(error))
+
+
+def repair(path: Path) -> Repaired | None:
+    """Put what can be read of the store into a new file, and the damaged one aside; None where nothing is damaged.
+
+    Raises StoreError where another process is at it, where it is another program's file, or where there is no room for the new one.
+    """
+    if not examine(path):
+        return None
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".repair-") as folder, _alone(path):
+            copy, fresh = Path(folder, "copy.sqlite"), Path(folder, "fresh.sqlite")
+            for end in ("", *_LOG):
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copyfile(f"{path}{end}", f"{copy}{end}")
+            kept, lost = _salvage(copy, fresh)
+            for end in ("", *_LOG):  # a log left behind would be taken for one of the new file
+                with contextlib.suppress(FileNotFoundError):
+                    Path(f"{path}{end}").rename(f"{aside}{end}")
+            fresh.rename(path)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"the result store {path} cannot be repaired: {error}") from error
+    return Repaired(kept, lost, aside)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Nobody else writes to the file meanwhile, as far as SQLite can still tell."""
+    connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            connection.close()
+            raise
+    except sqlite3.DatabaseError:
+        pass  # it is too damaged to be locked
+    try:
+        yield
+    finally:
+        with contextlib.suppress(sqlite3.Error):
+            connection.rollback()
+        connection.close()
+
+
+def _salvage(damaged: Path, fresh: Path) -> tuple[int, int]:
+    """Copy every trial that can be read; how many, and how many cannot."""
+    kept = lost = 0
+    with contextlib.closing(store.create(str(fresh))) as new:
+        new.execute("BEGIN")
+        for raw in _records(damaged):
+            if raw is not None and _reads(raw):
+                store.insert(new, store.row_of(store.decoded(raw)))
+                kept += 1
+            else:
+                lost += 1
+        new.execute("COMMIT")
+        new.execute("PRAGMA journal_mode = DELETE")  # the file moves alone
+    return kept, lost
+
+
+def _records(path: Path) -> Iterator[bytes | None]:
+    """The records, each looked up by its number, so that a damaged page costs only what lies on it; None for one that is lost."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        counted = True
+        try:
+            last = connection.execute("SELECT max(id) FROM trials").fetchone()[0] or 0
+        except sqlite3.DatabaseError:
+            last, counted = path.stat().st_size // _SMALLEST, False
+        for number in range(1, last + 1):
+            try:
+                row = connection.execute("SELECT record FROM trials WHERE id = ?", (number,)).fetchone()
+            except sqlite3.DatabaseError as error:
+                if "not a database" in str(error) or "no such table" in str(error):
+                    return
+                if counted:
+                    yield None
+                continue
+            if row is not None:
+                yield row[0]
+
+
+def _has_trials(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchone() is not None
+
+
+def _reads(raw: bytes) -> bool:
+    try:
+        store.decoded(raw)
+    except DamagedError:
+        return False
+    return True

@@ -1,0 +1,93 @@
+"""matmul and gemm on NumPy arrays, Buffers and CUDA arrays, row-major or column-major, read in place; stacks of matrices too.
+
+NumPy in, NumPy out: the call returns when the result is there. Arrays of CuPy and PyTorch, and Buffers, choose their own
+device; the work is queued on the caller's current stream, the result is of the caller's library, and nothing waits.
+"""
+
+from __future__ import annotations
+
+from portatile.arguments import checks, matrices, outputs, stacks
+from portatile.arguments.letters import Trans, op
+from portatile.arguments.matrices import Array
+from portatile.arguments.stacks import Product
+from portatile.errors import ArgumentError
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
+
+
+def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None = None) -> Array:
+    """The matrix product of ``a`` (m x k) and ``b`` (k x n), both float32 or both float64.
+
+    With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
+    that lie evenly in memory are one launch. ``out`` (m x n) receives the result if given and must not overlap the inputs.
+    ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an
+    unknown device.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+        >>> portatile.matmul(a, b)[0, 0]
+        np.float32(3.0)
+    """
+    return gemm(a, b, out=out, device=device)
+
+
+def gemm(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    trans_a: Trans = "N",
+    trans_b: Trans = "N",
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N) or the transpose (T, C).
+
+    Arrays of more than two dimensions are stacks of matrices, as for ``matmul``; op transposes each.
+
+    op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
+    and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. All are float32 or
+    all float64. ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
+    an unknown device.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> a, c = np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2))
+        >>> portatile.gemm(a, np.eye(2), c, alpha=2.0, beta=1.0, trans_a="T")
+        array([[3., 7.],
+               [5., 9.]])
+    """
+    alpha, beta = checks.factor(alpha, "alpha"), checks.factor(beta, "beta")
+    if stacks.stacked(a) or stacks.stacked(b):
+        found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out))
+    else:
+        stored_a, stored_b = op(matrices.matrix(a, "a"), trans_a, "trans_a"), op(matrices.matrix(b, "b"), trans_b, "trans_b")
+        (m, k), (k_b, n) = stored_a.shape, stored_b.shape
+        if k != k_b:
+            raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
+        matrices.alike(stored_a, stored_b)
+        result, stored_c, begin = outputs.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta)
+        found = stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
+    begin = found.begin
+    for product in found.products:
+        _, _, stored_c = operands = stacks.merged(product.row_major())
+        stored_a, stored_b = (stored.reading(alpha != 0) for stored in operands[:2])
+        batch, workload = ((stored_c.number,), "gemm_batched") if stored_c.number > 1 else ((), "gemm")
+        k = stored_a.rows if stored_a.transposed else stored_a.columns
+        perform(
+            Request(
+                workload,
+                (*batch, stored_c.rows, stored_c.columns, k),
+                ("T" if stored_a.transposed else "N", "T" if stored_b.transposed else "N"),
+                (stored_a, stored_b, stored_c.reading(beta != 0)),
+                found.result,
+                device,
+                {"alpha": alpha, "beta": beta},
+                begin,
+            )
+        )
+        begin = None
+    return found.result

@@ -1,0 +1,137 @@
+"""symm, syrk and syr2k: products with a symmetric matrix, and sums of products that are symmetric, on the arrays that gemm takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile.arguments import matrices, outputs
+from portatile.arguments.checks import check_options, factor
+from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, op
+from portatile.arguments.matrices import Array, check_square
+from portatile.arguments.outputs import Begin
+from portatile.errors import ArgumentError
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
+
+
+def symm(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    side: Side = "L",
+    uplo: Uplo = "L",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """``alpha a b + beta c`` (side L) or ``alpha b a + beta c`` (side R) for a symmetric ``a``, as BLAS's SYMM.
+
+    ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The
+    result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> a = np.array([[1.0, np.nan], [2.0, 3.0]])
+        >>> portatile.symm(a, np.eye(2))
+        array([[1., 2.],
+               [2., 3.]])
+    """
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    alpha, beta = factor(alpha, "alpha"), factor(beta, "beta")
+    stored_a, stored_b = matrices.matrix(a, "a"), matrices.matrix(b, "b")
+    m, n = stored_b.shape
+    check_square(stored_a, side, (m, n))
+    matrices.alike(stored_a, stored_b)
+    result, stored_c, begin = outputs.receiving(out, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
+    if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
+        uplo = OTHER[uplo]
+    if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
+        side, m, n, stored_b = OPPOSITE[side], n, m, stored_b.flipped()
+    options = (side, uplo, "T" if stored_b.transposed else "N")
+    operands = stored_a.reading(alpha != 0), stored_b.reading(alpha != 0), stored_c.reading(beta != 0)
+    perform(Request("symm", (m, n), options, operands, result, device, {"alpha": alpha, "beta": beta}, begin))
+    return result
+
+
+def syrk(
+    a: Array,
+    c: Array | None = None,
+    *,
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: op is the identity (N) or the transpose (T, C).
+
+    op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
+    ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.syrk(np.array([[1.0], [2.0]]))
+        array([[1., 0.],
+               [2., 4.]])
+    """
+    return _update("syrk", {"a": a}, c, (uplo, trans), (alpha, beta), out, device)
+
+
+def syr2k(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """The triangle ``uplo`` of ``alpha op(a) op(b)^T + alpha op(b) op(a)^T + beta c``, as BLAS's SYR2K; the rest is as for ``syrk``.
+
+    op(a) and op(b) are n x k, of one dtype, ``c`` and the result n x n. Raises ArgumentError for arrays that do not fit.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.syr2k(np.array([[1.0], [2.0]]), np.array([[3.0], [5.0]]))
+        array([[ 6.,  0.],
+               [11., 20.]])
+    """
+    return _update("syr2k", {"a": a, "b": b}, c, (uplo, trans), (alpha, beta), out, device)
+
+
+def _update(
+    workload: str,
+    given: Mapping[str, Array],
+    c: Array | None,
+    options: tuple[Uplo, Trans],
+    factors: tuple[float, float],
+    out: Array | None,
+    device: str | None,
+) -> Array:
+    """A triangle of a sum of products of the arrays ``given``, which all are n x k, and their transposes."""
+    uplo, trans = options
+    check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
+    alpha, beta = factor(factors[0], "alpha"), factor(factors[1], "beta")
+    stored = {name: op(matrices.matrix(array, name), trans, "trans") for name, array in given.items()}
+    first = stored["a"]
+    n, k = first.shape
+    for name, matrix in stored.items():
+        matrices.alike(first, matrix)
+        if matrix.shape != (n, k):
+            raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {(n, k)}; {workload} needs two of one shape")
+    result, stored_c, begin = outputs.receiving(out, (n, n), given["a"], stored, c, beta)
+    if out is None and beta == 0:
+        begin = Begin(stored_c.array)
+    if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
+        uplo = OTHER[uplo]
+    letters = "".join("T" if matrix.transposed else "N" for matrix in stored.values())
+    how = letters if len(set(letters)) > 1 else letters[0]
+    operands = *(matrix.reading(alpha != 0) for matrix in stored.values()), stored_c
+    perform(Request(workload, (n, k), (uplo, how), operands, result, device, {"alpha": alpha, "beta": beta}, begin))
+    return result

@@ -1,0 +1,95 @@
+"""trmm and trsm: a triangular matrix, or its inverse, times another one, on the arrays that gemm takes."""
+
+from __future__ import annotations
+
+from portatile.arguments import outputs
+from portatile.arguments.checks import check_options, factor
+from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo
+from portatile.arguments.matrices import Array, alike, check_square, matrix
+from portatile.runtime.perform import perform
+from portatile.runtime.request import Request
+
+
+def trmm(
+    a: Array,
+    b: Array,
+    *,
+    side: Side = "L",
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    diag: Diag = "N",
+    alpha: float = 1.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
+
+    ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its diagonal if
+    ``diag`` is U. The result goes to ``out``, which may be ``b``; without it, to a new row-major array. An infinity in ``b`` may
+    give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.trmm(np.array([[1.0, np.nan], [2.0, 3.0]]), np.ones((2, 1)))
+        array([[1.],
+               [5.]])
+    """
+    return _apply("trmm", a, b, (side, uplo, trans, diag), alpha, out, device)
+
+
+def trsm(
+    a: Array,
+    b: Array,
+    *,
+    side: Side = "L",
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    diag: Diag = "N",
+    alpha: float = 1.0,
+    out: Array | None = None,
+    device: str | None = None,
+) -> Array:
+    """Solve ``op(a) x = alpha b`` (side L) or ``x op(a) = alpha b`` (side R) for a triangular ``a``, as BLAS's TRSM.
+
+    ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its
+    diagonal if ``diag`` is U. The solution goes to ``out``, which may be ``b``; without it, to a new row-major array. A
+    zero on the diagonal gives infinities or NaN, as in BLAS; with them, or with those in ``b``, neighbouring rows (side L) or columns
+    may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
+    errors are as for ``gemm``.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.trsm(np.array([[1.0, np.nan], [2.0, 4.0]]), np.array([[1.0], [4.0]]))
+        array([[1. ],
+               [0.5]])
+    """
+    return _apply("triangular", a, b, (side, uplo, trans, diag), alpha, out, device)
+
+
+def _apply(
+    workload: str, a: Array, b: Array, letters: tuple[Side, Uplo, Trans, Diag], alpha: float, out: Array | None, device: str | None
+) -> Array:
+    """Run ``workload``, whose ``letters`` are BLAS's, on the triangle ``a`` and on ``b``; in ``out`` if given.
+
+    Raises ArgumentError for what does not fit.
+    """
+    side, uplo, trans, diag = letters
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    alpha = factor(alpha, "alpha")
+    stored_a, source = matrix(a, "a"), matrix(b, "b")
+    m, n = source.shape
+    check_square(stored_a, side, (m, n))
+    alike(stored_a, source)
+    result = outputs.new(b, (m, n)) if out is None else out
+    stored_b = outputs.output(result, (m, n), source)
+    outputs.apart(stored_b, stored_a, "a")
+    begin = None if result is b else outputs.copying(source, stored_b, "b")
+    transpose = trans != "N"
+    if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
+        uplo, transpose = OTHER[uplo], not transpose
+    if stored_b.transposed:  # B^T op(a)^T
+        side, transpose, m, n = OPPOSITE[side], not transpose, n, m
+    options = (side, uplo, "T" if transpose else "N", diag)
+    operands = stored_a.reading(alpha != 0), stored_b
+    perform(Request(workload, (m, n), options, operands, result, device, {"alpha": alpha}, begin))
+    return result

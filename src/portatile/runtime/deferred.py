@@ -1,0 +1,118 @@
+"""Binaries for the cache that nobody waits for: made when the process rests, or ends, where a driver compiles once more for them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from portatile import program
+from portatile.cache import Cache
+from portatile.device.base import Device
+from portatile.errors import PortatileError
+from portatile.records import Binary, Source
+
+_MOST = 8  # that wait, so that a process does not take long to end
+_REST = 2.0  # seconds without a call: one that comes while the driver compiles has to wait for it
+
+
+_Name = tuple[str, int, Path, str]  # device, its generation, folder of the cache, key there
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A Binary that this process alone can load, and what puts the one for others into the cache."""
+
+    binary: Binary
+    keep: Callable[[], None]
+
+
+class Deferred:
+    """What waits. Safe to use from several threads; ``calls`` counts what runs, and whoever runs something adds to it."""
+
+    def __init__(self, rest: float = _REST) -> None:
+        self.calls = 0
+        self._rest = rest
+        self._drafts: dict[_Name, _Draft] = {}
+        self._abandoned: list[object] = []
+        self._open()
+
+    def _open(self) -> None:
+        self._lock = threading.Lock()
+        self._one = threading.Lock()  # is made at a time
+        self._watching = False
+
+    def build(self, source: Source, device: Device, cache: Cache) -> Binary:
+        """As ``program.build`` for a device, but without waiting for what only other processes need."""
+        self.calls += 1
+        target = device.target
+        if not target.defers:
+            return program.build(source, target, cache)
+        name = device.info.id, device.generation, cache.root, program.key(source, target)
+        known = self._drafts.get(name)
+        if known is not None:
+            return known.binary
+        return program.build(source, target, cache, lambda binary, keep: self._add(name, _Draft(binary, keep)))
+
+    def flush(self) -> None:
+        """Make all that waits now."""
+        try:
+            while self._make_one():
+                pass
+        except KeyboardInterrupt:  # at the end of a process: who cannot wait for the cache compiles again
+            self._drafts.clear()
+
+    def abandon(self) -> None:
+        """In a forked child: forget everything, and keep it, because to drop it would ask a driver that did not come along."""
+        self._abandoned.append(self._drafts)
+        self._drafts = {}
+        self._open()
+
+    def _add(self, name: _Name, draft: _Draft) -> None:
+        with self._lock:
+            self._drafts[name] = draft
+            crowded = len(self._drafts) > _MOST
+            start, self._watching = not self._watching, True
+        if start:
+            threading.Thread(target=self._watch, name="portatile-deferred", daemon=True).start()
+        if crowded:
+            self._make_one()
+
+    def _make_one(self) -> bool:
+        """Make what has waited longest; whether there was anything."""
+        with self._one:
+            with self._lock:
+                found = next(iter(self._drafts.items()), None)
+            if found is None:
+                return False
+            name, draft = found
+            try:
+                draft.keep()
+            except PortatileError:
+                pass  # the device is gone or refuses: a later process compiles
+            finally:
+                self._drafts.pop(name, None)
+            return True
+
+    def _watch(self) -> None:
+        while True:
+            seen = self.calls
+            time.sleep(self._rest)
+            while seen == self.calls and self._make_one():
+                pass
+            with self._lock:
+                if not self._drafts:
+                    self._watching = False
+                    return
+
+
+waiting = Deferred()
+"""The process's own."""
+
+atexit.register(waiting.flush)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=waiting.abandon)

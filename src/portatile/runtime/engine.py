@@ -1,0 +1,183 @@
+"""Problems made ready on a device: select, build and load once, run many times. It cannot reach the tuner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from weakref import WeakValueDictionary
+
+from portatile import cache, execute, select, store, workloads
+from portatile.device.base import Device, Memory, Module, Queue
+from portatile.errors import ArgumentError
+from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Source, canonical
+from portatile.runtime.certify import Certifier
+from portatile.runtime.deferred import waiting
+from portatile.select import Choice
+
+_MAX_PREPARED = 4096  # problems, each with its kernels
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A problem that is compiled and loaded on its device."""
+
+    problem: Problem
+    choice: Choice
+    executable: execute.Executable
+
+    def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> None:
+        """Queue the computation; does not wait."""
+        waiting.calls += 1
+        self.executable.run(queue, operands, scalars)
+
+
+class Engine:
+    """What is prepared on one device. Safe to use from several threads."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.generation = device.generation
+        self.lock = threading.RLock()
+        self._prepared: dict[str, Prepared] = {}
+        self._cache = cache.default()
+        self._results = store.known_results()
+        self._certifier = Certifier(device, self._cache, self._build, self._plan)
+        self._called: dict[str, Plan] = {}
+        self._assembled: dict[Hashable, execute.Executable] = {}
+        self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
+        self._workspaces = execute.Workspaces(device)
+
+    def prepare(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> Prepared:
+        """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it.
+
+        Of a part of the problem ``whole`` what it calls is configured too as what ``whole`` calls.
+        """
+        key = problem.key if choice is None else f"{problem.key} {canonical(choice.config)} {'' if whole is None else whole.key}"
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            with self.lock:
+                prepared = self._prepared.get(key)
+                if prepared is None:
+                    settled, plan = self._settled(problem, choice, whole)
+                    if len(self._prepared) >= _MAX_PREPARED:
+                        self._prepared.clear()
+                        self._called.clear()
+                    executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
+                    prepared = self._prepared[key] = Prepared(problem, settled, executable)
+        return prepared
+
+    def assembled(self, key: Hashable, make: Callable[[], Plan]) -> execute.Executable:
+        """A flat plan that a routine makes of several problems' and runs, loaded at the first call with this key and memoised after it."""
+        waiting.calls += 1
+        found = self._assembled.get(key)
+        if found is None:
+            with self.lock:
+                if len(self._assembled) >= _MAX_PREPARED:
+                    self._assembled.clear()
+                plan = make()
+                found = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
+                self._assembled[key] = found
+        return found
+
+    def launches(self, problem: Problem, names: Mapping[str, str]) -> list[Launch]:
+        """A problem's launches, in the configuration known for it, with ``names`` for its operands and for scalars named there."""
+
+        def named(arg: Arg) -> Arg:
+            known = arg.kind == "buffer" or (arg.kind == "scalar" and arg.value is None and arg.name in names)
+            return replace(arg, name=names[arg.name]) if known else arg
+
+        found: list[Launch] = []
+        for step in self.prepare(problem).executable.plan.steps:
+            assert isinstance(step, Launch)
+            found.append(Launch(step.source, step.kernel, step.global_size, step.local_size, tuple(map(named, step.args))))
+        return found
+
+    def choose(self, problem: Problem) -> Choice:
+        """The configuration for a problem, and why."""
+        return select.choose(workloads.get(problem.workload), problem, self.device.info, self._results(problem.workload))
+
+    def settle(self, problem: Problem) -> Choice:
+        """The configuration that a problem runs with in one piece, also where it is too large for that."""
+        try:
+            return self._settled(problem)[0]
+        except ArgumentError:  # it has no plan
+            return self.choose(problem)
+
+    def fits(self, device: Device) -> bool:
+        """Whether it was made for this device since its last release."""
+        return self.device is device and self.generation == device.generation
+
+    def free_workspaces(self) -> None:
+        """Give back the workspaces that are kept from call to call: memory is scarce."""
+        with self.lock:
+            self._workspaces.release()
+
+    def forget(self) -> None:
+        """Drop what is memoised, so that results tuned since are used."""
+        with self.lock:
+            self._prepared.clear()
+            self._assembled.clear()
+            self._workspaces.release()
+            self._called.clear()
+            self._certifier.forget()
+            self._results = store.known_results()
+
+    def _settled(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> tuple[Choice, Plan]:
+        """``choice``, else the best known, where it may be used here, and its flat plan; the default where it may not."""
+        wanted = choice or self.choose(problem)
+        plan = self._plan(problem, wanted, whole)
+        settled = self._certifier.settle(workloads.get(problem.workload), problem, wanted, plan)
+        return settled, plan if settled is wanted else self._plan(problem, settled)
+
+    def _plan(self, problem: Problem, choice: Choice, whole: Problem | None = None) -> Plan:
+        """The flat plan of a problem; what it calls is settled too."""
+        workload, info = workloads.get(problem.workload), self.device.info
+        plan = workload.plan(problem, choice.config, info)
+        calls = [step.problem for step in plan.steps if isinstance(step, Call)]
+        if whole is None or not calls:
+            return execute.flatten(plan, self._resolve)
+        models = [step.problem for step in workload.plan(whole, choice.config, info).steps if isinstance(step, Call)]
+        like = {call.key: model for call, model in zip(calls, models, strict=False)}
+        return execute.flatten(plan, lambda called: self._resolve_like(called, like.get(called.key, called)))
+
+    def _resolve_like(self, problem: Problem, model: Problem) -> Plan:
+        """The plan of a called problem in the configuration of another, where that is legal."""
+        if problem.workload == model.workload and problem.key != model.key:
+            choice = self._settled(model)[0]
+            if choice.config in workloads.get(problem.workload).space(problem, self.device.info):
+                return self._plan(problem, choice)
+        return self._resolve(problem)
+
+    def _resolve(self, problem: Problem) -> Plan:
+        plan = self._called.get(problem.key)
+        if plan is None:
+            _, plan = self._settled(problem)
+            self._called[problem.key] = plan
+        return plan
+
+    def _build(self, source: Source) -> Binary:
+        return waiting.build(source, self.device, self._cache)
+
+
+_engines: dict[str, Engine] = {}
+_lock = threading.Lock()
+
+
+def engine_of(device: Device) -> Engine:
+    """The engine of a device, made once; again after the device's release."""
+    found = _engines.get(device.info.id)
+    if found is None or not found.fits(device):
+        with _lock:
+            found = _engines.get(device.info.id)
+            if found is None or not found.fits(device):
+                found = _engines[device.info.id] = Engine(device)
+    return found
+
+
+def forget_engines() -> None:
+    """Make every engine look at the result store again."""
+    with _lock:
+        known = list(_engines.values())
+    for engine in known:
+        engine.forget()

@@ -1,0 +1,56 @@
+"""How much of a device's memory a routine on NumPy arrays may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from portatile import settings
+from portatile.device.base import Device
+
+_SHARE = 0.9  # of a device's memory: the rest is the driver's
+_asked: ContextVar[int | None] = ContextVar("memory_limit", default=None)
+
+
+@contextmanager
+def memory_limit(limit: int | str) -> Iterator[None]:
+    """Within it, routines on NumPy arrays take at most ``limit`` of a device's memory at once: bytes, or ``"500M"``, ``"1.5G"``.
+
+    What needs more is cut into slabs that are uploaded, computed and downloaded side by side, with the bits of the whole. Only where
+    atoms (``coulomb_potential``) or samples (``mri_q``, ``mri_fhd``) alone take more, parts of the sums are added up on the host, and
+    ``wavelets.kinetic`` filters axis by axis: both round in another order, within the same error bound. It counts for this thread (this
+    task of asyncio) only, before the environment variable PORTATILE_MEMORY_LIMIT and the device's size. Raises UsageError for what is no
+    number of bytes; a routine raises DeviceError where not even the thinnest slab fits.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> a, b = np.ones((300, 200), np.float32), np.ones((200, 100), np.float32)
+        >>> with portatile.memory_limit("300K"):  # the three matrices take 430 KiB
+        ...     portatile.matmul(a, b)[0, 0]
+        np.float32(200.0)
+    """
+    token = _asked.set(settings.nbytes(str(limit), f"memory_limit({limit!r})"))
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
+def asked() -> int | None:
+    """What ``memory_limit`` says here and now; None outside of it."""
+    return _asked.get()
+
+
+def limit_of(device: Device) -> int | None:
+    """Bytes that a computation on host arrays may take on the device; None for a device that computes in the host's own memory."""
+    said = asked() or settings.memory_limit()
+    if said is not None:
+        return said
+    return None if device.info.unified_memory else int(_SHARE * device.info.global_memory)
+
+
+def too_large(device: Device, nbytes: tuple[int, ...]) -> bool:
+    """Whether operands and temporaries of so many bytes each cannot all lie on the device at once."""
+    limit = limit_of(device)
+    return max(nbytes, default=0) > device.info.max_allocation or (limit is not None and sum(nbytes) > limit)

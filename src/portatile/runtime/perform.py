@@ -1,0 +1,146 @@
+"""From a request to its launches: a problem is prepared at the first call, and found again when its shapes come again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from portatile import device as devices
+from portatile import settings, workloads
+from portatile.arguments.matrices import Matrix
+from portatile.arguments.placement import Placed, place
+from portatile.device.base import Device, Memory, Queue
+from portatile.device.buffer import Buffer, caller_stream
+from portatile.errors import ArgumentError
+from portatile.records import Problem
+from portatile.runtime import memory_limit, scratch, slabs
+from portatile.runtime.engine import Engine, Prepared, engine_of, forget_engines
+from portatile.runtime.request import Request
+
+_MAX_REMEMBERED = 4096
+_LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # of a Matrix, all that tells how it lies in memory
+_remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
+_devices: dict[object, Device] = {}  # by selector, or by what the environment selects
+_streams: dict[tuple[Device, int, int], Queue] = {}
+
+
+def perform(request: Request) -> None:
+    """Compute. With operands on the host it returns when the last of them, the output, is in the caller's array.
+
+    With operands on a device it queues the work, for a result of another library on that library's current stream.
+    """
+    operands = request.operands
+    device = _device(request)
+    layouts = tuple([stored[_LAYOUT] for stored in operands])
+    dtype = operands[-1].array.dtype
+    key = (device, device.generation, request.workload, request.sizes, request.options, dtype, memory_limit.asked(), layouts)
+    found = _remembered.get(key)
+    if found is None:
+        problem = _problem(request)
+        engine, names = engine_of(device), tuple(problem.layout)
+        if not operands[-1].on_device and _too_large(engine, problem, operands):
+            task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
+            if task.cuts:
+                if request.begin is not None:
+                    request.begin.put(device.default_queue())
+                engine.free_workspaces()
+                slabs.run(engine, task)
+                return
+        found = engine, engine.prepare(problem), names
+        if len(_remembered) >= _MAX_REMEMBERED:
+            _remembered.clear()
+        _remembered[key] = found
+    if request.begin is not None:
+        request.begin.put(_queue(device, request.result))
+    engine, prepared, names = found
+    if operands[-1].on_device:  # and then so do all
+        memories = {name: stored.array.memory for name, stored in zip(names, operands, strict=True)}
+        launch(engine, prepared, memories, request.scalars, request.result)
+    else:
+        start(engine, prepared, dict(zip(names, operands, strict=True)), request.scalars, request.result)
+
+
+def start(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
+    """As ``perform`` for what is prepared; ``operands`` by name, the output last."""
+    if not prepared.executable.plan.steps:
+        return
+    device = engine.device
+    with engine.lock:
+        queue = _queue(device, result)
+        placed: dict[str, Placed] = {}
+        output = ""
+        try:
+            for output, stored in operands.items():
+                placed[output] = place(device, queue, stored)
+            prepared.run(queue, {name: operand.memory for name, operand in placed.items()}, scalars)
+            if not operands[output].on_device:
+                placed[output].collect(queue)
+        finally:
+            for operand in placed.values():
+                operand.release()
+
+
+def launch(engine: Engine, prepared: Prepared, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
+    """As ``start`` for operands that all lie in the device's memory."""
+    if prepared.executable.plan.steps:
+        with engine.lock:
+            prepared.run(_queue(engine.device, result), operands, scalars)
+
+
+def forget() -> None:
+    """Drop what is remembered: results tuned since, and another default device, are used from the next call on."""
+    forget_engines()
+    scratch.forget()
+    _remembered.clear()
+    _devices.clear()
+
+
+def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> bool:
+    """Whether the operands, or they and the workspace, cannot all lie on the device at once."""
+    nbytes = tuple(stored.extent * stored.array.itemsize for stored in operands)
+    if memory_limit.too_large(engine.device, nbytes):
+        return True
+    temporaries = engine.prepare(problem).executable.plan.temporaries
+    return memory_limit.too_large(engine.device, (*nbytes, *(temporary.nbytes for temporary in temporaries)))
+
+
+def _device(request: Request) -> Device:
+    """The device of the operands that lie on one, else the one selected; raises ArgumentError for a conflict."""
+    selector = request.selector
+    places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
+    device: Device | None = places[0]
+    if places.count(device) < len(places):
+        named = ", ".join("the host" if place is None else place.info.id for place in dict.fromkeys(places))
+        raise ArgumentError(f"the arrays lie in different places ({named}); move them to one, by Buffer.from_numpy or .numpy()")
+    if device is None:
+        return _selected(selector)
+    if selector is not None and _selected(selector) is not device:
+        raise ArgumentError(f"device={selector!r} is not {device.info.id}, where the arrays are; leave device out or move them")
+    return device
+
+
+def _selected(selector: str | None) -> Device:
+    said = selector or settings.selection()  # a program may change its environment
+    return _devices.get(said) or _devices.setdefault(said, devices.get(selector))
+
+
+def _queue(device: Device, result: Any) -> Queue:
+    """The queue that the owner of ``result`` expects its work on."""
+    if isinstance(result, (np.ndarray, Buffer)):
+        return device.default_queue()
+    key = device, device.generation, caller_stream(result)
+    queue = _streams.get(key)
+    if queue is None:
+        queue = _streams[key] = device.foreign_queue(key[-1])
+    return queue
+
+
+def _problem(request: Request) -> Problem:
+    """The problem of operands in the order of the workload's, where they lie."""
+    workload = workloads.get(request.workload)
+    layout = {operand.name: stored.layout for operand, stored in zip(workload.operands, request.operands, strict=True)}
+    options = dict(zip(workload.options, request.options, strict=True))
+    sizes = dict(zip(workload.sizes, request.sizes, strict=True))
+    return workload.problem(sizes, request.operands[-1].array.dtype.name, options, layout)

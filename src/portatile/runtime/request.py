@@ -1,0 +1,31 @@
+"""One call of a routine, as it travels from the caller's arrays to the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from portatile.arguments.matrices import Matrix
+from portatile.arguments.outputs import Begin
+from portatile.records import Value
+
+NO_SCALARS: Mapping[str, float] = {}
+
+
+class Request(NamedTuple):  # a tuple, because one is made for every call
+    """What to compute, on which operands, and where the caller's library expects the work.
+
+    ``sizes`` and ``options`` are in the order of the workload called ``workload``, ``operands`` in that of its operands, the output
+    last. ``result`` is the caller's array that the output belongs to: its library says which stream the work is queued on.
+    ``selector`` names a device, for operands on the host. ``begin`` gives the output the values that it begins with: what is
+    refused leaves it as it was.
+    """
+
+    workload: str
+    sizes: tuple[int, ...]
+    options: tuple[Value, ...]
+    operands: tuple[Matrix, ...]
+    result: Any
+    selector: str | None = None
+    scalars: Mapping[str, float] = NO_SCALARS
+    begin: Begin | None = None

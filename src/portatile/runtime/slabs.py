@@ -1,0 +1,298 @@
+"""Problems larger than the device's memory: cut into slabs that are uploaded, computed and downloaded side by side on two queues."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import cycle
+from math import lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile import execute, settings, workloads
+from portatile.arguments.matrices import Matrix
+from portatile.device import staging
+from portatile.device.base import Device, Event, Memory, Queue
+from portatile.errors import DeviceError
+from portatile.records import Layout, Problem
+from portatile.runtime.engine import Engine, Prepared
+from portatile.runtime.memory_limit import asked, limit_of
+from portatile.runtime.scratch import scratch
+from portatile.select import Choice
+from portatile.workload import Cut
+
+_LEAST_SLABS = 4  # where there are several, so that most of the transfers run beside computation
+_GRAIN = 64  # a slab's extent is a multiple of this where it can be, so that tiles are whole
+_CROSSING = 1 << 26  # bytes of a slab that cross the link: they lie in pinned memory, which takes the system long to make
+_LINE = 4096  # what each operand of a slab begins at a multiple of in pinned memory, in bytes
+_REUSED = 256  # steps of a product's slab all the same, each of which reads what stays on the device once more
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to compute: a problem, packed as it will lie on the device, in a configuration, and where it is cut.
+
+    ``matrices`` are those of the host by operand, the output last. ``whole`` is the
+    problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already.
+    """
+
+    problem: Problem
+    choice: Choice
+    matrices: Mapping[str, Matrix]
+    scalars: Mapping[str, float]
+    output: str
+    whole: Problem
+    adds: bool = False
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """The ways to cut it between elements, none for a workload that cannot be cut; the one that leaves least whole first."""
+        return tuple(sorted((cut for cut in self._all if not cut.sums), key=lambda cut: _resident(self, cut)))
+
+    @property
+    def sums(self) -> tuple[Cut, ...]:
+        """The ways to cut it between the terms of its sums."""
+        return tuple(cut for cut in self._all if cut.sums and self.problem.sizes[cut.size] > 1)
+
+    @property
+    def _all(self) -> tuple[Cut, ...]:
+        return workloads.get(self.problem.workload).cuts(self.problem, self.choice.config)
+
+
+def task(engine: Engine, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]) -> Task:
+    """The task of a problem on host arrays, in the configuration that it would have in one piece."""
+    shared = {name for name, stored in matrices.items() if stored.number > 1 and stored.step == 0}
+    single = {name: stored._replace(array=stored.array[0], number=1) for name, stored in matrices.items() if name in shared}
+    packed = _packed(problem, shared)
+    return Task(packed, engine.settle(problem), {**matrices, **single}, scalars, list(matrices)[-1], problem)
+
+
+def run(engine: Engine, task: Task) -> None:
+    """Compute slab by slab; returns when the output is in the caller's array.
+
+    Every element is computed as it is in one piece: the configuration is the whole problem's where it is legal for a slab; only where
+    less than a period of the cut fits, an element may take another of the configuration's ways. Sums are cut only where what they
+    are over leaves no room for the thinnest slab: then what its parts give is added up on the host, in the output's type.
+    Raises DeviceError where even the thinnest slab does not fit.
+    """
+    limit = limit_of(engine.device) or engine.device.info.global_memory
+    for cut in task.cuts:
+        width = _width(engine, task, cut, limit)
+        if width:
+            _pipeline(engine, task, cut, width)
+            return
+    if task.sums and not _thin_fits(engine, task, limit):
+        for part in _terms(engine, task, limit):
+            run(engine, part)
+        return
+    for cut in reversed(task.cuts):  # cut what would have stayed whole, until the rest fits
+        size = task.problem.sizes[cut.size]
+        if size > 1:
+            half = _whole_periods(size // 2, cut)
+            for low, high in ((0, half), (half, size)):
+                run(engine, _part(task, cut, low, high))
+            return
+    info = engine.device.info
+    need = 2 * sum(_bytes(task, name) for name in task.matrices) + 2 * _prepared(engine, task).executable.plan.workspace
+    sizes = " ".join(f"{name}={size}" for name, size in task.problem.sizes.items())
+    advice = "; allow more by portatile.memory_limit or PORTATILE_MEMORY_LIMIT" if asked() or settings.memory_limit() else ""
+    raise DeviceError(
+        f"{task.problem.workload} with {sizes} takes {need} bytes on {info.id}, two slabs and their workspace, where {limit} may be used "
+        f"({info.max_allocation} in one piece), and cannot be cut further{advice}"
+    )
+
+
+def _thin_fits(engine: Engine, task: Task, limit: int) -> bool:
+    """Whether a slab does that is cut between elements wherever it can be."""
+    if any(_width(engine, task, cut, limit) for cut in task.cuts):
+        return True
+    cuttable = [cut for cut in task.cuts if task.problem.sizes[cut.size] > 1]
+    return bool(cuttable) and _thin_fits(engine, _part(task, cuttable[-1], 0, 1), limit)
+
+
+def _terms(engine: Engine, task: Task, limit: int) -> Iterator[Task]:
+    """Parts of the sums, as many as leave half of the memory to slabs of the rest, two at least; all but the first add to the output."""
+    cut, most = task.sums[0], engine.device.info.max_allocation
+    size, terms = task.problem.sizes[cut.size], [_bytes(task, name) for name in cut.pieces]
+    parts = max(2, -(-2 * sum(terms) // limit), -(-max(terms) // most))
+    width = _whole_periods(max(size // parts, 1), cut)
+    for low in range(0, size, width):
+        yield replace(_part(task, cut, low, min(low + width, size)), adds=task.adds or low > 0)
+
+
+def _bytes(task: Task, name: str) -> int:
+    stored = task.matrices[name]
+    return stored.number * stored.rows * stored.columns * task.problem.itemsize
+
+
+def _resident(task: Task, cut: Cut) -> int:
+    """Bytes of the operands that a cut leaves whole."""
+    return sum(_bytes(task, name) for name in task.matrices if name not in cut.pieces)
+
+
+def _whole_periods(width: int, cut: Cut) -> int:
+    """``width`` less what is past the last multiple of the cut's period, and of the grain; less than one of them stays as it is."""
+    for unit in (lcm(cut.period, _GRAIN), cut.period):
+        if width >= unit:
+            return width - width % unit
+    return width
+
+
+def _piece(stored: Matrix, how: str, low: int, high: int) -> Matrix:
+    """Rows, columns or matrices ``low`` to ``high`` of a matrix or a stack in the host's memory."""
+    array: NDArray[Any] = stored.array
+    if how == "matrices":
+        return stored._replace(array=array[low:high], number=high - low)
+    if how == "rows":
+        return stored._replace(array=array[low:high], rows=high - low)
+    return stored._replace(array=array[:, low:high], columns=high - low)
+
+
+def _part(task: Task, cut: Cut, low: int, high: int) -> Task:
+    """The task of the steps ``low`` to ``high``."""
+    pieces = {name: _piece(task.matrices[name], how, low * cut.unit, high * cut.unit) for name, how in cut.pieces.items()}
+    scalars = {**task.scalars, cut.first: task.scalars[cut.first] + low} if cut.first else task.scalars
+    problem = replace(task.problem, sizes={**task.problem.sizes, cut.size: high - low})
+    shared = {name for name, layout in problem.layout.items() if layout.strides[0] == 0}
+    return replace(task, problem=_packed(problem, shared), matrices={**task.matrices, **pieces}, scalars=scalars)
+
+
+def _packed(problem: Problem, shared: Collection[str]) -> Problem:
+    """The problem with packed operands, those that are ``shared`` one matrix for the whole stack: what lies on the device."""
+    packed = workloads.get(problem.workload).problem(problem.sizes, problem.dtype, problem.options)
+    if not shared:
+        return packed
+    single = {name: Layout((0, *packed.layout[name].strides[1:])) for name in shared}
+    return replace(packed, layout={**packed.layout, **single})
+
+
+def _prepared(engine: Engine, part: Task) -> Prepared:
+    """A slab made ready, with the whole problem's configuration where it is legal: then every element is summed in the same order."""
+    space = workloads.get(part.problem.workload).space(part.problem, engine.device.info)
+    legal = space.violated(part.choice.config) is None
+    return engine.prepare(part.problem, part.choice, part.whole) if legal else engine.prepare(part.problem)
+
+
+def _width(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
+    """How many steps of the size a slab may have, 0 for none: two of them are on the device at once, beside what stays whole."""
+    size, most = task.problem.sizes[cut.size], engine.device.info.max_allocation
+    fixed = _resident(task, cut)
+    if fixed >= limit or any(_bytes(task, name) > most for name in task.matrices if name not in cut.pieces):
+        return 0
+    step = [_bytes(task, name) // max(size, 1) for name in cut.pieces]
+    crossing = max(_CROSSING // max(sum(step), 1), _REUSED if workloads.get(task.problem.workload).products else 1)
+    wanted = max(min(-(-size // _LEAST_SLABS), crossing), min(cut.period, size))
+    width = min((limit - fixed) // (2 * max(sum(step), 1)), most // max(*step, 1), wanted)
+    while width >= 1:
+        width = _whole_periods(width, cut)
+        widths = {width, size % width or width}  # the last slab is thinner, and may be computed in another way
+        plans = [_prepared(engine, _part(task, cut, 0, extent)).executable.plan for extent in widths]
+        if fixed + 2 * (width * sum(step) + execute.workspace(plans)) <= limit:
+            return int(width)
+        width //= 2
+    return 0
+
+
+@dataclass
+class _Lane:
+    """One of the two sets of buffers, its queue, and the slab that it holds: ``pending`` waits to be collected."""
+
+    queue: Queue
+    device: Mapping[str, Memory]
+    host: Mapping[str, NDArray[Any]]
+    pending: tuple[Task, Event] | None = None
+
+    def release(self) -> None:
+        self.queue.release()
+        for memory in self.device.values():
+            memory.release()
+
+
+@dataclass
+class _Shared:
+    """The operands that stay on the device for all slabs."""
+
+    memory: dict[str, Memory] = field(default_factory=dict)
+
+    def release(self) -> None:
+        for memory in self.memory.values():
+            memory.release()
+
+
+def _pipeline(engine: Engine, task: Task, cut: Cut, width: int) -> None:
+    """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded."""
+    device, size = engine.device, task.problem.sizes[cut.size]
+    prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
+    shared, lanes = _Shared(), []
+    with engine.lock:
+        try:
+            for which in range(2):
+                lanes.append(_lane(device, _part(task, cut, 0, min(width, size)), cut, which))
+            ready = _place(device, lanes[0].queue, task, cut, shared)
+            lanes[1].queue.wait_for(ready)
+            for low, lane in zip(range(0, size, width), cycle(lanes), strict=False):
+                _collect(lane)
+                part = _part(task, cut, low, min(low + width, size))
+                extent = part.problem.sizes[cut.size]
+                if extent not in prepared:
+                    prepared[extent] = _prepared(engine, part)
+                for name in cut.pieces:
+                    if part.matrices[name].read:
+                        stage = _staged(lane, part, name)
+                        staging.copied(stage, part.matrices[name].array)
+                        lane.queue.upload(lane.device[name], stage, blocking=False)
+                prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, part.scalars)
+                done = lane.queue.download(_staged(lane, part, task.output), lane.device[task.output], blocking=False)
+                lane.queue.flush()
+                lane.pending = part, done
+            for lane in lanes:
+                _collect(lane)
+        finally:
+            for lane in lanes:
+                lane.queue.finish()
+                lane.release()
+            shared.release()
+
+
+def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
+    """Buffers for the widest slab; what crosses the link lies in pinned memory, without which copies would not run beside kernels."""
+    sizes = {name: max(_bytes(widest, name), widest.problem.itemsize) for name in cut.pieces}
+    crossing = [name for name in cut.pieces if widest.matrices[name].read or name == widest.output]
+    pinned = scratch(device).pinned(which, sum(_LINE * -(-sizes[name] // _LINE) for name in crossing))
+    host, start = {}, 0
+    for name in crossing:
+        host[name] = pinned[start : start + sizes[name]]
+        start += _LINE * -(-sizes[name] // _LINE)
+    return _Lane(device.queue(), {name: device.allocate(size) for name, size in sizes.items()}, host)
+
+
+def _place(device: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) -> Event:
+    """Upload what every slab needs; gives the event after which it is there."""
+    for name, stored in task.matrices.items():
+        if name not in cut.pieces:
+            shared.memory[name] = device.allocate(max(_bytes(task, name), task.problem.itemsize))
+            if stored.read and stored.array.size:
+                staging.upload(queue, shared.memory[name], np.ascontiguousarray(stored.array))
+    return queue.marker()
+
+
+def _staged(lane: _Lane, part: Task, name: str) -> NDArray[Any]:
+    """The lane's host memory as the slab's packed matrix."""
+    raw = lane.host[name][: _bytes(part, name)]
+    return raw.view(part.problem.dtype).reshape(part.matrices[name].array.shape)
+
+
+def _collect(lane: _Lane) -> None:
+    """Bring the lane's result, if it has one, to the caller's array; waits for it."""
+    if lane.pending is not None:
+        part, done = lane.pending
+        done.wait()
+        target, found = part.matrices[part.output].array, _staged(lane, part, part.output)
+        if part.adds:
+            with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as they do in one piece
+                target += found
+        else:
+            staging.copied(target, found)
+        lane.pending = None

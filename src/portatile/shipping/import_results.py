@@ -1,0 +1,132 @@
+"""Results of another machine come into the store: checked as a whole first, and each trial only once."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from portatile import workloads
+from portatile.errors import ArgumentError, UsageError
+from portatile.formats import kernel_tuner, other_tuners, portatile_json, t4
+from portatile.records import DeviceInfo, Problem, canonical
+from portatile.shipping.folder import TABLE, TRIALS
+from portatile.store import Query, ResultStore, device_key
+from portatile.trials import Trial
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What came in for one device. ``known`` trials were in the store before; ``here``: whether this machine has such a device."""
+
+    device: DeviceInfo
+    added: int
+    valid: int
+    known: int
+    here: bool
+
+
+def read(path: Path) -> list[Trial]:
+    """The trials in a file (what `portatile results --json` or `tune --json` prints, or T4) or in an exported folder.
+
+    Raises ArgumentError with the path of what is malformed, UsageError for results that name no problem and device.
+    """
+    if path.is_dir():
+        if not (path / TABLE).is_file() or not (path / TRIALS).is_file():
+            raise UsageError(f"{path} is no folder that `portatile export` wrote: it lacks {TABLE} or {TRIALS}")
+        path = path / TRIALS
+    try:
+        document = json.loads(other_tuners.raw(path))
+    except ValueError as error:
+        if isinstance(error, ArgumentError):
+            raise
+        if _is_store(path):
+            raise UsageError(f"{path} is a result store: list its trials with `portatile results --store {path} --json` first") from None
+        raise ArgumentError(f"{path} is no JSON: {error}") from None
+    try:
+        if kernel_tuner.is_one(document):
+            raise UsageError("a cache of Kernel Tuner is of a kernel that no workload here computes; search it with tune --replay")
+        if t4.is_one(document):
+            found = t4.read(document)
+            if not document.get("metadata", {}).get("portatile"):
+                raise UsageError("this T4 does not say of which problem and device it is; search it with tune --replay")
+            return _checked(found, "$.results")
+        if not portatile_json.is_one(document):
+            raise UsageError("this holds no trials: it is neither what `portatile results --json` or `tune --json` prints, nor T4")
+        return _checked(*portatile_json.read(document))
+    except UsageError as error:
+        kind = ArgumentError if isinstance(error, ArgumentError) else UsageError
+        raise kind(f"{path}: {error}") from None
+
+
+def _is_store(path: Path) -> bool:
+    return path.read_bytes()[:15] == b"SQLite format 3"
+
+
+def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[Arrived]:
+    """Put into the store what it does not hold; how many that were for each device. ``present`` are this machine's devices."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(device_key(trial.device), []).append(trial)
+    here = {device_key(info) for info in present}
+    arrived = []
+    for key, found in groups.items():
+        info = found[0].device
+        known = {_identity(trial) for problem in _problems(found) for trial in store.trials(Query(problem=problem, device=info))}
+        new = list({identity: trial for trial in found if (identity := _identity(trial)) not in known}.values())
+        for trial in new:
+            store.add(trial)
+        arrived.append(Arrived(info, len(new), sum(trial.status == "ok" for trial in new), len(found) - len(new), key in here))
+    return arrived
+
+
+def _problems(trials: Sequence[Trial]) -> list[Problem]:
+    return list({trial.problem.key: trial.problem for trial in trials}.values())
+
+
+def _identity(trial: Trial) -> str:
+    """What two records of one evaluation have in common, whatever else a version of portatile adds to them."""
+    evaluated = (trial.device.driver, trial.source, trial.status, trial.samples, trial.time, trial.message)
+    return canonical([trial.problem.key, dict(trial.config), *evaluated])
+
+
+def _checked(trials: list[Trial], where: str) -> list[Trial]:
+    """The trials with whole problems, if each makes sense; raises ArgumentError with the place of the first that does not."""
+    sound: dict[str, Problem] = {}
+    found = []
+    for place, trial in enumerate(trials):
+        at = f"at `{where}[{place}]"
+        for name in ("samples", "event_samples"):
+            wrong = next((i for i, sample in enumerate(getattr(trial, name)) if not (math.isfinite(sample) and sample > 0)), None)
+            if wrong is not None:
+                raise ArgumentError(f"a sample is a positive number of seconds - {at}.{name}[{wrong}]`")
+        if trial.status == "ok" and not trial.samples:
+            raise ArgumentError(f"a trial that is ok has samples - {at}.samples`")
+        if not trial.config:
+            raise ArgumentError(f"a configuration names at least one parameter - {at}.config`")
+        if not trial.device.name:
+            raise ArgumentError(f"a device has a name - {at}.device.name`")
+        if trial.problem.key not in sound:
+            sound[trial.problem.key] = _whole(trial.problem, f"{at}.problem`")
+        found.append(replace(trial, problem=sound[trial.problem.key]))
+    return found
+
+
+def _whole(problem: Problem, at: str) -> Problem:
+    """The problem with the defaults of what it does not say, if its workload is here and says that it is one.
+
+    A problem of a workload that is not here is kept as it is, for the installation that has it.
+    """
+    if problem.workload not in workloads.names():
+        return problem
+    workload = workloads.get(problem.workload)
+    try:
+        made = workload.problem(problem.sizes, problem.dtype, problem.options, problem.layout)
+    except UsageError as error:
+        raise ArgumentError(f"{error} - {at}") from None
+    for name, shape in workload.shapes(made).items():
+        if len(made.layout[name].strides) != len(shape):
+            raise ArgumentError(f"{name} has {len(shape)} dimensions, its layout {len(made.layout[name].strides)} - {at}")
+    return made

@@ -1,0 +1,100 @@
+"""Between which numbers an expression lies while some of its names are only known to lie between others."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from itertools import pairwise, product
+
+Interval = tuple[float, float]
+_ANY = (-math.inf, math.inf)
+_OPEN, _NO, _YES = (0.0, 1.0), (0.0, 0.0), (1.0, 1.0)
+_MOST = 2.0**53  # from here on floating-point numbers skip whole ones
+
+
+def possible(node: ast.expr, names: Mapping[str, Interval]) -> bool:
+    """Whether the expression may be true; ``names`` are intervals, and a name that is not among them may be anything."""
+    return _truth(_of(node, names)) != _NO
+
+
+def _of(node: ast.expr, names: Mapping[str, Interval]) -> Interval:
+    low, high = _interval(node, names)
+    if math.isnan(low) or math.isnan(high) or abs(low) > _MOST or abs(high) > _MOST:
+        return _ANY
+    return low, high
+
+
+def _interval(node: ast.expr, names: Mapping[str, Interval]) -> Interval:
+    match node:
+        case ast.Constant(value=value) if isinstance(value, int | float) and abs(value) < _MOST:
+            return float(value), float(value)
+        case ast.Name(id=name):
+            return names.get(name, _ANY)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            low, high = _of(operand, names)
+            return -high, -low
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            low, high = _truth(_of(operand, names))
+            return 1 - high, 1 - low
+        case ast.BinOp(left=left, op=op, right=right):
+            return _calculated(op, _of(left, names), _of(right, names))
+        case ast.Compare():
+            sides = [_of(side, names) for side in (node.left, *node.comparators)]
+            told = [_compared(op, one, other) for op, (one, other) in zip(node.ops, pairwise(sides), strict=True)]
+            return min(low for low, _ in told), min(high for _, high in told)
+        case ast.BoolOp(op=op, values=values):
+            told = [_truth(_of(value, names)) for value in values]
+            take = min if isinstance(op, ast.And) else max
+            low, high = take(low for low, _ in told), take(high for _, high in told)
+            return (low, high) if (low, high) in (_NO, _YES) else _ANY  # `and` and `or` give an operand, not a truth
+        case ast.Call(func=ast.Name(id="min" | "max" as name), args=[_, _, *_], keywords=[]):
+            take = min if name == "min" else max
+            told = [_of(arg, names) for arg in node.args]
+            return take(low for low, _ in told), take(high for _, high in told)
+    return _ANY
+
+
+def _calculated(op: ast.operator, one: Interval, other: Interval) -> Interval:
+    """By the corners: each of these is monotone in each operand where it is defined."""
+    if _ANY in (one, other):
+        return _ANY
+    match op:
+        case ast.Add():
+            return one[0] + other[0], one[1] + other[1]
+        case ast.Sub():
+            return one[0] - other[1], one[1] - other[0]
+        case ast.Mult():
+            corners = [a * b for a, b in product(one, other)]
+            return min(corners), max(corners)
+        case ast.FloorDiv() | ast.Div() if other[0] > 0 or other[1] < 0:
+            corners = [a // b if isinstance(op, ast.FloorDiv) else a / b for a, b in product(one, other)]
+            return min(corners), max(corners)
+        case ast.Pow() if one[0] >= 1 and other[0] >= 0 and other[1] * math.log2(one[1]) < math.log2(_MOST):
+            return one[0] ** other[0], one[1] ** other[1]
+        case ast.Mod() if other[0] > 0:
+            return 0.0, other[1]
+    return _ANY
+
+
+def _compared(op: ast.cmpop, one: Interval, other: Interval) -> Interval:
+    (low, high), (least, most) = one, other
+    match op:
+        case ast.Lt():
+            return _YES if high < least else _NO if low >= most else _OPEN
+        case ast.LtE():
+            return _YES if high <= least else _NO if low > most else _OPEN
+        case ast.Gt() | ast.GtE():
+            return _compared(ast.Lt() if isinstance(op, ast.Gt) else ast.LtE(), other, one)
+        case ast.Eq():
+            return _NO if high < least or low > most else _OPEN
+        case ast.NotEq():
+            return _YES if high < least or low > most else _OPEN
+    return _OPEN
+
+
+def _truth(interval: Interval) -> Interval:
+    low, high = interval
+    if low == high == 0:
+        return _NO
+    return _YES if low > 0 or high < 0 else _OPEN

@@ -1,0 +1,43 @@
+"""Until when legal configurations are looked for: a search with a budget must not wait longer for its first one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from portatile.errors import SpaceError
+
+_UNTIL: ContextVar[float | None] = ContextVar("portatile.space.deadline", default=None)
+_EVERY = 1024  # steps between two looks at the clock
+
+
+class OverdueError(SpaceError):
+    """The time that a search may take is over, and it was still looking for a legal configuration."""
+
+
+@contextmanager
+def within(until: float | None) -> Iterator[None]:
+    """In this context spaces look for legal configurations until ``until`` (``time.monotonic``), and then raise OverdueError."""
+    token = _UNTIL.set(until)
+    try:
+        yield
+    finally:
+        _UNTIL.reset(token)
+
+
+class Steps:
+    """Counts the combinations that are looked at, and looks at the clock now and then."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def step(self) -> None:
+        """One more; raises OverdueError where the time is over."""
+        self.taken += 1
+        if self.taken % _EVERY == 0 and (until := _UNTIL.get()) is not None and time.monotonic() > until:
+            raise OverdueError(
+                f"no legal configuration was found in time; {self.taken} partial combinations were looked at last."
+                " Write constraints as expressions, which settle before all their parameters are bound, give a default, or a larger budget"
+            )

@@ -1,0 +1,108 @@
+"""What a constraint still depends on when some of its names are bound: the values of its subexpressions that are settled.
+
+Of ``a + b + c == 9`` with a and b bound only a + b counts: partial configurations that agree in it have the same completions.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Mapping
+from operator import itemgetter
+from typing import Any
+
+from portatile.records import Value
+
+_WHOLE = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub, ast.Load)
+_SCOPED = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr)
+
+Reader = Callable[[dict[str, Value]], Any]
+
+
+def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str], whole: Collection[str]) -> tuple[str, ...]:
+    """Expressions over ``bound`` names on which the value of ``tree`` depends; ``whole`` are the names whose values are integers.
+
+    Without a tree, or with one that binds names of its own, they are the bound names themselves.
+    """
+    names = tuple(name for name in reads if name in bound)
+    if not names or tree is None or any(isinstance(node, _SCOPED) for node in ast.walk(tree)):
+        return names
+    return tuple(dict.fromkeys(ast.unparse(part) for part in _settled(tree, frozenset(bound), whole)))
+
+
+def reader(expressions: Collection[str], names: Collection[str], builtins: Mapping[str, Any]) -> Reader:
+    """What reads ``expressions`` of bound values as something hashable; ``names`` where an expression cannot be computed."""
+    plain = itemgetter(*names) if names else _nothing
+    if all(expression.isidentifier() for expression in expressions):
+        return plain
+    code = compile(f"({', '.join(expressions)},)", "<residue>", "eval")
+    scope = {"__builtins__": dict(builtins)}
+
+    def read(values: dict[str, Value]) -> Any:
+        try:
+            found = eval(code, scope, values)
+            hash(found)
+        except Exception:  # a division by zero that the whole constraint would not come to, a list
+            return "names", plain(values)
+        return found
+
+    return read
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """The names in an expression, those of functions with them."""
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+
+
+def terms(node: ast.expr, kind: type[ast.operator], inverse: type[ast.operator] | None) -> list[tuple[bool, ast.expr]]:
+    """The operands of a chain of one operator, each with whether it is inverted (subtracted)."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (kind, inverse) if inverse else kind):
+        right = terms(node.right, kind, inverse)
+        turned = inverse is not None and isinstance(node.op, inverse)
+        return terms(node.left, kind, inverse) + [(sign != turned, term) for sign, term in right]
+    return [(False, node)]
+
+
+def _settled(node: ast.expr, bound: frozenset[str], whole: Collection[str]) -> list[ast.expr]:
+    names = _free(node)
+    if not names & bound:
+        return []
+    if names <= bound and not isinstance(node, ast.List):
+        return [node]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult) and _is_whole(node, whole):
+        product = isinstance(node.op, ast.Mult)
+        chain = terms(node, ast.Mult, None) if product else terms(node, ast.Add, ast.Sub)
+        known = [(sign, term) for sign, term in chain if (free := _free(term)) and free <= bound]
+        rest = [term for _, term in chain if not _free(term) <= bound]
+        joined = [_joined(known, product)] if known else []
+        return joined + [part for term in rest for part in _settled(term, bound, whole)]
+    children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    return [part for child in children for part in _settled(child, bound, whole)]
+
+
+def _joined(chain: list[tuple[bool, ast.expr]], product: bool) -> ast.expr:
+    made: ast.expr | None = None
+    for sign, term in chain:
+        one: ast.expr = ast.UnaryOp(ast.USub(), term) if sign else term
+        made = one if made is None else ast.BinOp(made, ast.Mult() if product else ast.Add(), one)
+    assert made is not None
+    return made
+
+
+def _free(node: ast.expr) -> set[str]:
+    """The names that an expression reads, functions apart."""
+    called = {call.func.id for call in ast.walk(node) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)}
+    return names_in(node) - called
+
+
+def _is_whole(node: ast.expr, whole: Collection[str]) -> bool:
+    """Whether an expression calculates with integers only, whose order does not matter."""
+    for part in ast.walk(node):
+        if not isinstance(part, _WHOLE) or (isinstance(part, ast.Name) and part.id not in whole):
+            return False
+        if isinstance(part, ast.Constant) and not isinstance(part.value, int):
+            return False
+    return True
+
+
+def _nothing(values: Mapping[str, Value]) -> tuple[()]:
+    return ()

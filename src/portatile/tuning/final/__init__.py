@@ -1,0 +1,1 @@
+"""The final comparison: the fastest few configurations run in turns until they can be told apart."""

@@ -1,0 +1,127 @@
+"""A race: variants that are nearly as fast as the best, checked again and timed in turn until they can be told apart."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
+from portatile.tuning.final import ranking
+from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
+from portatile.tuning.worker.bench import Bench, LoadedVariant, Record, runs_in
+
+
+def hold(bench: Bench, job: Race) -> Raced:
+    """Time the entries round by round, each round in another order, so that what disturbs the device disturbs all of them.
+
+    One that is wrong now, or no longer runs, is out, and the others go on; one that is certainly slower than the leader runs no
+    further. It ends when the others are certainly alike, after the last look, or with the time; but not before so few rounds that it
+    could not be decided, however long the entries took to load.
+    """
+    ends = time.perf_counter() + job.seconds
+    results: dict[int, Evaluated] = {}
+    try:
+        with ExitStack() as stack:
+            field: list[LoadedVariant] = []
+            for entry in job.entries:
+                if (loaded := _enter(bench, entry, results)) is not None:
+                    field.append(stack.enter_context(loaded))
+            _run(bench, field, results, max(ends, time.perf_counter() + job.least))
+            for loaded in field:
+                if loaded.record.samples and loaded.job.number not in results:
+                    _leave(bench, loaded, results)
+    except DeviceError as error:
+        return Raced((), str(error), broken=True)
+    except PortatileError as error:
+        return Raced((), str(error))
+    decided = max((len(outcome.samples) for outcome in results.values()), default=0) >= ranking.LEAST_ROUNDS
+    told = (results[entry.number] for entry in job.entries if entry.number in results)
+    if decided:
+        return Raced(tuple(told))
+    return Raced(tuple(outcome for outcome in told if outcome.status != "ok"))  # one alone has not raced; who is wrong is out anyway
+
+
+def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> LoadedVariant | None:
+    """An entry that is ready to run and right, else None; the others' memory may be what it lacks, then nothing is said against it."""
+    record = Record()
+    try:
+        bench.announce("compile", 0.0)
+        with ExitStack() as stack:
+            loaded = stack.enter_context(bench.load(entry, record))
+            bench.announce("launch", 0.0)
+            verdict = bench.check(loaded)
+            if verdict.ok:
+                stack.pop_all()
+                return loaded
+        results[entry.number] = record.outcome(entry, "wrong", f"right at first, wrong before the race: {verdict.message}")
+    except (CompileError, LaunchError) as error:
+        _drop(bench, entry, record, error, results)
+    except DeviceError:
+        if not bench.alive():
+            raise
+    return None
+
+
+def _drop(bench: Bench, entry: Evaluate, record: Record, error: CompileError | LaunchError, results: dict[int, Evaluated]) -> None:
+    """An entry that runs no longer is out; raises DeviceError where the device does not run either."""
+    if not bench.alive():
+        raise DeviceError(str(error)) from error
+    record.samples.clear()
+    results[entry.number] = record.outcome(entry, "compile" if isinstance(error, CompileError) else "launch", str(error))
+
+
+def _leave(bench: Bench, loaded: LoadedVariant, results: dict[int, Evaluated]) -> None:
+    """The outcome of one that ran: it counts if its results are still right."""
+    try:
+        bench.burst(loaded, 1)
+        verdict = bench.outputs(loaded)
+    except LaunchError as error:
+        _drop(bench, loaded.job, loaded.record, error, results)
+        return
+    record = loaded.record
+    results[loaded.job.number] = (
+        record.outcome(loaded.job, "ok", error=max(record.errors))
+        if verdict.ok
+        else record.outcome(loaded.job, "wrong", f"right at first, wrong in the race: {verdict.message}")
+    )
+
+
+def _run(bench: Bench, field: list[LoadedVariant], results: dict[int, Evaluated], ends: float) -> None:
+    """Rounds, until everything is told or the time is up; ``results`` takes those that drop out."""
+    if len(field) < 2:
+        return
+    timing = field[0].job.timing
+    runs: dict[int, int] = {}
+
+    def timed(loaded: LoadedVariant) -> float | None:
+        number = loaded.job.number
+        try:
+            return bench.burst(loaded, runs.get(number, 1))
+        except LaunchError as error:
+            _drop(bench, loaded.job, loaded.record, error, results)
+            return None
+
+    for loaded in field:
+        first = timed(loaded)
+        if first is not None:
+            runs[loaded.job.number] = runs_in(timing, timing.burst, min(first, loaded.job.best or first))
+    running = [loaded for loaded in field if loaded.job.number in runs]
+    slowest = max((loaded.job.best or 0.0 for loaded in running), default=0.0)
+    bench.announce("run", max(ends - time.perf_counter(), 0.0) + (1 + ranking.LEAST_ROUNDS) * len(running) * max(slowest, timing.burst))
+    for turn in range(1, ranking.LOOKS[-1] + 1):
+        started = time.perf_counter()
+        shift = turn % max(len(running), 1)
+        for loaded in running[shift:] + running[:shift] if turn % 2 else reversed(running[shift:] + running[:shift]):
+            seconds = timed(loaded)
+            if seconds is not None:
+                loaded.record.samples.append(seconds)
+        running = [loaded for loaded in running if loaded.job.number not in results]
+        now = time.perf_counter()
+        if len(running) < 2 or (turn >= ranking.LEAST_ROUNDS and now + (now - started) > ends):
+            return
+        if turn in ranking.LOOKS:
+            samples = [loaded.record.samples for loaded in running]
+            first_place = samples[ranking.leader(samples)]
+            running = [loaded for loaded in running if not ranking.slower(loaded.record.samples, first_place)]
+            if all(loaded.record.samples is first_place or ranking.alike(loaded.record.samples, first_place) for loaded in running):
+                return

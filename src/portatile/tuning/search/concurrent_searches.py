@@ -1,0 +1,90 @@
+"""Other searches that time on the same device: each disturbs the other's clock, so each finds the others and says so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+
+from portatile import settings
+from portatile.records import DeviceInfo, digest
+
+if sys.platform != "win32":
+    import fcntl
+
+OTHER_SEARCHES = "other_searches"
+"""Among a trial's conditions: how many other searches timed on the device when it was timed."""
+
+
+class ConcurrentSearches:
+    """Shows the user's other searches that this one times on a chip, and finds them. A context manager.
+
+    Each keeps a file locked, which the system unlocks when its process ends, however that ends; a file that is not locked is nobody's.
+    Where files cannot be locked, or on Windows, every search takes itself for alone.
+    """
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self._info = info
+        self._folder = settings.load().data_dir / "timing" / digest(platform.node(), info.chip)  # homes are shared by machines
+        self._own: tuple[int, Path] | None = None
+        self.most = 0
+        """How many others there were at once, at most."""
+
+    def __enter__(self) -> ConcurrentSearches:
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):
+                self._folder.mkdir(parents=True, exist_ok=True)
+                descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=f"{os.getpid()}-", suffix=".new")
+                self._own = descriptor, Path(name)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._own = descriptor, Path(name).rename(Path(name).with_suffix(".lock"))  # no other sees it before it is locked
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._own is not None:
+            descriptor, file = self._own
+            self._own = None
+            with contextlib.suppress(OSError):
+                file.unlink()
+            os.close(descriptor)
+
+    def others(self) -> int:
+        """How many other searches time on the chip now; warns of the first."""
+        found = [file for file in self._folder.glob("*.lock") if self._own is not None and file != self._own[1] and _held(file)]
+        if found and not self.most:
+            process = found[0].name.partition("-")[0]
+            what = f"another search (process {process}) is timing on {self._info.name} at the same time"
+            effect = "times may be too long and the winner chosen by luck; search again when it has ended, which times this anew"
+            warnings.warn(f"{what}: {effect}", RuntimeWarning, stacklevel=2)
+        self.most = max(self.most, len(found))
+        return len(found)
+
+    def noted(self, conditions: Mapping[str, float]) -> Mapping[str, float]:
+        """The conditions of a trial that was timed just now, the others among them."""
+        count = self.others()
+        return {**conditions, OTHER_SEARCHES: count} if count else conditions
+
+
+def _held(file: Path) -> bool:
+    """Whether a living process keeps the file locked; removes it if not."""
+    if sys.platform == "win32":
+        return False
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except OSError:  # its owner has just ended
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look at once do not see each other
+        file.unlink(missing_ok=True)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,177 @@
+"""The workload's side of a tuning run, in the parent: operands and references, plans, bounds, what is on paper, and certificates."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from portatile import cache, ceilings, execute, model, select
+from portatile.errors import CompileError, LaunchError
+from portatile.model import Demand, Peaks
+from portatile.records import Config, DeviceInfo, Plan, Problem, Source
+from portatile.space import ParameterSpace
+from portatile.store import known_results
+from portatile.trials import Certificate, Check
+from portatile.tuning.protocol import Case, Part, thin
+from portatile.tuning.search import host_memory
+from portatile.tuning.search.worker_process import Variant
+from portatile.tuning.shared_arrays import SharedArrays
+from portatile.workload import Workload, packed_layout
+
+_MARGIN = 1.05  # what a reading may be above a measured ceiling
+_MATRIX_DOUBLE = 2.0  # how many times as fast as its plain instructions a GPU's matrix units are in float64, at most
+_MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
+_CPU_MARGIN = 2.0  # other programs share a processor: its ceilings may have been measured while they ran
+
+
+def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) -> tuple[list[Problem], tuple[Case, ...]]:
+    """The problems that variants are checked on, the timed one last, with operands and reference in the arena.
+
+    Raises ArgumentError where this machine's memory does not hold them.
+    """
+    host_memory.check(workload, timed)
+    rng = np.random.default_rng([seed, 1])
+    problems = [*workload.awkward(timed), timed]
+    roles = {operand.name: operand.role for operand in workload.operands}
+    forms = {operand.name: operand.form for operand in workload.operands if operand.form is not None}
+    found = []
+    for problem in problems:
+        inputs = (workload.usual_inputs if problem is timed else workload.inputs)(problem, rng)
+        sample = rng if problem is timed else None
+        expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
+        operands = {name: arena.put(array) for name, array in inputs.operands.items()}
+        label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
+        found.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, inputs.scalars, expected, forms))
+    return problems, tuple(found)
+
+
+@contextmanager
+def binaries() -> Iterator[cache.Cache]:
+    """The user's binary cache; where it cannot be written, one that lasts as long as the run: workers pass binaries through it."""
+    chosen = cache.default()
+    if chosen.keeps():
+        yield chosen
+        return
+    with tempfile.TemporaryDirectory(prefix="portatile-binaries-") as folder:
+        yield cache.Cache(Path(folder), chosen.limit)
+
+
+def now() -> str:
+    """The time of a record."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Planner:
+    """Runs the workload's own code: plans, bounds and legality."""
+
+    def __init__(self, workload: Workload, problems: Sequence[Problem], cases: Sequence[Case], info: DeviceInfo) -> None:
+        self.workload, self.problems, self.info = workload, problems, info
+        self._compared = [bool(case.expected) for case in cases]
+        self.results = known_results()
+        timed = problems[-1]
+        self.work = Demand(workload.flops(timed), workload.traffic(timed))
+        self.peaks = Peaks() if workload.name in ceilings.MEASURING else _peaks(info, timed.dtype)
+        self._matrix, self._plain = self.peaks, self.peaks
+        if self.peaks.flops:
+            factor = _MATRIX_DOUBLE if timed.dtype == "float64" and info.kind != "cpu" else None
+            self._matrix, self._plain = _peaks(info, timed.dtype, factor), _peaks(info, timed.dtype, 1.0)
+        self._near = _near(info, timed.dtype)
+        self._spaces: dict[str, ParameterSpace] = {}
+        self._resolve = select.resolver(info, self.results)
+
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        """The flat plan of one problem."""
+        return execute.flatten(self.workload.plan(problem, config, self.info), self._resolve)
+
+    def variant(self, number: int, config: Config, timed: Plan) -> Variant:
+        """A configuration's plans for every case that it is legal for; ``timed`` is the last one's, and its texts are the first."""
+        sources: list[Source] = []
+        last = len(self.problems) - 1
+        timed_part = Part(last, thin(timed, sources), self.workload.bound(self.problems[last], config))
+        parts = []
+        for case, problem in enumerate(self.problems[:-1]):
+            if config in self._space(problem):
+                parts.append(Part(case, thin(self.plan(problem, config), sources), self.workload.bound(problem, config)))
+        return Variant(number, tuple(sources), (*parts, timed_part))
+
+    def rejects(self, plan: Plan, limit: float) -> str | None:
+        """Why a plan need not be compiled, or None: it cannot run, or it takes more than ``limit`` seconds whatever the compiler does."""
+        reason = model.impossible(plan, self.info)
+        if reason is not None:
+            return reason
+        least = model.estimate(plan, self.work, self.info, self.peaks)
+        return None if least <= limit else f"it takes {least:.3g} s or more, and {limit:.3g} s would be hopeless"
+
+    def ranked(self, configs: Sequence[Config]) -> list[Config]:
+        """Configurations in the order in which they should be fast, by what is on paper; none where that does not tell them apart."""
+        timed = self.problems[-1]
+        scores: list[tuple[float, int, Config]] = []
+        for config in configs:
+            waste, loads = self.workload.waste(timed, config, self.info), self.workload.loads(timed, config)
+            work = Demand(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
+            try:
+                plan = self.plan(timed, config)
+            except (CompileError, LaunchError):
+                continue
+            if model.impossible(plan, self.info) is None:
+                scores.append((model.likely(plan, work, self.info, self._near), len(scores), config))
+        return [config for _, _, config in sorted(scores, key=lambda row: row[:2])] if len({row[0] for row in scores}) > 1 else []
+
+    def unbelievable(self, seconds: float, sources: Sequence[Source] = ()) -> str | None:
+        """Why a run of these texts cannot have taken so little time, or None; without texts matrix units are allowed for."""
+        if not seconds > 0:
+            return f"the clock says that it took {seconds:.3g} s"
+        matrix = not sources or any(map(uses_matrix_units, sources))
+        least = model.least_seconds(self.work, self._matrix if matrix else self._plain)
+        if seconds >= least:
+            return None
+        doubt = "it does not do all its work, or the ceilings are wrong: `portatile bench peak` measures them again"
+        return f"faster than the device can be: {seconds:.3g} s, where its measured ceilings allow {least:.3g} s or more; {doubt}"
+
+    def certificate(self, variant: Variant, errors: Sequence[float], source: str, partial: bool = False) -> Certificate:
+        """What a valid variant was checked on; nothing where there is no reference to compare with."""
+        checks = []
+        for part, error in zip(variant.parts, errors, strict=True):
+            if not self._compared[part.case]:
+                continue
+            problem = self.problems[part.case]
+            shapes = self.workload.shapes(problem)
+            unusual = {name: layout for name, layout in problem.layout.items() if layout != packed_layout(shapes[name])}
+            checks.append(Check(problem.sizes, error, part.bound, unusual))
+        return Certificate(self.info.driver, self.info.compiler, source, tuple(checks), time=now(), partial=partial)
+
+    def _space(self, problem: Problem) -> ParameterSpace:
+        if problem.key not in self._spaces:
+            self._spaces[problem.key] = self.workload.space(problem, self.info)
+        return self._spaces[problem.key]
+
+
+def _near(info: DeviceInfo, dtype: str) -> float:
+    """Floating-point operations in the time of a byte from local memory, as measured, else as usual."""
+    known = ceilings.load(info)
+    flops, local = (known.flops(dtype), known.local_memory) if known is not None else (None, None)
+    return flops / (1e9 * local) if flops and local else model.NEAR.get(info.kind, model.NEAR["gpu"])
+
+
+def uses_matrix_units(source: Source) -> bool:
+    """Whether a text has a matrix instruction, or may have one behind an include, a macro or a name of NVIDIA's."""
+    return _MATRIX.search(source.text) is not None or any(_MATRIX.search(f"{name} {value}") for name, value in source.defines)
+
+
+def _peaks(info: DeviceInfo, dtype: str, matrix: float | None = None) -> Peaks:
+    """What the device can do at most, by the ceilings measured on it; 0 where none were.
+
+    ``matrix``: how many times as fast as plain instructions its matrix units may be; None for what is certain whatever a kernel uses.
+    """
+    known = ceilings.load(info)
+    if known is None:
+        return Peaks()
+    margin = _CPU_MARGIN if info.kind == "cpu" else _MARGIN
+    most = 1.0 if info.kind == "cpu" else ceilings.MATRIX_UNITS
+    return Peaks(margin * (most if matrix is None else matrix) * (known.flops(dtype) or 0.0), margin * 1e9 * (known.bandwidth or 0.0))

@@ -1,0 +1,192 @@
+"""What a tuning run is asked, what it says while it goes on, and what it answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from portatile import model
+from portatile.errors import UsageError
+from portatile.records import Config, DeviceInfo, Problem, canonical, duration, spelled
+from portatile.space import ParameterSpace
+from portatile.trials import Budget, Status, Trial
+from portatile.tuning.protocol import Timing
+from portatile.tuning.search.deadlines import PhaseLimits
+from portatile.tuning.search.objective import Objective
+from portatile.workload import Workload
+
+Stopped = Literal["budget", "exhausted", "interrupted"]
+
+
+@dataclass(frozen=True)
+class TuningRequest:
+    """What to tune, where, and for how long.
+
+    ``device`` is a selector as in ``portatile.device.get``. ``space`` replaces the workload's own space (to sweep one
+    parameter, say). ``start`` are configurations to try right after the default. With ``resume`` what the store knows of this
+    problem, device, driver and kernel text is not evaluated again; it counts as evaluated. ``jobs``: compile workers,
+    ``None`` for as many as the machine can spare, 0 to compile in the timing worker. ``workload`` is for computations that
+    have no folder of their own. ``model``: whether variants that cannot run or cannot be fast are turned away before they are
+    compiled or run; the default never is. ``objective``: what the best has least of, ``time`` (seconds per run), ``energy`` (joules
+    per run, where the device tells its power) or what a function makes of a valid trial. ``again``: failures that are looked at again
+    though the store knows them. ``warm``: at most so many configurations that were good for similar problems or on similar devices are
+    tried right after the default. ``ranked``: at most so many that the model expects to be the fastest of some dozens are tried after them.
+    """
+
+    problem: Problem
+    device: str | None = None
+    budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
+    strategy: str = "auto"
+    seed: int = 0
+    workload: Workload | None = None
+    space: ParameterSpace | None = None
+    start: tuple[Config, ...] = ()
+    resume: bool = True
+    jobs: int | None = None
+    limits: PhaseLimits = field(default_factory=PhaseLimits)
+    timing: Timing = field(default_factory=Timing)
+    model: bool = True
+    objective: Objective = "time"
+    again: frozenset[Status] = frozenset()
+    warm: int = 5
+    ranked: int = 6
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a seed that no generator takes."""
+        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise UsageError(f"seed {self.seed!r} is no whole number of 0 or more")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How a tuning run is getting on. ``known`` of the ``evaluations`` came from the store; ``rate`` is trials per second.
+
+    ``racing``: how many finalists begin a race now; ``last`` is no news then. ``warm``: how many trials were suggested by similar
+    problems and devices.
+    """
+
+    problem: Problem
+    device: DeviceInfo
+    best: Trial | None
+    last: Trial
+    evaluations: int
+    known: int
+    seconds: float
+    seconds_left: float | None
+    failures: Mapping[Status, int]
+    rate: float
+    racing: int = 0
+    warm: int = 0
+    evaluations_left: int | None = None
+
+    def __str__(self) -> str:
+        """When, how fast the best is, what was tried and what is left: ``listen=print`` shows a search."""
+        best = "nothing valid yet" if self.best is None else f"best {duration(self.best.median)}"
+        return ", ".join(filter(None, (f"{self.seconds:6.1f} s  {best}  {self.tried}", self.left)))
+
+    @property
+    def left(self) -> str:
+        """``23 s left``, ``177 trials left``, or nothing where the budget has no end: of the search, less what is kept for the race."""
+        seconds = None if self.seconds_left is None else f"{self.seconds_left:.0f} s left"
+        trials = None if self.evaluations_left is None else f"{self.evaluations_left} trials left"
+        return ", ".join(filter(None, (seconds, trials)))
+
+    @property
+    def tried(self) -> str:
+        """``12 tried (1.3/s), 4 warm starts``, and so on: what has been evaluated so far."""
+        counts = [(self.warm, f"warm start{'s' * (self.warm != 1)}"), (self.known, "from the store"), (self.racing, "finalists race")]
+        parts = [f"{self.evaluations} tried ({self.rate:.1f}/s)", *(f"{count} {what}" for count, what in counts if count)]
+        if self.failures:
+            parts.append("failed: " + ", ".join(f"{count} {kind}" for kind, count in sorted(self.failures.items())))
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """What a tuning run found; ``trials`` in the order in which they finished, the default's first.
+
+    ``warm``: what similar problems and devices suggested to try first, as canonical text, less the default and the request's own.
+    ``finalists``: the trials of the race that decided, in the order of their places; empty where there was none. ``unraced``: why there
+    was none though several were nearly as fast; empty where nobody had to race. ``others``: how many other searches timed on the
+    device meanwhile, at most.
+    """
+
+    problem: Problem
+    device: DeviceInfo
+    trials: tuple[Trial, ...]
+    best: Trial
+    default: Trial
+    stopped: Stopped
+    seconds: float
+    finalists: tuple[Trial, ...] = ()
+    warm: frozenset[str] = frozenset()
+    unraced: str = ""
+    others: int = 0
+
+    def __repr__(self) -> str:
+        """One line for an interactive session; the fields hold the rest."""
+        sizes = spelled({**self.problem.sizes, **self.problem.options})
+        what = f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.id}"
+        gained = (
+            f", {self.default.comparable / self.best.comparable:.2f} times as fast as the default" if self.default.status == "ok" else ""
+        )
+        count = f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)}"
+        raced = ", not raced" if self.unraced else ""
+        return f"<{what}: {self.best.median:.3g} s a run{gained}{raced}; {count}, stopped by {self.stopped}>"
+
+    @property
+    def warm_trials(self) -> int:
+        """How many of the trials were what similar problems and devices suggested."""
+        return sum(canonical(trial.config) in self.warm for trial in self.trials)
+
+    @property
+    def warm_best(self) -> Trial | None:
+        """The fastest of what similar problems and devices suggested; None where there was nothing, or nothing that is valid."""
+        valid = [trial for trial in self.trials if trial.status == "ok" and canonical(trial.config) in self.warm]
+        return min(valid, key=lambda trial: trial.comparable, default=None)
+
+    @property
+    def own_trials(self) -> tuple[Trial, ...]:
+        """What ran beside the default and the warm starts, in order."""
+        given = self.warm | {canonical(self.default.config)}
+        return tuple(trial for trial in self.trials if trial.status != "skipped" and canonical(trial.config) not in given)
+
+    @property
+    def matched_at(self) -> int | None:
+        """Which of ``own_trials``, from 1, was the first that is as fast as ``warm_best``; None where none was."""
+        best = self.warm_best
+        if best is None:
+            return None
+        return next((place for place, trial in enumerate(self.own_trials, 1) if trial.comparable <= best.comparable), None)
+
+    @property
+    def found_at(self) -> int:
+        """Which trial the winner is, from 1: the default's."""
+        winner = canonical(self.best.config)
+        return next(place for place, trial in enumerate(self.trials, 1) if canonical(trial.config) == winner)
+
+    @property
+    def found_by(self) -> Literal["default", "warm start", "search"]:
+        """Where the winner comes from."""
+        winner = canonical(self.best.config)
+        return "default" if winner == canonical(self.default.config) else "warm start" if winner in self.warm else "search"
+
+    @property
+    def failures(self) -> dict[Status, int]:
+        """How many trials failed, by kind; what the model turned away did not."""
+        return dict(Counter(trial.status for trial in self.trials if trial.status not in ("ok", "skipped")))
+
+    @property
+    def saved(self) -> dict[str, int]:
+        """How many configurations were turned away ``on paper`` or ``once compiled``, or stopped early (``early stop``)."""
+        counts = {
+            stage: sum(trial.message.startswith(stage) for trial in self.trials) for stage in (model.ON_PAPER, model.COMPILED, model.SLOW)
+        }
+        return {stage: count for stage, count in counts.items() if count}
+
+
+Listener = Callable[[Progress], None]

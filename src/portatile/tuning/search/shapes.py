@@ -1,0 +1,233 @@
+"""Many shapes of one workload within one budget: each is searched from what the others found, then the winners run on all of them."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from portatile import model, workloads
+from portatile.errors import ArgumentError, NoValidVariantError, reason
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical
+from portatile.space import ParameterSpace
+from portatile.store import Query, ResultStore, shipped
+from portatile.trials import Budget
+from portatile.tuning.protocol import Timing
+from portatile.tuning.search import held_out, tuner
+from portatile.tuning.search.held_out import Regret
+from portatile.workload import Workload
+
+Phase = Literal["search", "cross"]
+_SEARCH = 0.7  # of the budget; the rest is for measuring the winners on the other shapes
+_LEAST = 0.2  # seconds below which another shape is not begun
+
+
+@dataclass(frozen=True)
+class ShapesRequest:
+    """What to tune: ``problems`` of one workload on one device; ``budget`` is for all of them together."""
+
+    problems: tuple[Problem, ...]
+    device: str | None = None
+    budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
+    strategy: str = "auto"
+    seed: int = 0
+    resume: bool = True
+
+
+@dataclass(frozen=True)
+class ShapeStep:
+    """Where a run stands: shape ``number`` of ``total``, searched for or measured with the others' winners."""
+
+    phase: Phase
+    number: int
+    total: int
+
+
+@dataclass(frozen=True)
+class ShapesResult:
+    """What came of it: one tuning result for each shape that was reached, and the regret of every rule with each shape held out.
+
+    ``crossed`` of the ``wanted`` pairs of a winner and another shape were measured, in this run or before.
+    """
+
+    results: tuple[tuner.TuningResult, ...]
+    unreached: tuple[Problem, ...]
+    crossed: int
+    wanted: int
+    regrets: Mapping[str, Sequence[Regret]]
+    seconds: float
+
+
+Listener = Callable[[ShapeStep, tuner.Progress], None]
+
+
+def tune(request: ShapesRequest, store: ResultStore, listen: Listener | None = None) -> ShapesResult:
+    """Search each shape, nearest ones one after another, then measure the winners everywhere, as far as the budget goes.
+
+    Raises ArgumentError for no problems or those of several workloads, and what ``tuner.tune`` raises; a shape on which
+    every variant fails counts as not reached. Ctrl-C ends the run as the budget would, if a shape was searched by then.
+    """
+    names = {problem.workload for problem in request.problems}
+    if len(names) != 1:
+        raise ArgumentError("give one or more shapes of one workload" if not names else f"shapes of several workloads: {sorted(names)}")
+    return _Run(request, store, listen, workloads.get(names.pop())).tune()
+
+
+class _Run:
+    """One call of ``tune``."""
+
+    def __init__(self, request: ShapesRequest, store: ResultStore, listen: Listener | None, workload: Workload) -> None:
+        self.request, self.store, self.listen, self.workload = request, store, listen, workload
+        self.started = time.monotonic()
+        self.used = 0  # evaluations that counted against the budget
+        self.interrupted = False
+        self.results: dict[str, tuner.TuningResult] = {}
+
+    def tune(self) -> ShapesResult:
+        """Both phases and the report."""
+        problems = _chain(self.workload, self.request.problems)
+        for number, problem in enumerate(problems):
+            if (budget := self._slice(len(problems) - number, _SEARCH)) is None:
+                break
+            self._one(problem, ShapeStep("search", number + 1, len(problems)), budget)
+        wanted = self._wanted()
+        reached = [problem for problem in problems if wanted.get(problem.key)]
+        for number, problem in enumerate(reached):
+            if (budget := self._slice(len(reached) - number, 1.0)) is None:
+                break
+            self._one(problem, ShapeStep("cross", number + 1, len(reached)), budget, wanted[problem.key])
+        left = sum(map(len, self._wanted().values()))
+        pairs = len(self._winners()) * len(self.results)
+        unreached = tuple(problem for problem in problems if problem.key not in self.results)
+        regrets = self._regrets() if self.results else {}
+        return ShapesResult(tuple(self.results.values()), unreached, pairs - left, pairs, regrets, time.monotonic() - self.started)
+
+    def _one(self, problem: Problem, step: ShapeStep, budget: Budget, winners: Sequence[Config] = ()) -> None:
+        """Search one shape, or with ``winners`` measure those."""
+        request = self.request
+        tell = None if self.listen is None else lambda progress: self.listen(step, progress)  # type: ignore[misc]
+        wish = tuner.TuningRequest(problem, request.device, budget, request.strategy, request.seed, resume=request.resume)
+        if winners:
+            only = ParameterSpace.from_configs(list(winners))
+            timing = Timing(race=0.0)
+            wish = tuner.TuningRequest(
+                problem, request.device, budget, "exhaustive", request.seed, space=only, timing=timing, model=False, warm=0
+            )
+        try:
+            found = tuner.tune(wish, self.store, tell)
+        except NoValidVariantError:
+            self.used += 1
+            return
+        except KeyboardInterrupt:
+            if not self.results:
+                raise
+            self.interrupted = True
+            return
+        self.used += len(found.trials) - found.saved.get(model.ON_PAPER, 0)  # what is turned away on paper costs next to nothing
+        self.interrupted = self.interrupted or found.stopped == "interrupted"
+        known = self.results.get(problem.key)
+        if known is not None:  # the search's winner may have been beaten by another shape's
+            trials = {canonical(trial.config): trial for trial in (*known.trials, *found.trials)}
+            trials |= {canonical(trial.config): trial for trial in known.trials if trial.status != "skipped"}
+            found = replace(known, trials=tuple(trials.values()), best=min(known.best, found.best, key=lambda trial: trial.rank))
+        self.results[problem.key] = found
+
+    def _slice(self, shapes: int, share: float) -> Budget | None:
+        """What the next of so many shapes may use, of this share of the whole budget; None where nothing is left."""
+        whole = self.request.budget
+        seconds = evaluations = None
+        if whole.seconds is not None:
+            seconds = (self.started + share * whole.seconds - time.monotonic()) / shapes
+        if whole.evaluations is not None:
+            evaluations = int(share * whole.evaluations - self.used) // shapes
+        if self.interrupted or (seconds is not None and seconds < _LEAST) or (evaluations is not None and evaluations < 1):
+            return None
+        return Budget(seconds, evaluations)
+
+    def _winners(self) -> list[Config]:
+        return list({canonical(result.best.config): result.best.config for result in self.results.values()}.values())
+
+    def _wanted(self) -> dict[str, list[Config]]:
+        """The winners that are legal for a shape and were not tried on it."""
+        found: dict[str, list[Config]] = {}
+        for key, result in self.results.items():
+            space = self.workload.space(result.problem, result.device)
+            tried = {canonical(trial.config) for trial in result.trials if trial.status != "skipped"}
+            missing = [config for config in self._winners() if canonical(config) not in tried and config in space]
+            found[key] = missing
+        return found
+
+    def _regrets(self) -> dict[str, list[Regret]]:
+        info = next(iter(self.results.values())).device
+        return regrets(self.workload, self.store, info, {result.problem.key for result in self.results.values()})
+
+
+def regrets(workload: Workload, store: ResultStore, device: DeviceInfo, problems: set[str] | None = None) -> dict[str, list[Regret]]:
+    """The regrets of every rule on what a store has measured on a device, of ``problems`` (their keys) or of all."""
+    known = [*store.crossed(workload.name), *shipped(workload.name)]
+    measured = store.trials(Query(workload=workload.name, device=device, status="ok"))
+    chosen = [trial for trial in measured if problems is None or trial.problem.key in problems]
+    return {name: held_out.regrets(workload, device, known, chosen, rule) for name, rule in held_out.RULES.items()}
+
+
+def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value]) -> tuple[Problem, ...]:
+    """The shapes in a file, each once: rows of sizes in the workload's order (blanks or commas between them; lines that begin with
+    ``#`` are passed over), CSV with a header that names them, or JSON lines. Named ones may say ``dtype`` and options for themselves.
+
+    Raises ArgumentError with the line that cannot be read.
+    """
+    try:
+        lines = [(number, line.strip()) for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    names = list(workload.sizes)
+    found: dict[str, Problem] = {}
+    for number, line in lines:
+        try:
+            if line.startswith("{"):
+                row: dict[str, Any] = msgspec.json.decode(line)
+            else:
+                cells = next(csv.reader([line], skipinitialspace=True)) if "," in line else line.split()
+                cells = [cell.strip() for cell in cells]
+                if (number, line) == lines[0] and not all(cell.isdigit() for cell in cells):
+                    names = cells
+                    continue
+                if len(cells) != len(names):
+                    raise ValueError(f"it has {len(cells)} numbers; a line is: {' '.join(names)}")
+                row = dict(zip(names, cells, strict=True))
+            problem = _problem(workload, row, dtype, options)
+        except (ValueError, TypeError, LookupError, msgspec.DecodeError) as error:
+            raise ArgumentError(f"{path}, line {number}: {error}") from None
+        found.setdefault(problem.key, problem)
+    if not found:
+        raise ArgumentError(f"{path} holds no shapes; write one a line: {' '.join(names)}")
+    return tuple(found.values())
+
+
+def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Mapping[str, Value]) -> Problem:
+    given: dict[str, Value] = dict(options)
+    for name, value in row.items():
+        if name in workload.sizes:
+            given[name] = int(value)
+        elif name in workload.options:
+            given[name] = next((known for known in workload.options[name] if str(known).lower() == str(value).lower()), value)
+        elif name != "dtype":
+            given[name] = value  # refused with the names that there are
+    return workloads.problem(workload.name, str(row.get("dtype", dtype)), given)
+
+
+def _chain(workload: Workload, problems: Sequence[Problem]) -> list[Problem]:
+    """The problems so that each is near the one before: from the largest, always to the nearest that is left."""
+    left = sorted({problem.key: problem for problem in problems}.values(), key=workload.flops)
+    ordered = [left.pop()]
+    while left:
+        nearest = min(left, key=lambda problem: workload.distance(ordered[-1], problem))
+        left.remove(nearest)
+        ordered.append(nearest)
+    return ordered

@@ -1,0 +1,385 @@
+"""Workers and the watch over them: compile-ahead, deadlines, restart after a crash, and nothing left running."""
+
+from __future__ import annotations
+
+import math
+import os
+import selectors
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from portatile import errors
+from portatile.errors import DeviceError, PortatileError
+from portatile.model import Screen
+from portatile.records import DeviceInfo, Launch, Plan, Source
+from portatile.trials import Status
+from portatile.tuning import protocol
+from portatile.tuning.protocol import (
+    Build,
+    Built,
+    Case,
+    Cases,
+    Entered,
+    Evaluate,
+    Evaluated,
+    Open,
+    Opened,
+    Race,
+    Raced,
+    Ready,
+    Refused,
+    Reply,
+)
+from portatile.tuning.search.deadlines import Deadlines, PhaseLimits
+from portatile.tuning.search.worker_process import Variant, WorkerEnded, WorkerProcess
+
+_RESTARTS = 3  # workers in a row that die before they have opened the device
+_MOST_COMPILERS = 14
+_CONTEXT = 2 * 2**30  # bytes of a GPU for each of OpenCL's compile workers, whose context takes some hundred megabytes of them
+_FEW = 3  # processors that are better used for timing and compiling by turns
+_OTHERS = 2  # processes that are busy too: the timing worker and the parent
+_RACE, _SOURCE = -1, -2  # the number of what a worker is at while it holds a race, or compiles
+_QUEUED = 2  # variants that may wait for the device, and texts for a compiler; more would be chosen knowing less
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every worker of a run is told when it starts. ``jobs``: compile workers, None for as many as the machine has cores for."""
+
+    selector: str | None
+    cache: Path
+    cache_limit: int
+    arena: int
+    limits: PhaseLimits = field(default_factory=PhaseLimits)
+    timing: protocol.Timing = field(default_factory=protocol.Timing)
+    jobs: int | None = None
+
+
+class Supervisor:
+    """Evaluates variants in worker processes; a context manager that leaves no process behind."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self._selector = selectors.DefaultSelector()
+        self._patience = Deadlines(setup.limits)
+        self._cases: tuple[Case, ...] | None = None
+        self._timer: WorkerProcess | None = None
+        self._compilers: list[WorkerProcess] = []
+        self._reserve: list[WorkerProcess] = []
+        self._to_compile: deque[Source] = deque()
+        self._to_time: deque[Variant] = deque()
+        self._unbuilt: dict[int, tuple[Variant, set[str]]] = {}  # variants, and the digests of what they wait for
+        self._asked: set[str] = set()  # digests of what is to be compiled, or is being compiled
+        self._built: set[str] = set()
+        self._first: int | None = None  # the variant that is timed before all others
+        self._single = False
+        self._compile_seconds: dict[int, float] = {}
+        self._done: list[Evaluated] = []
+        self._stillborn = 0
+        self._compiling = False
+        self._info: DeviceInfo | None = None
+        self._raced: Raced | None = None
+        self.best: float | None = None
+        self.screen = Screen()
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Start the timing worker, so that it opens the device while the parent prepares the operands, and what may be compile workers."""
+        self._timer = self._start(None)
+        jobs = _cores() - _OTHERS if self.setup.jobs is None else self.setup.jobs
+        self._reserve = [WorkerProcess() for _ in range(min(jobs, _MOST_COMPILERS))]
+
+    def info(self) -> DeviceInfo:
+        """The device; waits for the worker. Raises what opening it raised there."""
+        while self._info is None:
+            if self._timer is None:
+                self._timer = self._start(None)
+            self._turn(math.inf)
+        return self._info
+
+    def prepare(self, cases: tuple[Case, ...]) -> None:
+        """What to check and to time on; the arena holds it."""
+        self._cases = cases
+        if self._timer is not None:
+            self._lay_out(self._timer)
+
+    def compile_ahead(self, usual: Plan) -> None:
+        """Start the compile workers, where they save time; else the timing worker compiles. ``usual``: how most variants will look.
+
+        PoCL compiles for a certain work-group when it launches, and anew for any when it is asked for a binary. Where a few processors
+        share the work, that is slower than one that asks for none; but groups of one work-item can be told beforehand.
+        """
+        info, jobs = self.info(), self.setup.jobs
+        self._single = all(isinstance(step, Launch) and math.prod(step.local_size) == 1 for step in usual.steps)
+        if self.alternates and jobs is None and not self._single and _cores() <= _FEW:
+            jobs = 1
+        if jobs is None:
+            spare = _cores() if self.alternates else _cores() - _OTHERS
+            if not self.alternates and info.backend == "opencl":
+                spare = min(spare, info.global_memory // _CONTEXT)
+            jobs = min(max(spare, 1), _MOST_COMPILERS)
+        if not (self.alternates and jobs == 1):  # one alone does not compile faster than the timing worker itself
+            self._compilers = [self._start(info) for _ in range(jobs)]
+        self._dismiss()
+
+    @property
+    def hungry(self) -> bool:
+        """Whether there will be an idle worker unless another variant is submitted.
+
+        No more than that are taken, because what is chosen later is chosen knowing more.
+        """
+        if not self._compilers or self.alternates:
+            return self.under_way < max(len(self._compilers), 1)
+        return len(self._to_time) < _QUEUED and len(self._to_compile) < _QUEUED
+
+    @property
+    def alternates(self) -> bool:
+        """Whether compiling would disturb the timing, because both are the CPU's work: then all compile, then one times."""
+        return self._info is not None and self._info.kind == "cpu"
+
+    @property
+    def under_way(self) -> int:
+        """Variants that were submitted and have not come back."""
+        timing = self._timer is not None and self._timer.variant is not None
+        return len(self._unbuilt) + len(self._to_time) + timing + len(self._done)
+
+    def submit(self, variant: Variant) -> None:
+        """Have a variant evaluated. Its sources are compiled by several workers, and what variants share is compiled once."""
+        if self._first is None:
+            self._first = variant.number
+        missing = {source.digest: source for source in variant.sources if source.digest not in self._built}
+        if self._compilers and missing:
+            self._unbuilt[variant.number] = variant, set(missing)
+            fresh = [source for name, source in missing.items() if name not in self._asked]
+            (self._to_compile.extend if variant.timed else self._to_compile.extendleft)(fresh)
+            self._asked |= missing.keys()
+        else:
+            self._queue(variant)
+        self._dispatch()
+
+    def collect(self, timeout: float, eager: bool = False) -> list[Evaluated]:
+        """What has been evaluated; waits up to ``timeout`` seconds for the first, or when ``eager`` until another variant is needed."""
+        until = time.monotonic() + timeout
+        while not self._done and self.under_way and time.monotonic() < until and not (eager and self.hungry):
+            self._turn(until)
+        done, self._done = self._done, []
+        return done
+
+    def calm(self, timeout: float) -> bool:
+        """Begin nothing more, end the compile workers, and wait up to ``timeout`` seconds for the timing worker; whether it is free then.
+
+        What it was at can be collected. On a processor, where a hopeless variant may run for many seconds and a new worker begins in one
+        or two, a worker that is still busy then is ended, and what it was at is lost.
+        """
+        self._to_compile.clear()
+        self._to_time.clear()
+        self._unbuilt.clear()
+        for child in self._compilers:
+            self._end(child)
+        self._compilers, self._compiling = [], False
+        until = time.monotonic() + timeout
+        while self._timer is not None and self._timer.variant is not None and time.monotonic() < until:
+            self._turn(until)
+        if self.alternates and self._timer is not None and self._timer.variant is not None:
+            self._end(self._timer)
+            self._timer = None
+        return self._timer is None or self._timer.variant is None
+
+    def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float, least: float = 0.0) -> Raced:
+        """Have variants timed in turn, ``best`` being what each took so far; the timing worker is free."""
+        timing = self.setup.timing
+        contenders = tuple(Evaluate(v.number, v.sources, v.parts, timing, b) for v, b in zip(entries, best, strict=True))
+        self._raced, message = None, Race(contenders, seconds, least)
+        while self._raced is None:
+            if self._timer is None:
+                self._timer = self._start(None)
+            timer = self._timer
+            if timer.ready and timer.variant is None:
+                timer.give(Variant(_RACE, (), ()), message, self._patience.limit("compile"))
+            self._turn(math.inf)
+        return self._raced
+
+    def close(self) -> None:
+        """End every worker; a second call does nothing."""
+        for child in (self._timer, *self._compilers):
+            if child is not None:
+                self._end(child)
+        self._dismiss()
+        self._timer, self._compilers = None, []
+        self._selector.close()
+
+    def _end(self, child: WorkerProcess) -> None:
+        self._selector.unregister(child.replies)
+        child.end(grace=0.5 if child.variant is None else 0)
+
+    def _dismiss(self) -> None:
+        """End what was started for compile workers and is not needed."""
+        for child in self._reserve:
+            child.end(grace=0)
+        self._reserve = []
+
+    def _start(self, compiles: DeviceInfo | None) -> WorkerProcess:
+        setup = self.setup
+        arena = -1 if compiles else setup.arena
+        child = self._reserve.pop() if compiles and self._reserve else WorkerProcess(arena)
+        child.open(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits.open)
+        self._selector.register(child.replies, selectors.EVENT_READ, child)
+        return child
+
+    def _lay_out(self, child: WorkerProcess) -> None:
+        if self._cases is not None:
+            child.send(Cases(self._cases, draft=self.alternates and not self._compilers))
+            child.enter("open", self.setup.limits.open)
+
+    def _dispatch(self) -> None:
+        """Give idle workers work; replace a timing worker that died."""
+        if self.alternates and self._compilers:
+            building = bool(self._to_compile) or any(child.variant is not None for child in self._compilers)
+            timing = bool(self._to_time) or (self._timer is not None and self._timer.variant is not None)
+            self._compiling = building and (self._compiling or not timing)
+        for child in self._compilers:
+            if child.ready and child.variant is None and self._to_compile and (self._compiling or not self.alternates):
+                source = self._to_compile.popleft()
+                child.give(Variant(_SOURCE, (source,), ()), Build(_SOURCE, (source,), self._single), self._patience.limit("compile"))
+        if not self._to_time or self._compiling or self._first in self._unbuilt:
+            return
+        if self._timer is None:
+            self._timer = self._start(None)
+        timer = self._timer
+        if timer.ready and timer.variant is None:
+            variant = self._to_time.popleft()
+            screen = self.screen if variant.screened and variant.timed else None
+            job = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best, screen, variant.timed)
+            timer.give(variant, job, self._patience.limit("compile"))
+
+    def _turn(self, until: float) -> None:
+        """Wait for something to happen until ``until`` and act on it."""
+        self._dispatch()
+        children = [child for child in (self._timer, *self._compilers) if child is not None]
+        wake = min([until, *(child.deadline for child in children)])
+        timeout = None if math.isinf(wake) else max(wake - time.monotonic(), 0)
+        for key, _ in self._selector.select(timeout):
+            child: WorkerProcess = key.data
+            try:
+                replies = child.receive()
+            except WorkerEnded as reason:
+                self._bury(child, "crash", str(reason))
+                continue
+            for reply in replies:
+                self._hear(child, reply)
+        now = time.monotonic()
+        for child in children:
+            if child.deadline < now:
+                self._bury(child, "timeout", f"{child.phase} took longer than {now - child.since:.3g} s")
+
+    def _hear(self, child: WorkerProcess, reply: Reply) -> None:
+        match reply:
+            case Opened(info):
+                child.deadline = math.inf
+                if child is self._timer:
+                    self._info = info
+                    self._lay_out(child)
+                else:
+                    self._stillborn = 0
+                    child.rest()
+            case Ready():
+                self._stillborn = 0
+                child.rest()
+            case Refused(name, message):
+                kind = getattr(errors, name, DeviceError)
+                raise (kind if issubclass(kind, PortatileError) else DeviceError)(message)
+            case Entered(phase, expected):
+                if child.begun:
+                    self._patience.learn(child)
+                child.begun = True
+                child.enter(phase, self._patience.limit(phase, expected))
+            case Built(_, seconds, failed, message):
+                assert child.variant is not None
+                (source,) = child.variant.sources
+                self._patience.learn(child)
+                child.rest()
+                self._compiled(source, sum(seconds.values()), "compile" if failed else None, message)
+            case Evaluated():
+                self._patience.learn(child)
+                child.rest()
+                self._finish(reply)
+                if reply.broken:
+                    self._bury(child, "crash", "")
+            case Raced():
+                self._patience.learn(child)
+                child.rest()
+                self._raced = reply
+                if reply.broken:
+                    self._bury(child, "crash", "")
+
+    def _compiled(self, source: Source, seconds: float, failed: Status | None, message: str = "") -> None:
+        """Tell the variants that waited for a source what became of it."""
+        self._asked.discard(source.digest)
+        if failed is None:
+            self._built.add(source.digest)
+        for number, (variant, missing) in list(self._unbuilt.items()):
+            if source.digest not in missing:
+                continue
+            missing.discard(source.digest)
+            self._compile_seconds[number] = self._compile_seconds.get(number, 0.0) + seconds
+            if failed is not None or not missing:
+                del self._unbuilt[number]
+            if failed is not None:
+                self._finish(Evaluated(number, failed, message=message))
+            elif not missing:
+                self._queue(variant)
+
+    def _queue(self, variant: Variant) -> None:
+        """Have a variant wait for the device: the first of all and what is only checked before the others."""
+        (self._to_time.appendleft if variant.number == self._first or not variant.timed else self._to_time.append)(variant)
+
+    def _finish(self, outcome: Evaluated) -> None:
+        """Hand an outcome to the caller; what was compiled ahead counts too."""
+        seconds = dict(outcome.seconds)
+        seconds["compile"] = seconds.get("compile", 0.0) + self._compile_seconds.pop(outcome.number, 0.0)
+        self._done.append(msgspec.structs.replace(outcome, seconds=seconds))
+
+    def _bury(self, child: WorkerProcess, status: Status, reason: str) -> None:
+        """End a worker; the variant that it was at has ``status``."""
+        self._selector.unregister(child.replies)
+        hung, variant, spent = status == "timeout", child.variant, time.monotonic() - child.since
+        fate = child.end(grace=0 if hung else 1)
+        child.deadline = math.inf
+        if variant is not None and variant.number == _RACE:
+            self._raced = Raced((), reason if hung else f"the worker ended during {child.phase} ({fate})")
+        elif variant is not None and (child.begun or hung):
+            hint = ": it may read or write outside its arrays" if fate == "SIGSEGV" and child.phase in ("launch", "run") else ""
+            message = reason if hung else f"the worker ended during {child.phase} ({fate}){hint}"
+            if child is self._timer:
+                self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message))
+            else:
+                self._compiled(variant.sources[0], spent, status, message)
+        elif variant is not None and child is self._timer:
+            self._to_time.appendleft(variant)
+        elif variant is not None:
+            self._to_compile.appendleft(variant.sources[0])
+        timing = child is self._timer
+        if timing:
+            self._timer = None
+        else:
+            self._compilers.remove(child)
+        if not child.ready:
+            self._stillborn += 1
+            if self._stillborn >= _RESTARTS:
+                raise DeviceError(f"the worker that opens the device ended {self._stillborn} times before it could: {reason} ({fate})")
+        if not timing:
+            self._compilers.append(self._start(self._info))
+
+
+def _cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

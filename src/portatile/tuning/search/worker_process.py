@@ -1,0 +1,125 @@
+"""One worker process as the parent sees it: started in a session of its own, spoken to in frames, ended for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from portatile import processes
+from portatile.errors import ArgumentError
+from portatile.records import Source
+from portatile.tuning import protocol
+from portatile.tuning.protocol import Frames, Open, Phase, Reply, Request
+
+_LOG_TAIL = 2000
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One configuration on its way: what to compile, and what to check and time.
+
+    One that is not ``screened`` is never turned away; one that is not ``timed`` is only checked, before others.
+    """
+
+    number: int
+    sources: tuple[Source, ...]
+    parts: tuple[protocol.Part, ...]
+    screened: bool = True
+    timed: bool = True
+
+
+class WorkerEnded(Exception):
+    """A worker ended, or writes nonsense."""
+
+
+class WorkerProcess:
+    """One worker process."""
+
+    def __init__(self, arena: int = -1) -> None:
+        self.log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        self.frames = Frames()
+        self.variant: Variant | None = None
+        self.ready = False
+        self.begun = False
+        self.phase: Phase = "open"
+        self.since, self.deadline = time.monotonic(), math.inf
+        replies, answers = os.pipe()
+        try:
+            keep = [answers] + ([arena] if arena >= 0 else [])
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "portatile.tuning.worker", str(answers)],
+                stdin=subprocess.PIPE,
+                stdout=self.log,
+                stderr=self.log,
+                pass_fds=keep,
+                start_new_session=True,  # Ctrl-C reaches the parent only, and the whole group can be ended
+                env=processes.environment(),
+            )
+        except BaseException:
+            os.close(replies)
+            self.log.close()
+            raise
+        finally:
+            os.close(answers)
+        self.replies = replies
+
+    def open(self, opening: Open, limit: float) -> None:
+        """Tell it what it is for; until then it only loads its modules."""
+        self.send(opening)
+        self.enter("open", limit)
+
+    def send(self, message: Request) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # its end is noticed when its answers end
+            self.process.stdin.write(protocol.frame(message))
+            self.process.stdin.flush()
+
+    def enter(self, phase: Phase, limit: float) -> None:
+        self.phase, self.since, self.deadline = phase, time.monotonic(), time.monotonic() + limit
+
+    def give(self, variant: Variant, message: Request, limit: float) -> None:
+        """Hand it a variant; until it says that it has begun, the variant is not to blame for what happens."""
+        self.variant, self.begun = variant, False
+        self.send(message)
+        self.enter("compile", limit)
+
+    def rest(self) -> None:
+        """Nothing to do, so nothing to be late with."""
+        self.ready, self.variant, self.deadline = True, None, math.inf
+
+    def receive(self) -> list[Reply]:
+        """What has arrived; raises WorkerEnded at the end."""
+        data = os.read(self.replies, 1 << 20)
+        if not data:
+            raise WorkerEnded("the process ended")
+        try:
+            return [protocol.reply(body) for body in self.frames.feed(data)]
+        except (ArgumentError, msgspec.MsgspecError) as error:
+            raise WorkerEnded(f"it answered nonsense: {error}") from None
+
+    def end(self, grace: float) -> str:
+        """Kill the process, ``grace`` seconds after its pipe is closed, and what it started; reap it, and say how it ended."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self.process.wait(grace)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        os.close(self.replies)
+        size = self.log.seek(0, os.SEEK_END)
+        self.log.seek(max(size - _LOG_TAIL, 0))
+        tail = self.log.read().decode(errors="replace").strip()
+        self.log.close()
+        return f"{processes.fate(code)}{': ' if tail else ''}{tail}"

@@ -1,0 +1,72 @@
+"""The arena: arrays that the parent writes once and every timing worker maps; a file without a name, so nothing is ever left behind."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.tuning.protocol import ExpectedSlices, Slice
+from portatile.workload import Expected
+
+_ALIGNMENT = 4096
+
+
+class SharedArrays:
+    """Write side. ``descriptor`` is handed to workers; the memory lives until the last process has closed it."""
+
+    def __init__(self) -> None:
+        self.descriptor = _nameless()
+        self._end = 0
+
+    def put(self, array: NDArray[Any]) -> Slice:
+        """Append a one-dimensional array."""
+        raw = np.ascontiguousarray(array)
+        offset = self._end
+        view = memoryview(raw.view(np.uint8).reshape(-1).data) if raw.size else memoryview(b"")
+        done = 0
+        while done < len(view):
+            done += os.pwrite(self.descriptor, view[done : done + (1 << 30)], offset + done)
+        self._end = -(-(offset + len(view)) // _ALIGNMENT) * _ALIGNMENT
+        return Slice(offset, raw.dtype.name, raw.size)
+
+    def put_expected(self, expected: Expected) -> ExpectedSlices:
+        """Append what an output must hold."""
+        indices = None if expected.indices is None else self.put(expected.indices)
+        return ExpectedSlices(self.put(expected.values), self.put(expected.scale), indices)
+
+    def close(self) -> None:
+        """Let go of the memory; a second call does nothing."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class SharedArraysView:
+    """Read side: arrays in the parent's memory, without a copy, read-only."""
+
+    def __init__(self, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        self._map = mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) if size else b""
+
+    def get(self, place: Slice) -> NDArray[Any]:
+        """The array at ``place``."""
+        return np.frombuffer(self._map, np.dtype(place.dtype), place.size, place.offset) if place.size else np.empty(0, place.dtype)
+
+    def get_expected(self, places: ExpectedSlices) -> Expected:
+        """What an output must hold."""
+        indices = None if places.indices is None else self.get(places.indices)
+        return Expected(self.get(places.values), self.get(places.scale), indices)
+
+
+def _nameless() -> int:
+    """A descriptor of memory where the system has such files, else of a deleted file."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("portatile-operands", os.MFD_CLOEXEC)
+    descriptor, name = tempfile.mkstemp(prefix="portatile-operands-")
+    os.unlink(name)  # noqa: PTH108 - a descriptor's own file
+    return descriptor

@@ -1,0 +1,1 @@
+"""The worker, a child process: it compiles, checks and times what the search sends it."""

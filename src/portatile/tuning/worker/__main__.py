@@ -1,0 +1,162 @@
+"""The child process: opens a device, or only its compiler, and answers the parent's frames until the pipe closes.
+
+``python -m portatile.tuning.worker.__main__ FD``: frames are read from standard input and written to descriptor FD. Standard output is
+the log file that standard error is, because drivers and kernels print.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+
+from portatile import device as devices
+from portatile import program, settings
+from portatile.cache import Cache
+from portatile.device.base import Device
+from portatile.errors import CompileError, DeviceError, PortatileError
+from portatile.records import Binary, DeviceInfo, Source
+from portatile.tuning import protocol
+from portatile.tuning.final import rounds
+from portatile.tuning.protocol import (
+    Build,
+    Built,
+    Cases,
+    Entered,
+    Evaluate,
+    Evaluated,
+    Frames,
+    Open,
+    Opened,
+    Phase,
+    Race,
+    Raced,
+    Ready,
+    Refused,
+    Reply,
+    Request,
+)
+from portatile.tuning.shared_arrays import SharedArraysView
+from portatile.tuning.worker.bench import Bench
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(reply_descriptor: int) -> None:
+    """Serve until the parent closes the pipe or is gone."""
+    _die_with_parent()
+    inbox: SimpleQueue[Request] = SimpleQueue()
+    threading.Thread(target=_read, args=(inbox,), daemon=True).start()
+
+    def send(message: Reply) -> None:
+        data = protocol.frame(message)
+        while data:
+            data = data[os.write(reply_descriptor, data) :]
+
+    first = inbox.get()
+    assert isinstance(first, Open)
+    try:
+        session: _Timing | _Compiling = _Compiling(first, first.compiles, send) if first.compiles else _Timing(first, send)
+        send(Opened(session.info))
+        while True:
+            answer = session.answer(inbox.get())
+            send(answer)
+            if isinstance(answer, Evaluated | Raced) and answer.broken:
+                return
+    except PortatileError as error:
+        send(Refused(type(error).__name__, str(error)))
+
+
+class _Timing:
+    """Owns the device."""
+
+    def __init__(self, opening: Open, send: Callable[[Reply], None]) -> None:
+        self.device: Device = devices.get(opening.selector)
+        self.info = self.device.info
+        if devices.target_maker(self.info.backend) is None:
+            self.device.default_queue()  # what a driver compiles for its first context, the compile workers then find in its cache
+        self.arena = opening.arena
+        self.cache = Cache(Path(opening.cache), opening.cache_limit)
+        self.send = send
+        self.bench: Bench | None = None
+        self.draft = False
+
+    def answer(self, message: Request) -> Reply:
+        match message:
+            case Cases(cases, draft):
+                self.draft = draft
+                self.bench = Bench(self.device, cases, SharedArraysView(self.arena), self._build, self._announce)
+                return Ready()
+            case Evaluate():
+                assert self.bench is not None
+                return self.bench.evaluate(message)
+            case Race():
+                assert self.bench is not None
+                return rounds.hold(self.bench, message)
+        raise AssertionError(message)
+
+    def _announce(self, phase: Phase, expected: float) -> None:
+        self.send(Entered(phase, expected))
+
+    def _build(self, source: Source) -> Binary:
+        target = self.device.target
+        target.draft = self.draft and self.cache.get(program.key(source, target)) is None
+        return program.build(source, target, None if target.draft else self.cache)
+
+
+class _Compiling:
+    """Fills the cache; opens no device where the back end's compiler needs none."""
+
+    def __init__(self, opening: Open, info: DeviceInfo, send: Callable[[Reply], None]) -> None:
+        make = devices.target_maker(info.backend)
+        self.info = info
+        self.send = send
+        self.cache = Cache(Path(opening.cache), opening.cache_limit)
+        self.target = devices.get(info.id).target if make is None else make(info.architecture)
+        os.nice(10)  # the timing worker's launches come first
+
+    def answer(self, message: Request) -> Reply:
+        assert isinstance(message, Build)
+        self.send(Entered("compile"))
+        started = time.perf_counter()
+        if message.single:
+            settings.for_single_items()
+        try:
+            for source in message.sources:
+                self.target.settle(program.build(source, self.target, self.cache))
+        except (CompileError, DeviceError) as error:
+            return Built(message.number, {"compile": time.perf_counter() - started}, True, str(error))
+        return Built(message.number, {"compile": time.perf_counter() - started})
+
+
+def _read(inbox: SimpleQueue[Request]) -> None:
+    """Frames from standard input; the end of the pipe is the end of the process, whatever its other threads are at."""
+    frames = Frames()
+    while data := os.read(0, 1 << 20):
+        for body in frames.feed(data):
+            inbox.put(protocol.request(body))
+    os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """On Linux the kernel ends this process with its parent, even while a driver's call holds the interpreter."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    os.dup2(2, 1)
+    main(int(sys.argv[1]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # a driver's own exit handlers may wait for ever

@@ -1,0 +1,318 @@
+"""The measuring bench of a timing worker: variants loaded, checked on every case and timed on the last."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from portatile import model
+from portatile.device.base import Device, Event, Memory, Module, Queue
+from portatile.device.clock import back_to_back
+from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
+from portatile.execute import Executable
+from portatile.records import Binary, Plan, Resources, Source
+from portatile.trials import Status
+from portatile.tuning.protocol import Case, Evaluate, Evaluated, Phase, Timing, thick
+from portatile.tuning.sensors import Sensors, cache_bytes
+from portatile.tuning.shared_arrays import SharedArraysView
+from portatile.tuning.worker.operands import CaseOperands
+from portatile.verify import Verdict, worst
+
+_PROFILES = 3  # runs of a variant that are timed by their events
+_LONG = 0.05  # seconds of a run that no disturbance makes several times as long
+_HOPELESS = 10.0  # what is so many times as slow as the best when it is checked is not run again
+_BEHIND, _FEW = 1.25, 3  # what is so many times as slow as the best in so many samples is not sampled further: it is no rival
+_LONGEST_BURST = 1000  # runs; of a shorter kernel the launches are timed, not the kernel
+
+Announce = Callable[[Phase, float], None]
+
+
+@dataclass
+class Record:
+    """What is known of a variant so far."""
+
+    samples: list[float] = field(default_factory=list)
+    event_samples: list[float] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    resources: dict[str, Resources] = field(default_factory=dict)
+    errors: tuple[float, ...] = ()
+    conditions: Mapping[str, float] = field(default_factory=dict)
+    remark: str = ""
+    first: float | None = None  # device seconds of the timed part's check, where they are told
+
+    def charge_compiler(self, run: float) -> None:
+        """Count what the first launches took beyond a run on the timed case as compile time: drivers finish kernels when launching."""
+        launched = self.seconds["launch"]
+        self.seconds["launch"] = min(launched, run)
+        self.seconds["compile"] += launched - self.seconds["launch"]
+
+    def took(self, phase: str, since: float) -> float:
+        """Add the seconds since ``since`` to a phase; returns now."""
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - since
+        return now
+
+    def outcome(self, job: Evaluate, status: Status, message: str = "", error: float | None = None, broken: bool = False) -> Evaluated:
+        """The answer to the parent."""
+        return Evaluated(
+            job.number,
+            status,
+            tuple(self.samples),
+            tuple(self.event_samples),
+            self.seconds,
+            error,
+            message,
+            self.resources,
+            broken,
+            self.errors,
+            self.conditions,
+        )
+
+
+class LoadedVariant:
+    """A variant's kernels on the device, one executable for each of its parts. A context manager."""
+
+    def __init__(self, device: Device, build: Callable[[Source], Binary], job: Evaluate, record: Record) -> None:
+        self.job, self.record = job, record
+        self.plans: list[Plan] = [thick(part.plan, job.sources) for part in job.parts]
+        self.executables: list[Executable] = []
+        self._modules: dict[Source, Module] = {}
+        started = time.perf_counter()
+        try:
+            for plan in self.plans:
+                self.executables.append(Executable(device, plan, build, guard=True, modules=self._modules))
+                record.resources.update(self.executables[-1].resources)
+        except BaseException:
+            self.release()
+            raise
+        record.took("compile", started)
+
+    def release(self) -> None:
+        """Unload everything; a second call does nothing."""
+        for executable in self.executables:
+            executable.release()
+        for module in self._modules.values():
+            module.release()
+
+    def __enter__(self) -> LoadedVariant:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+class Bench:
+    """A device with the operands of every case on it.
+
+    Variants run on a plain queue, as they do when they are used: profiling costs microseconds at each launch. The second
+    queue takes the times.
+    """
+
+    def __init__(
+        self, device: Device, cases: tuple[Case, ...], arena: SharedArraysView, build: Callable[[Source], Binary], announce: Announce
+    ) -> None:
+        self.device = device
+        self.queue = device.queue()
+        self.clock = device.queue(profiling=True)
+        self.build = build
+        self.announce = announce
+        self.tables = [CaseOperands(device, self.queue, case, arena) for case in cases]
+        self.sensors = Sensors.of(device.info)
+        self._scrub: tuple[Memory, Memory] | None = None
+
+    def evaluate(self, job: Evaluate) -> Evaluated:
+        """Compile and check one variant, and time it if that is wanted. What fails is data; after a driver's failure ``broken`` is set."""
+        record = Record()
+        try:
+            self.announce("compile", 0.0)
+            with self.load(job, record) as loaded:
+                if job.screen is not None:
+                    reason = model.hopeless(loaded.plans[-1], record.resources, self.device.info, job.screen)
+                    if reason is not None:
+                        return record.outcome(job, "skipped", f"{model.COMPILED}: {reason}")
+                self.announce("launch", 0.0)
+                clocked = self.device.info.kind == "cpu" and job.timed and job.best is not None and not job.timing.cold
+                verdict = self.check(loaded, clocked)
+                if not verdict.ok:
+                    return record.outcome(job, "wrong", verdict.message, verdict.error if math.isfinite(verdict.error) else None)
+                if not job.timed:
+                    return record.outcome(job, "ok", error=verdict.error)
+                if self._hopeless(loaded):
+                    return record.outcome(job, "ok", record.remark, max(record.errors))
+                again = self._time(loaded)
+                if not again.ok:
+                    return record.outcome(job, "wrong", f"right at first, wrong when run again: {again.message}")
+                record.errors = (*record.errors[:-1], max(record.errors[-1], again.error))
+                return record.outcome(job, "ok", record.remark, max(record.errors))
+        except CompileError as error:
+            return record.outcome(job, "compile", str(error))
+        except LaunchError as error:
+            return record.outcome(job, "launch", str(error), broken=not self.alive())
+        except DeviceError as error:
+            return record.outcome(job, "crash", str(error), broken=True)
+
+    def load(self, job: Evaluate, record: Record) -> LoadedVariant:
+        """A variant, compiled and loaded."""
+        return LoadedVariant(self.device, self.build, job, record)
+
+    def check(self, loaded: LoadedVariant, clocked: bool = False) -> Verdict:
+        """Run every part once on poisoned outputs; a failure is looked at again with fresh operands, lest it be another variant's.
+
+        ``clocked``: the timed part's run is timed, by its events: on a processor these do not count what is compiled at a first launch.
+        """
+        verdicts = []
+        for part, executable in zip(loaded.job.parts, loaded.executables, strict=True):
+            table = self.tables[part.case]
+            queue = self.clock if clocked and part is loaded.job.parts[-1] else self.queue
+            verdict = self._check_once(table, executable, part.bound, loaded.record, queue)
+            if not verdict.ok:
+                table.restore()
+                verdict = self._check_once(table, executable, part.bound, loaded.record, queue)
+                if not verdict.ok:
+                    for other in self.tables:
+                        other.restore()
+                    return Verdict(False, verdict.error, f"{table.case.label}: {verdict.message}")
+            verdicts.append(verdict)
+        loaded.record.errors = tuple(verdict.error for verdict in verdicts)
+        return worst(verdicts)
+
+    def timed(self, loaded: LoadedVariant) -> CaseOperands:
+        """The operands that a variant is timed on."""
+        return self.tables[loaded.job.parts[-1].case]
+
+    def outputs(self, loaded: LoadedVariant) -> Verdict:
+        """Whether the timed case's outputs are right now."""
+        return self.timed(loaded).outputs(loaded.job.parts[-1].bound)
+
+    def burst(self, loaded: LoadedVariant, runs: int) -> float:
+        """Device seconds per run, back to back.
+
+        Where a run destroys its own input, each has its input anew and is timed alone; so it is where no cache may hold the operands.
+        """
+        table, executable, cold = self.timed(loaded), loaded.executables[-1], loaded.job.timing.cold
+        together = table.repeats and not cold
+        queue, clock = (self.queue if together else self.clock), self.clock
+        bindings, scalars = table.bindings, table.case.scalars
+        if together:
+            table.reset(queue)
+            queue.finish()
+            return back_to_back(queue, clock, partial(executable.run, queue, bindings, scalars), runs)
+        marks: list[tuple[Event, Event]] = []
+        for _ in range(runs):
+            table.reset(clock)
+            if cold:
+                self._chill()
+            start = clock.marker()
+            executable.run(clock, bindings, scalars)
+            marks.append((start, clock.marker()))
+        clock.finish()
+        return math.fsum(end.seconds_since(start) for start, end in marks) / runs
+
+    def alive(self) -> bool:
+        """Whether the device still runs commands: one faulting kernel may have spoilt the context."""
+        try:
+            for table in self.tables:
+                table.restore()
+        except PortatileError:
+            return False
+        return True
+
+    def _check_once(self, table: CaseOperands, executable: Executable, bound: float, record: Record, queue: Queue) -> Verdict:
+        table.reset(queue)
+        queue.finish()
+        events: list[Event] | None = [] if queue is self.clock else None
+        started = time.perf_counter()
+        executable.run(queue, table.bindings, table.case.scalars, events)
+        queue.finish()
+        started = record.took("launch", started)
+        record.first = _lasted(events or [])
+        verdict = worst([table.surroundings(), executable.check_temporaries(queue), table.outputs(bound)])
+        record.took("check", started)
+        return verdict
+
+    def _hopeless(self, loaded: LoadedVariant) -> bool:
+        """Whether the check's run was so slow that another would only cost time; its seconds are the only sample then."""
+        record, best = loaded.record, loaded.job.best
+        if record.first is None or best is None or record.first <= max(_LONG, max(_HOPELESS, loaded.job.timing.give_up) * best):
+            return False
+        record.charge_compiler(record.first)
+        record.samples.append(record.first)
+        record.remark = f"{model.SLOW}: {record.first / best:.3g} times as slow as the best when checked, not run again"
+        return True
+
+    def _time(self, loaded: LoadedVariant) -> Verdict:
+        """Fill the record's samples and look at the output once more."""
+        job, record = loaded.job, loaded.record
+        timing, table, executable = job.timing, self.timed(loaded), loaded.executables[-1]
+        started = time.perf_counter()
+        if not table.repeats_known:
+            executable.run(self.queue, table.bindings, table.case.scalars)
+            table.repeats = self.outputs(loaded).ok
+            table.repeats_known = True
+        first = self.burst(loaded, 1)
+        record.charge_compiler(first)
+        if first < timing.burst / 5:  # of a single short run the launch was timed
+            first = self.burst(loaded, runs_in(timing, timing.burst / 5, first))
+        if job.best is not None and first > timing.give_up * job.best:
+            certain = first > max(_LONG, 2 * timing.give_up * job.best)
+            again = first if certain else self.burst(loaded, runs_in(timing, timing.burst / 5, first))  # lest it was only disturbed
+            if again > timing.give_up * job.best:
+                record.samples += [again] if certain else [first, again]
+                record.remark = f"{model.SLOW}: {again / job.best:.3g} times as slow as the best, not sampled further"
+                record.conditions = self.sensors.read() if self.sensors is not None else {}
+                record.took("run", started)
+                return self.outputs(loaded)
+            first = again
+        self.announce("run", timing.samples * max(first, timing.burst) + timing.most + timing.power)
+        runs = runs_in(timing, timing.burst, first)
+        enough = time.perf_counter() + timing.most
+        behind = math.inf if job.best is None else _BEHIND * job.best
+        while len(record.samples) < timing.samples and (len(record.samples) < 2 or time.perf_counter() < enough):
+            if len(record.samples) == _FEW and min(record.samples) > behind:
+                break
+            record.samples.append(self.burst(loaded, runs))
+            if len(record.event_samples) < _PROFILES:
+                record.event_samples.append(self._profile(loaded))
+        if self.sensors is not None:
+            record.conditions = self.sensors.under_load(lambda: self.burst(loaded, runs), timing.power)
+        record.took("run", started)
+        return self.outputs(loaded)
+
+    def _profile(self, loaded: LoadedVariant) -> float:
+        """Device seconds of one run, by the events of its launches where the back end profiles them, else between two markers."""
+        table = self.timed(loaded)
+        table.reset(self.clock)
+        if loaded.job.timing.cold:
+            self._chill()
+        events: list[Event] = []
+        start = self.clock.marker()
+        loaded.executables[-1].run(self.clock, table.bindings, table.case.scalars, events)
+        end = self.clock.marker()
+        end.wait()
+        lasted = _lasted(events)
+        return end.seconds_since(start) if lasted is None else lasted
+
+    def _chill(self) -> None:
+        """Queue a copy of as much as every cache holds: it reads too, because large writes may pass the caches by."""
+        if self._scrub is None:
+            info = self.device.info
+            size = min(cache_bytes(info), info.max_allocation, info.global_memory // 8)
+            self._scrub = self.device.allocate(size), self.device.allocate(size)
+        target, source = self._scrub
+        self.clock.copy(target, source, source.nbytes)
+
+
+def _lasted(events: list[Event]) -> float | None:
+    """Device seconds of launches by their events; None where these do not tell."""
+    durations = [event.duration for event in events]
+    if not durations or None in durations:
+        return None
+    return math.fsum(duration for duration in durations if duration is not None)
+
+
+def runs_in(timing: Timing, seconds: float, run: float) -> int:
+    """How many runs of ``run`` seconds take ``seconds``; one where each is timed by itself."""
+    return 1 if timing.cold else min(max(math.ceil(seconds / max(run, 1e-7)), 1), _LONGEST_BURST)

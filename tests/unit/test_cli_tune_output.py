@@ -1,0 +1,76 @@
+"""What `portatile tune` says of its race: who is equal, who was not told apart, why nobody raced, and what nothing guards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from portatile import ceilings
+from portatile.ceilings import Measured
+from portatile.cli import _tune_output
+from portatile.trials import Standing, Trial
+from portatile.tuning.final import ranking
+from portatile.tuning.search.tuner import TuningResult
+from support.faulty import Faulty
+from support.trials import DEVICE, trial
+
+WINNER = (1.0, 1.01, 1.0)
+
+
+def raced(*samples: tuple[float, ...]) -> TuningResult:
+    found: list[Trial] = []
+    for one in ranking.finish(samples, range(len(samples))):
+        standing = Standing(one.seconds, one.interval, one.place, one.equal, "today")
+        found.append(replace(trial(one.number), samples=samples[one.number], standing=standing))
+    return TuningResult(found[0].problem, DEVICE, tuple(found), found[0], found[0], "budget", 1.0, tuple(found))
+
+
+def marks(result: TuningResult) -> list[str]:
+    return [_tune_output.interval(one, result.finalists[0])[-1] for one in result.finalists]
+
+
+def test_too_few_rounds_are_said_to_be_too_few() -> None:
+    result = raced(WINNER, (1.45, 1.46, 1.45))
+    assert marks(result) == [" ", "~"]
+    (line,) = _tune_output.lines(result)
+    assert line == "2 finalists raced: [ ] holds the median with 75 % confidence; ~ 1 not separated from the winner (3 rounds)"
+    assert [(one["tied"], one["rounds"], one["confidence"]) for one in _tune_output.document(result)] == [(True, 3, 0.75), (False, 3, 0.75)]
+
+
+def test_equal_and_slower_ones_are_told_apart() -> None:
+    result = raced((1.0, 1.002) * 8, (1.001, 1.0) * 8, (1.1, 1.102) * 8)
+    assert marks(result) == [" ", "=", " "]
+    (line,) = _tune_output.lines(result)
+    assert line == "3 finalists raced: [ ] holds the median with 95 % confidence; = 1 equal to the winner within the noise"
+
+
+def test_what_was_stored_as_tied_is_not_called_equal_without_cause() -> None:
+    """Earlier versions wrote ``tied`` for what three rounds had not told apart."""
+    result = raced(WINNER, (1.45, 1.46, 1.45))
+    first, second = result.finalists
+    assert second.standing is not None
+    old = replace(second, standing=replace(second.standing, tied=True))
+    assert _tune_output.interval(old, first)[-1] == "~"
+
+
+def test_why_nobody_raced_is_said() -> None:
+    result = replace(raced(WINNER, WINNER), finalists=(), unraced="no time was left for it")
+    assert list(_tune_output.lines(result)) == ["not raced: no time was left for it; who is first of the nearly equal may be luck"]
+    assert "not raced" in repr(result)
+
+
+def test_missing_ceilings_are_said_once_where_they_would_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    workload = Faulty(("none",), (32,))
+    result = replace(raced(WINNER, WINNER), problem=workload.problem({"n": 1000}))
+    (line,) = _tune_output.unguarded(result, workload)
+    assert line == "no ceilings measured: impossible readings are not refused (portatile bench peak)"
+    monkeypatch.setattr(workload, "flops", lambda problem: 0.0)
+    monkeypatch.setattr(workload, "traffic", lambda problem: 0.0)
+    assert not list(_tune_output.unguarded(result, workload))
+    monkeypatch.undo()
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    ceilings.add(DEVICE, [Measured("fp32", "flop/s", 1e9, (1.0,))])
+    assert not list(_tune_output.unguarded(result, workload))
