@@ -160,6 +160,10 @@ class Workload(ABC):
         """``config``, which may have been recorded by an earlier version, as the space names it now; raises UsageError where that fails."""
         return config
 
+    def explained(self, config: Config) -> Mapping[str, str]:
+        """What each parameter of ``config`` means, where the workload's docstring does not say it."""
+        return self.meanings
+
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
         """``config``, which may be another device's, without the instructions that this one lacks: it should compile, no more."""
         return config

@@ -115,7 +115,7 @@ def test_every_form_is_right(device: Device, name: str) -> None:
         places = rng.permutation((2, 5) if aligned else len(cases) - 1)
         fit = [(cases[place], config) for place in places if (config := fitting(point, cases[place])) is not None]
         for case, config in fit[: 1 if few else 2]:
-            if device.info.images or not config["TXC"]:
+            if device.info.images or not config.get("TXC"):
                 verdict = check(device, WORKLOAD, case, config, rng)
                 assert verdict.ok, f"{options} {case.sizes}: {verdict.message}"
                 checked += 1

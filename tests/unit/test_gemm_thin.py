@@ -113,7 +113,7 @@ def test_contradictions_are_refused() -> None:
         "TRR=2 does nothing in the thin form": {"TRR": 2},
         "PACK_A=True does nothing": {"PACK_A": True},
         "must divide KB": {"SM": True, "KB": 64},
-        "KB=64 does nothing in the thin form unless SM": {"KB": 64},
+        "KB=128 does nothing in the thin form unless SM": {"KB": 128},
         "TAIL=1 does nothing": {"TAIL": 1},
     }
     for message, wrong in wrongs.items():

@@ -137,7 +137,7 @@ class ParameterSpace:
         for name, condition in self._conditions.items():
             if condition.check(values) != (name in config):
                 return f"{name} is {'not ' if name in config else ''}there where {self.there[name][0]}"
-        return next((f"violates {c.text}" for c in self.constraints if not c.check(values)), None)
+        return next((f"violates {c.words or c.text}" for c in self.constraints if not c.check(values)), None)
 
     def __contains__(self, config: object) -> bool:
         if not isinstance(config, Mapping) or not set(config) <= set(self.parameters):

@@ -21,12 +21,13 @@ Predicate = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Constraint:
-    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression."""
+    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression; ``words``: how people say it."""
 
     reads: tuple[str, ...]
     holds: Predicate
     text: str
     code: CodeType | None = None
+    words: str = ""
 
     @classmethod
     def of(cls, rule: Predicate | str | Constraint) -> Constraint:

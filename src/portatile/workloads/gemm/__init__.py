@@ -52,6 +52,10 @@ class Gemm(Workload):
         """Of the blockings of the documents, in the problem's element type."""
         return presets.preset(name, problem.dtype)
 
+    def explained(self, config: Config) -> Mapping[str, str]:
+        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        return forms.explained(config)
+
     def canonical(self, config: Config) -> Config:
         """The configuration with the parameters that do something in its form, whenever it was recorded."""
         return forms.canonical(config)

@@ -235,12 +235,12 @@ class Declaration:
         """Whether a parameter does something beside these values of the others."""
         return name not in self.conditions or self.conditions[name].check(values)
 
-    def expressions(self, batched: bool) -> Iterator[str]:
-        """Every rule as an expression, of what must hold and of what is tried, for problems one by one or batched."""
+    def constraints(self, form: str, batched: bool) -> Iterator[Constraint]:
+        """Every rule of the form of this name, of what must hold and of what is tried, for problems one by one or batched."""
         for said in self.parameters.values():
             if said.batched or not batched:
-                yield from (rule for _, rule in said.must)
-                yield from said.tried
+                for words, rule in (*said.must, *(("", rule) for rule in said.tried)):
+                    yield replace(Constraint.of(f"FORM != {form!r} or ({rule})"), words=words)
 
 
 _DECLARATIONS: dict[type[Point], Declaration] = {}

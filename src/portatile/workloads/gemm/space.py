@@ -8,6 +8,7 @@ from functools import cache, partial
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.space import ParameterSpace
+from portatile.space.constraint import Constraint
 from portatile.workloads.gemm.forms import canonical, forms, parameters
 from portatile.workloads.gemm.point import Parameter, declaration
 
@@ -48,7 +49,7 @@ class _Union:
 
     values: Mapping[str, tuple[Value, ...]]
     there: Mapping[str, tuple[str, Value]]
-    rules: tuple[str, ...]
+    rules: tuple[str | Constraint, ...]
     later: Mapping[str, Value]
 
 
@@ -58,7 +59,7 @@ def _union(batched: bool) -> _Union:
     order = sorted(names, key=lambda name: _EARLY.index(name) if name in _EARLY else len(_EARLY))
     values: dict[str, tuple[Value, ...]] = {"FORM": tuple(forms())}
     there: dict[str, tuple[str, Value]] = {}
-    rules: list[str] = []
+    rules: list[str | Constraint] = []
     later: dict[str, Value] = {}
     for name in order:
         said = names[name]
@@ -73,7 +74,7 @@ def _union(batched: bool) -> _Union:
             if one.later:
                 later[name] = one.default
     for form, found in forms().items():
-        rules += [f"FORM != {form!r} or ({rule})" for rule in declaration(found.point).expressions(batched)]
+        rules += declaration(found.point).constraints(form, batched)
     return _Union(values, there, tuple(rules), later)
 
 

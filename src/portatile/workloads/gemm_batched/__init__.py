@@ -51,6 +51,10 @@ class GemmBatched(Workload):
         """That of one problem, with tiles no larger than the problems once the batch fills the device; always legal."""
         return forms.default(_first(problem), device, max(problem.sizes["batch"], 1)).config(batched=True)
 
+    def explained(self, config: Config) -> Mapping[str, str]:
+        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        return forms.explained(config)
+
     def canonical(self, config: Config) -> Config:
         """The configuration with the parameters that do something in its form, whenever it was recorded."""
         return forms.canonical(config, batched=True)

@@ -91,6 +91,17 @@ def meanings(batched: bool = False) -> Mapping[str, str]:
     return found
 
 
+def explained(config: Config) -> Mapping[str, str]:
+    """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+    form = forms()[str(config["FORM"])]
+    found = {"FORM": (form.point.__doc__ or "").strip().partition("\n")[0]}
+    for name, said in declaration(form.point).parameters.items():
+        rules = "".join(f" Rule: {words}." for words, _ in said.must)
+        there = f" Only where {said.when}." if said.when else ""
+        found[name] = f"{said.meaning}{there} Tried: {', '.join(map(str, said.values))}.{rules}"
+    return found
+
+
 def read(config: Config) -> Point:
     """A configuration as a point; raises UsageError where it contradicts itself, with the rule in words."""
     return _read(spelled(config))
