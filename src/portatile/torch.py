@@ -95,7 +95,7 @@ def _numbers(taps: Sequence[float]) -> list[float]:
 def _computed(compute: Callable[..., Any], *tensors: Tensor | None) -> Tensor:
     """``compute`` on CUDA tensors as they are, on CPU tensors through the arrays that share their memory; a tensor of what it returns."""
     given = [None if tensor is None else tensor.detach() for tensor in tensors]
-    if all(tensor is None or tensor.device.type == "cuda" for tensor in given):
+    if all(tensor is None or tensor.is_cuda for tensor in given):
         return cast(Tensor, compute(*given))
     if any(tensor is not None and tensor.device.type != "cpu" for tensor in given):
         places = ", ".join(str(tensor.device) for tensor in given if tensor is not None)

@@ -386,7 +386,7 @@ def test_cuda_kernels_run_through_the_drivers_functions(tmp_path: Path, loader_o
     table = json.loads((tmp_path / "folder" / "kernels.json").read_text())
     assert all({binary["kind"] for binary in program["binaries"]} == {"cubin", "ptx"} for program in table["programs"].values())
     loader = loader_of(tmp_path / "folder")
-    monkeypatch.setattr(loader, "_cuda_chips", lambda driver=None, real=loader._cuda_chips: real(Driver(info.name)))
+    monkeypatch.setitem(loader._find, "cuda", lambda: loader._find_cuda(Driver(info.name)))
     a, b, c = (rng.random(shape, dtype=np.float32) for shape in ((9, 128), (128, 7), (9, 7)))
     run = loader.load("gemm", m=9, n=7, k=128)
     assert len(run.launches) > 1

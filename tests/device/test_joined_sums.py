@@ -26,6 +26,7 @@ from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.forms.gpu.point import pipeline
 from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm_batched import GemmBatched
 from support.checking import check, draft, modules, run
 from support.seeds import new_seed
 
@@ -126,10 +127,15 @@ def test_a_tail_joins_too(joining: Device) -> None:
     ]
 
 
-def test_batches_join(joining: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+class OfTwo(GemmBatched):
+    """Of no more than two problems to a launch."""
+
+    most_groups = 2
+
+
+def test_batches_join(joining: Device) -> None:
     """Every problem of a batch has counters of its own, and the next launch takes those of the one before it."""
-    monkeypatch.setattr("portatile.workloads.gemm_batched._MAX_GROUPS", 2)
-    batched = workloads.get("gemm_batched")
+    batched = OfTwo()
     rng = np.random.default_rng(new_seed("batch"))
     for name, sizes in (("few parts", (5, 33, 20, 200)), ("thin", (3, 30, 2, 200))):
         case = batched.problem(dict(zip(("batch", "m", "n", "k"), sizes, strict=True)))

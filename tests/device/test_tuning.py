@@ -215,7 +215,6 @@ def test_cuda_compiles_ahead_without_a_gpu(device: Device, tmp_path: Path) -> No
     """A compile worker for an absent GPU fills the cache that the timing worker reads, and reports what does not build."""
     if device.info.backend != "opencl":
         pytest.skip("needs no device of its own")
-    cuda = pytest.importorskip("portatile.device.cuda")
     if (reason := cuda_compiler.available()) is not None:
         pytest.skip(f"no NVRTC: {reason}")
     absent = replace(device.info, backend="cuda", architecture="sm_90", id="cuda:7")
@@ -235,5 +234,5 @@ def test_cuda_compiles_ahead_without_a_gpu(device: Device, tmp_path: Path) -> No
     assert isinstance(replies[0], Opened)
     assert (built.failed, failed.failed) == (False, True)
     assert "add.cl" in failed.message
-    assert store.get(program.key(good, cuda.target("sm_90"))) is not None
-    assert store.get(program.key(bad, cuda.target("sm_90"))) is None
+    assert store.get(program.key(good, cuda_compiler.target("sm_90"))) is not None
+    assert store.get(program.key(bad, cuda_compiler.target("sm_90"))) is None

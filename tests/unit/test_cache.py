@@ -150,8 +150,8 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_entries_are_counted_only_where_the_folder_may_be_full(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted, entries = [], cache._entries
-    monkeypatch.setattr(cache, "_entries", lambda: counted.append(1) or entries())
+    counted, entries = [], cache.entries
+    monkeypatch.setattr(cache, "entries", lambda: counted.append(1) or entries())
     for number in range(200):
         cache.put(digest(str(number)), bytes(1000))
     assert len(counted) < 10

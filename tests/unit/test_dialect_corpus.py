@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from portatile.analysis.ptx import functions
 from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.ptx import functions
 from support.corpus import SAMPLES, compare, interpreted, ptx
 from support.corpus.references import REFERENCES
 

@@ -39,7 +39,7 @@ class Workers:
     waited: list[float] = field(default_factory=list)
     given: list[tuple[float, float]] = field(default_factory=list)
 
-    def calm(self, timeout: float) -> bool:
+    def drain(self, timeout: float) -> bool:
         self.waited.append(timeout)
         return self.free
 

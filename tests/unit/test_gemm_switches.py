@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from portatile import program, store, workloads
-from portatile.analysis import ptx
+from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.records import Launch, Problem, Value

@@ -15,11 +15,12 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # docs/internals/architecture.md draws this. A room is a file or a folder directly under portatile; it imports from the lines above
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "capabilities"),
     ("settings", "records", "processes"),
     ("images", "space", "trials"),
-    ("workload", "template", "cache", "dialect", "device", "strategies"),
-    ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
+    ("workload", "template", "cache", "dialect", "strategies"),
+    ("device",),
+    ("program", "store", "workloads", "formats", "model", "predict", "verify"),
     ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),
@@ -164,6 +165,27 @@ def test_no_file_imports_itself_round_a_corner() -> None:
     assert cycles(imports_of(modules())) == []
 
 
+BACK_ENDS = {path.name for path in (PACKAGE / "device").iterdir() if (path / "__init__.py").is_file()}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_back_ends_are_asked_what_they_can_and_not_what_they_are_called(path: Path) -> None:
+    """No back end's name stands alone in a string outside ``device/`` and ``dialect/``.
+
+    But in ``capabilities.py``, below them, which reads records from before devices said what they can do.
+    """
+    if name_of(path).startswith(("device/", "dialect/")) or name_of(path) == "capabilities.py":
+        return
+    strings = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    quoted = re.compile(rf"""['"]({"|".join(BACK_ENDS)})['"]""")  # inside the text of a constraint
+    named = [node.lineno for node in strings if node.value in BACK_ENDS or quoted.search(node.value)]
+    assert named == [], "ask device.info.can, or device.backends()"
+
+
+def test_there_are_back_ends_to_look_for() -> None:
+    assert {"opencl", "cuda"} <= BACK_ENDS
+
+
 def test_the_check_sees_cycles() -> None:
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
     assert cycles({"a": {"b"}, "b": set()}) == []
@@ -188,7 +210,7 @@ def test_a_file_opens_by_saying_what_it_is(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("from portatile import tuning", "records (layer 1) imports tuning (layer 6)"),
+        ("from portatile import tuning", "records (layer 1) imports tuning (layer 7)"),
         ("def f():\n    import portatile.space", "records (layer 1) imports space (layer 2)"),
         ("from . import settings", "records (layer 1) imports settings (layer 1)"),
         ("import portatile", "imports the public face"),

@@ -86,15 +86,14 @@ def test_repair_keeps_what_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "nothing is damaged" in CliRunner().invoke(command, ["--repair"]).output
 
 
-def test_repair_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repair, "_WAIT", 0.1)
+def test_repair_waits_for_nobody(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     filled(path, 5)
     flip(path, 3)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked"):
-        repair.repair(path)
+        repair.repair(path, wait=0.1)
     other.rollback()
     other.close()
     done = repair.repair(path)

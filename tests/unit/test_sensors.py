@@ -96,7 +96,7 @@ def test_energy_is_power_times_time() -> None:
     )
     assert goal.score(hot) == 400
     assert goal.score(cool) == 360
-    assert goal.told(cool).median == 360
+    assert goal.as_finished(cool).median == 360
     assert goal.answers(cool)
     assert not goal.answers(trial(3))
     assert goal.answers(trial(3, status="crash"))

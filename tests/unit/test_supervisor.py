@@ -75,9 +75,9 @@ def test_a_processors_worker_that_stays_busy_makes_way_for_the_race(
     ended: list[object] = []
     monkeypatch.setattr(supervisor, "_timer", worker)
     monkeypatch.setattr(supervisor, "_info", replace(GPU, kind=kind))
-    monkeypatch.setattr(supervisor, "_turn", lambda until: None)
+    monkeypatch.setattr(supervisor, "_step", lambda until: None)
     monkeypatch.setattr(supervisor, "_end", ended.append)
-    assert supervisor.calm(0.01) is free
+    assert supervisor.drain(0.01) is free
     assert ended == [worker] * free
     monkeypatch.setattr(supervisor, "_timer", None)
     supervisor.close()

@@ -161,7 +161,7 @@ WHOLE = {"Type": "int32", "MemoryType": "Vector", "Size": 5}
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (("KernelSpecification", "Language"), "CUDA", "KernelSpecification.Language is CUDA; portatile takes OpenCL C"),
+        (("KernelSpecification", "Language"), "CUDA", "KernelSpecification.Language is 'CUDA'; portatile takes OpenCL C"),
         (("KernelSpecification", "KernelName"), None, "KernelSpecification.KernelName is None"),
         (("KernelSpecification", "KernelName"), "blnd", "'blnd'. Did you mean 'blend'"),
         (("KernelSpecification", "KernelFile"), "none.cl", "none.cl cannot be read"),

@@ -31,7 +31,7 @@ PLAN = Plan((launch(ONE, "one"), launch(TWO, "two"), launch(ONE, "one")), (Tempo
 
 def test_a_plan_carries_each_text_once() -> None:
     sources: list[Source] = []
-    parts = tuple(Part(case, protocol.thin(PLAN, sources), 0.5) for case in range(10))
+    parts = tuple(Part(case, protocol.strip_sources(PLAN, sources), 0.5) for case in range(10))
     assert sources == [ONE, TWO]
     message = Evaluate(7, tuple(sources), parts, Timing(), None)
     data = protocol.frame(message)
@@ -39,7 +39,7 @@ def test_a_plan_carries_each_text_once() -> None:
     (body,) = Frames().feed(data)
     read = protocol.request(body)
     assert isinstance(read, Evaluate)
-    assert [protocol.thick(part.plan, read.sources) for part in read.parts] == [PLAN] * 10
+    assert [protocol.restore_sources(part.plan, read.sources) for part in read.parts] == [PLAN] * 10
 
 
 def test_a_race_goes_there_and_comes_back() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from portatile import program, verify, workloads
-from portatile.analysis import ptx
+from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, PortatileError, UnknownNameError
 from portatile.execute import flatten, sources
@@ -170,7 +170,7 @@ def test_every_parameter_changes_the_plan(name: str) -> None:
             for parameter, value in config.items():
                 values.setdefault(parameter, set()).add(value)
                 fallback.setdefault(parameter, (problem, config, info))
-            for parameter in sorted(set(space.parameters) - alone):
+            for parameter in sorted(set(config) - alone):
                 others = ({**config, parameter: value} for value in space.parameters[parameter] if value != config[parameter])
                 other = next((other for other in others if space.violated(other) is None), None)
                 if other is not None:

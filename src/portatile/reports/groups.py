@@ -11,6 +11,7 @@ from functools import cached_property
 
 from portatile import ceilings, workloads
 from portatile.ceilings import Ceilings, Work
+from portatile.device import backends
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import formatting
 from portatile.store import device_key
@@ -63,7 +64,7 @@ class Group:
     @property
     def way(self) -> str:
         """Platform and back end: one chip is often reached by two."""
-        name = {"opencl": "OpenCL", "cuda": "CUDA"}[self.device.backend]
+        name = known.title if (known := backends().get(self.device.backend)) else self.device.backend
         return self.device.platform if name in self.device.platform else f"{self.device.platform}, {name}"
 
     @cached_property

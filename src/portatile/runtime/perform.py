@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.arguments.placement import Placed, place
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, UsageError
 from portatile.records import Problem
 from portatile.runtime import memory_limit, scratch, slabs
 from portatile.runtime.engine import Engine, Prepared, engine_of, forget_engines
@@ -21,15 +21,25 @@ from portatile.runtime.request import Request
 
 _MAX_REMEMBERED = 4096
 _LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # of a Matrix, all that tells how it lies in memory
-_remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
+_remembered: dict[tuple[object, ...], Performed] = {}
+forgetting: list[Callable[[], None]] = []
+"""Who else drops what it remembers when ``forget`` is called."""
 _devices: dict[object, Device] = {}  # by selector, or by what the environment selects
-_streams: dict[tuple[Device, int, int], Queue] = {}
 
 
-def perform(request: Request) -> None:
+class Performed(NamedTuple):
+    """What ran for a request: the problem as it is prepared, and its operands' names in the order of the request."""
+
+    engine: Engine
+    prepared: Prepared
+    names: tuple[str, ...]
+
+
+def perform(request: Request) -> Performed | None:
     """Compute. With operands on the host it returns when the last of them, the output, is in the caller's array.
 
-    With operands on a device it queues the work, for a result of another library on that library's current stream.
+    With operands on a device it queues the work, for a result of another library on that library's current stream. None comes back where
+    it took more than one prepared problem.
     """
     operands = request.operands
     device = _device(request)
@@ -47,8 +57,8 @@ def perform(request: Request) -> None:
                     request.begin.put(device.default_queue())
                 engine.free_workspaces()
                 slabs.run(engine, task)
-                return
-        found = engine, engine.prepare(problem), names
+                return None
+        found = Performed(engine, _prepared(engine, problem, request), names)
         if len(_remembered) >= _MAX_REMEMBERED:
             _remembered.clear()
         _remembered[key] = found
@@ -60,6 +70,7 @@ def perform(request: Request) -> None:
         launch(engine, prepared, memories, request.scalars, request.result)
     else:
         start(engine, prepared, dict(zip(names, operands, strict=True)), request.scalars, request.result)
+    return found
 
 
 def start(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
@@ -94,7 +105,19 @@ def forget() -> None:
     forget_engines()
     scratch.forget()
     _remembered.clear()
+    for listener in forgetting:
+        listener()
     _devices.clear()
+
+
+def _prepared(engine: Engine, problem: Problem, request: Request) -> Prepared:
+    """The problem, compiled and loaded; raises UsageError while the caller's stream is captured, where drivers refuse to load."""
+    if request.operands[-1].on_device and _queue(engine.device, request.result).capturing:
+        sizes = " ".join(f"{name}={size}" for name, size in problem.sizes.items())
+        raise UsageError(
+            f"{problem.workload} with {sizes} was not called before this capture: call it once before, which compiles and loads it"
+        )
+    return engine.prepare(problem)
 
 
 def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> bool:
@@ -130,11 +153,7 @@ def _queue(device: Device, result: Any) -> Queue:
     """The queue that the owner of ``result`` expects its work on."""
     if isinstance(result, (np.ndarray, Buffer)):
         return device.default_queue()
-    key = device, device.generation, caller_stream(result)
-    queue = _streams.get(key)
-    if queue is None:
-        queue = _streams[key] = device.foreign_queue(key[-1])
-    return queue
+    return engine_of(device).queue_of(caller_stream(result))
 
 
 def _problem(request: Request) -> Problem:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -30,8 +31,11 @@ class Constraint:
     words: str = ""
 
     @classmethod
-    def of(cls, rule: Predicate | str | Constraint) -> Constraint:
-        """From a callable, whose argument names say what it reads, or from a Python expression; a constraint as it is."""
+    def of(cls, rule: Predicate | str | Constraint, known: Collection[str] = ()) -> Constraint:
+        """From a callable, whose argument names say what it reads, or from a Python expression; a constraint as it is.
+
+        A name in ``known`` is that of a value, even where a function has it too.
+        """
         if isinstance(rule, Constraint):
             return rule
         if isinstance(rule, str):
@@ -39,7 +43,7 @@ class Constraint:
                 code = _compiled(rule)
             except SyntaxError as error:
                 raise SpaceError(f"constraint {rule!r} is not an expression: {error.msg}") from None
-            names = tuple(n for n in code.co_names if n not in BUILTINS)
+            names = tuple(n for n in code.co_names if n in known or n not in BUILTINS)
             return cls(names, lambda **values: eval(code, {"__builtins__": BUILTINS}, values), rule, code)
         names = tuple(inspect.signature(rule).parameters)
         return cls(names, rule, f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})")
@@ -102,4 +106,4 @@ def _parts(node: ast.AST) -> list[set[str]]:
 
 
 BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
-BUILTINS |= {"True": True, "False": False, "all": all, "any": any}
+BUILTINS |= {"True": True, "False": False, "all": all, "any": any, "ceil": math.ceil, "floor": math.floor, "list": list, "range": range}

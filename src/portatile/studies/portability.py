@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 from portatile import select, workloads
+from portatile.device import backends
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError
-from portatile.records import Backend, Config, DeviceInfo, Problem, canonical, spelled
+from portatile.records import Config, DeviceInfo, Problem, canonical, spelled
 from portatile.store import ResultStore, known_results
 from portatile.studies.measured_configs import MeasuredConfigs, measured
 from portatile.trials import Budget, Trial
@@ -130,7 +130,7 @@ def guests(workload: str, text: str) -> list[DeviceInfo]:
     met = {visitor(trial.device): trial.device for trial in known_results()(workload)}
 
     def called(word: str, device: DeviceInfo) -> bool:
-        return device.backend == word if word in get_args(Backend) else word in f"{device.name} {device.platform}".lower()
+        return device.backend == word if word in backends() else word in f"{device.name} {device.platform}".lower()
 
     found = [device for device in met.values() if all(called(word, device) for word in text.lower().split())]
     if not found:

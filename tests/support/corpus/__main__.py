@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from portatile.analysis.ptx import functions
 from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.ptx import functions
 from portatile.program import build
 from portatile.records import Resources
 from support.corpus import SAMPLES, ptx

@@ -37,12 +37,12 @@ class Machine:
         self.memory, self.limit, self._left = memory, limit, 0
         self._constants = bytearray(64)
         self._symbols: dict[str, int] = {}
-        self._functions: dict[str, _Function] = {}
+        self.functions: dict[str, _Function] = {}
         self._load(re.sub(r"//[^\n]*", "", ptx))
 
     def launch(self, kernel: str, grid: Sequence[int], block: Sequence[int], args: Sequence[bytes], dynamic_shared: int = 0) -> None:
         """Run ``kernel``; ``args`` are the bytes of its parameters."""
-        function = self._functions[kernel]
+        function = self.functions[kernel]
         self._left = self.limit
         base = -(-function.shared_bytes // 128) * 128
         special = {f"%ntid.{a}": n for a, n in zip("xyz", block, strict=True)} | {
@@ -100,7 +100,7 @@ class Machine:
                 break
             elif isinstance(outcome, tuple):
                 callee, given, results = outcome
-                called = self._functions[callee]
+                called = self.functions[callee]
                 registers_kept, parameters_kept = thread.registers, thread.parameters
                 thread.registers = dict(registers)
                 thread.parameters = {name: parameters_kept[g] for (name, _, _), g in zip(called.parameters, given, strict=True)}
@@ -150,7 +150,7 @@ class Machine:
                 depth += {"{": 1, "}": -1}.get(text[end], 0)
                 end += 1
             function = _Function(_parameters(match[4]), [name for name, _, _ in _parameters(match[2] or "")])
-            self._functions[match[3]] = function
+            self.functions[match[3]] = function
             bodies.append((function, text[match.end() : end - 1]))
         self._variables(text[end:], None)
         for function, body in bodies:

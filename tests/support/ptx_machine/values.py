@@ -91,13 +91,18 @@ def _fused() -> dict[str, Callable[[float, float, float], float]]:
     return found
 
 
-_FUSED = _fused()
+FUSED = _fused()
 
 
 def multiply_add(a: float, b: float, c: float, kind: str, mode: str) -> float:
     """``a * b + c`` rounded once."""
-    if mode == "rn" and kind in _FUSED:
-        return _FUSED[kind](a, b, c)
+    if mode == "rn" and kind in FUSED:
+        return FUSED[kind](a, b, c)
+    return exact_multiply_add(a, b, c, kind, mode)
+
+
+def exact_multiply_add(a: float, b: float, c: float, kind: str, mode: str) -> float:
+    """As ``multiply_add``, by fractions."""
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         return a * b + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)

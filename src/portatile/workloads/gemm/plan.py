@@ -17,7 +17,6 @@ _SHARED = str(Path(__file__).parent / "forms" / "shared")  # beside it lie the t
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
 _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
-_STATIC_LOCAL = 48 * 1024
 _REDUCE_ITEMS = 64
 _REDUCE_SHARED = 16  # planes from which several work-items share a sum
 _REDUCE_ROWS = 32768
@@ -142,9 +141,9 @@ class _Steps:
         self.parts = self.passes.parts
         self.split = point.SPLIT_K > 1
         self.join = point.joins and self.split
-        # CUDA has static arrays of at most 48 KB; beyond, local memory is an argument
+        # where a text may declare less than a launch may ask for, local memory is an argument
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
-        self.local_argument = device.backend == "cuda" and self.local_bytes > _STATIC_LOCAL
+        self.local_argument = self.local_bytes > device.static_local
         self.temporaries: list[Temporary] = []
 
     def plan(self) -> Plan:
