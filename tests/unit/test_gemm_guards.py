@@ -54,6 +54,7 @@ def guards(point: Point, dtype: str, options: dict[str, Value], sizes: dict[str,
     )
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.parametrize(
     ("point", "dtype", "options"),
     [

@@ -18,6 +18,7 @@ from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_images_over_buffers_are_right_without_a_gpu(dtype: str) -> None:
