@@ -170,7 +170,7 @@ def test_every_parameter_changes_the_plan(name: str) -> None:
             for parameter, value in config.items():
                 values.setdefault(parameter, set()).add(value)
                 fallback.setdefault(parameter, (problem, config, info))
-            for parameter in sorted(set(space.parameters) - alone):
+            for parameter in sorted(set(config) - alone):
                 others = ({**config, parameter: value} for value in space.parameters[parameter] if value != config[parameter])
                 other = next((other for other in others if space.violated(other) is None), None)
                 if other is not None:
