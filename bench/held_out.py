@@ -22,7 +22,7 @@ from portability import problems
 from portatile import device, select, store, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem, canonical
-from portatile.studies.measured_configs import measured
+from portatile.studies.form.measured_configs import measured
 from portatile.studies.portability import describe, failure
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner

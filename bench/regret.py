@@ -28,7 +28,7 @@ def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: 
     from portatile import select, workloads
     from portatile.records import canonical
     from portatile.store import ResultStore
-    from portatile.studies.measured_configs import measured
+    from portatile.studies.form.measured_configs import measured
     from portatile.trials import Budget
     from portatile.tuning.search import held_out, tuner
 

@@ -14,7 +14,8 @@ import reporting
 from portatile import ceilings, workloads
 from portatile.ceilings import Measured
 from portatile.records import canonical
-from portatile.reports import formatting, page, scales, tables
+from portatile.figures import scales
+from portatile.reports import formatting, page, tables
 from portatile.reports.effects import effects, explained
 from portatile.reports.groups import Group, gather
 

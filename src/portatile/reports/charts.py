@@ -12,10 +12,11 @@ from html import escape
 
 from markupsafe import Markup
 
-from portatile.reports import formatting, scales
+from portatile.figures import scales
+from portatile.reports import formatting
 from portatile.reports.effects import Effect, ValueEffect
 from portatile.reports.groups import ConvergenceStep, Group
-from portatile.reports.scales import Scale
+from portatile.figures.scales import Scale
 
 _WIDTH, _HEIGHT = 440.0, 250.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 34.0, 40.0

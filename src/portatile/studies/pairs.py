@@ -19,7 +19,7 @@ from portatile.errors import ArgumentError, SpaceError, UnknownNameError
 from portatile.records import Config, Problem, Value, canonical
 from portatile.space import ParameterSpace
 from portatile.store import known_results
-from portatile.studies.measured_configs import measured
+from portatile.studies.form.measured_configs import measured
 from portatile.studies.portability import describe, failure
 from portatile.trials import Trial
 

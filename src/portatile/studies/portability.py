@@ -18,7 +18,7 @@ from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError
 from portatile.records import Backend, Config, DeviceInfo, Problem, canonical, spelled
 from portatile.store import ResultStore, known_results
-from portatile.studies.measured_configs import MeasuredConfigs, measured
+from portatile.studies.form.measured_configs import MeasuredConfigs, measured
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 
