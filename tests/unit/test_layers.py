@@ -17,7 +17,7 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("settings", "records", "processes"),
-    ("images", "space", "trials"),
+    ("images", "space", "trials", "figures"),
     ("workload", "template", "cache", "dialect", "device", "strategies"),
     ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
     ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),

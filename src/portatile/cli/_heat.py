@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from portatile.cli import _console
-from portatile.studies.heat import Heat, colour, ink
+from portatile.figures.heat import Heat, colour, ink
 
 
 def show(heat: Heat) -> None:
@@ -23,3 +23,5 @@ def show(heat: Heat) -> None:
             line.append(Text(f" {cell.text} ", style=paint))
         made.add_row(*line)
     _console.out.print(made)
+    if heat.text:
+        _console.out.print(heat.text, style="dim", markup=False)

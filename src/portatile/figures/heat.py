@@ -1,14 +1,17 @@
-"""A table of shares as a picture: a square for each, the darker the larger, its figure in it; as SVG, and the colours for a terminal."""
+"""A table of shares as a picture: a square for each, the darker the larger, its figure in it; and the colours for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from markupsafe import Markup
+
+from portatile.figures import svg
+
 _LOW, _HIGH = (247, 251, 255), (8, 69, 148)  # one hue: the order is seen without colours too
 _NOTHING = (238, 238, 238)
-_CELL, _ROW, _LETTER, _TOP = 76, 30, 7.2, 64
+_CELL, _ROW, _TOP = 76.0, 30.0, 44.0
 
 Colour = tuple[int, int, int]
 
@@ -32,6 +35,24 @@ class Heat:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[Cell, ...], ...]
+    text: str = ""
+
+    def draw(self, name: str) -> Markup:
+        """The table as an ``svg`` element; ``name`` is unique on its page."""
+        left = 16 + svg.LETTER * max(len(word) for word in (self.down, *self.rows))
+        widest = max(len(word) for word in (*self.columns, *(cell.text for line in self.cells for cell in line)))
+        step = max(_CELL, 12 + svg.LETTER * widest)
+        parts = [svg.text(left - 8, _TOP - 8, self.down, "end", "note"), svg.text(left, 16, self.across, "start", "note")]
+        parts += [svg.text(left + step * (place + 0.5), _TOP - 8, word, "middle", "label") for place, word in enumerate(self.columns)]
+        marks = []
+        for line, (word, cells) in enumerate(zip(self.rows, self.cells, strict=True)):
+            y = _TOP + _ROW * line
+            parts.append(svg.text(left - 8, y + 19, word, "end", "label"))
+            for place, cell in enumerate(cells):
+                said = f"{self.down} {word}, {self.across} {self.columns[place]}: {cell.text}. {cell.note}".strip()
+                marks.append(_square(cell, said, left + step * place, y, step))
+        size = max(left + step * len(self.columns) + 8, 320.0), _TOP + _ROW * len(self.rows) + 6
+        return svg.chart(svg.Caption(name, self.title, self.text), *size, parts, marks)
 
 
 def colour(share: float | None) -> Colour:
@@ -48,32 +69,8 @@ def ink(share: float | None) -> Colour:
     return (255, 255, 255) if share is not None and share > 0.55 else (51, 51, 51)
 
 
-def svg(heats: Sequence[Heat]) -> str:
-    """A self-contained SVG document, one table below another."""
-    parts, top, width = [], 0.0, 320.0
-    for heat in heats:
-        left = 16 + _LETTER * max(len(name) for name in (heat.down, *heat.rows))
-        step = max(_CELL, 12 + _LETTER * max(len(name) for name in (*heat.columns, *(cell.text for line in heat.cells for cell in line))))
-        width = max(width, left + step * len(heat.columns) + 16, 16 + 8 * len(heat.title))
-        parts.append(f'<text class="title" x="12" y="{top + 22:.0f}">{escape(heat.title)}</text>')
-        parts.append(f'<text class="end dim" x="{left - 8:.0f}" y="{top + _TOP - 8:.0f}">{escape(heat.down)}</text>')
-        parts.append(f'<text class="dim" x="{left:.0f}" y="{top + 40:.0f}">{escape(heat.across)}</text>')
-        for place, name in enumerate(heat.columns):
-            parts.append(f'<text class="mid" x="{left + step * (place + 0.5):.0f}" y="{top + _TOP - 8:.0f}">{escape(name)}</text>')
-        for line, (name, cells) in enumerate(zip(heat.rows, heat.cells, strict=True)):
-            y = top + _TOP + _ROW * line
-            parts.append(f'<text class="end" x="{left - 8:.0f}" y="{y + 19:.0f}">{escape(name)}</text>')
-            parts += [_square(cell, left + step * place, y, step) for place, cell in enumerate(cells)]
-        top += _TOP + _ROW * len(heat.rows) + 20
-    style = "text{font:12px sans-serif;fill:#333}.title{font-weight:bold}.end{text-anchor:end}.mid{text-anchor:middle}.dim{fill:#777}"
-    size = f'viewBox="0 0 {width:.0f} {top:.0f}" width="{width:.0f}" height="{top:.0f}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape("; ".join(heat.title for heat in heats))}">'
-    return f'{head}<style>{style}</style><rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>\n'
-
-
-def _square(cell: Cell, x: float, y: float, step: float) -> str:
+def _square(cell: Cell, said: str, x: float, y: float, step: float) -> str:
     fill, pen = (f"rgb({red},{green},{blue})" for red, green, blue in (colour(cell.share), ink(cell.share)))
-    note = f"<title>{escape(cell.note)}</title>" if cell.note else ""
-    box = f'<rect x="{x + 1:.0f}" y="{y + 1:.0f}" width="{step - 2:.0f}" height="{_ROW - 2}" rx="3" fill="{fill}"/>'
-    word = f'<text class="mid" x="{x + step / 2:.0f}" y="{y + 19:.0f}" style="fill:{pen}">{escape(cell.text)}</text>'
-    return f"<g>{note}{box}{word}</g>"
+    box = f'<rect x="{x + 1:.0f}" y="{y + 1:.0f}" width="{step - 2:.0f}" height="{_ROW - 2:.0f}" rx="3" fill="{fill}"/>'
+    word = f'<text x="{x + step / 2:.0f}" y="{y + 19:.0f}" text-anchor="middle">{escape(cell.text)}</text>'
+    return f'<g class="cell" tabindex="0" role="img" fill="{pen}"><title>{escape(said)}</title>{box}{word}</g>'

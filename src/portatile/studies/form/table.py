@@ -1,4 +1,4 @@
-"""A study's rows as a tidy table: one observation a row, one variable a column, as CSV or JSON."""
+"""A study's rows as a tidy table: one observation a row, one variable a column; as CSV, as JSON, and as people read them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from portatile.records import to_json
+from portatile.figures.quantities import written
+from portatile.records import duration, to_json
+from portatile.studies.form.study import Column
+
+_LONGEST = 60  # letters of a status
 
 
 def columns(kind: type[Any]) -> tuple[str, ...]:
@@ -29,3 +33,28 @@ def to_csv(kind: type[Any], rows: Sequence[Any]) -> str:
 def as_json(rows: Sequence[Any]) -> str:
     """Rows as one JSON list of objects."""
     return to_json(list(rows)).decode()
+
+
+def cells(shown: Sequence[Column], rows: Sequence[Any]) -> list[list[str]]:
+    """What people read of each row; the status of a row that is as it should be is left out."""
+    return [[_cell(getattr(row, column.name), column) for column in shown] for row in rows]
+
+
+def texts(shown: Sequence[Column], rows: Sequence[Any]) -> int:
+    """How many of the first columns hold text rather than figures."""
+    for place, column in enumerate(shown):
+        if any(isinstance(getattr(row, column.name), int | float) and column.name != "status" for row in rows):
+            return place
+    return len(shown)
+
+
+def _cell(value: Any, column: Column) -> str:
+    if value is None or (column.name == "status" and value == "ok"):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value.splitlines()[0][:_LONGEST] if value else ""
+    if column.unit == "s":
+        return duration(value)
+    return f"{value:.0%}" if column.unit == "%" else str(value) if isinstance(value, int) else written(value)
