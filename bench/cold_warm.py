@@ -58,27 +58,28 @@ def phases(selector: str, name: str, sizes: list[int], dtype: str) -> dict[str, 
     watch = Stopwatch()
     import numpy as np
 
-    from portatile import cache, device, execute, store
+    from portatile import cache, execute, store
+    from portatile import device as devices
     from portatile.runtime.deferred import Deferred
     from portatile.select import resolver
 
     watch.lap("import")
-    chip = device.get(selector)
+    device = devices.get(selector)
     watch.lap("platform")
-    queue = chip.default_queue()
-    chip.allocate(4).release()
+    queue = device.default_queue()
+    device.allocate(4).release()
     watch.lap("context")
     workload, problem = program_of(name, sizes, dtype)
-    resolve = resolver(chip.info, store.known_results())
+    resolve = resolver(device.info, store.known_results())
     flat = execute.flatten(resolve(problem), resolve)
     inputs = workload.usual_inputs(problem, np.random.default_rng(SEED))
     kept, later = cache.default(), Deferred(rest=3600)
     watch.skip()
-    binaries = {source: later.build(source, chip, kept) for source in execute.sources(flat)}
+    binaries = {source: later.build(source, device, kept) for source in execute.sources(flat)}
     watch.lap("build")
-    executable = execute.Executable(chip, flat, lambda source: binaries[source])
+    executable = execute.Executable(device, flat, lambda source: binaries[source])
     watch.lap("kernel")
-    memory = {operand: chip.allocate(array.nbytes) for operand, array in inputs.operands.items()}
+    memory = {operand: device.allocate(array.nbytes) for operand, array in inputs.operands.items()}
     for operand, array in inputs.operands.items():
         queue.upload(memory[operand], array)
     queue.finish()
@@ -163,22 +164,22 @@ def main() -> None:
         return
     from dataclasses import asdict
 
-    from portatile import device
+    from portatile import device as devices
 
-    chosen = [device.get(selector) for selector in options.device] or device.devices()
+    chosen = [devices.get(selector) for selector in options.device] or devices.devices()
     document: dict[str, Any] = {"bench": "cold_warm", **facts(options.commit), "programs": []}
-    programs = [(chip, name, text) for chip in chosen for name, text in (("gemm", options.gemm), ("trsm", options.trsm)) if text]
+    programs = [(device, name, text) for device in chosen for name, text in (("gemm", options.gemm), ("trsm", options.trsm)) if text]
     with until_stopped():
-        for chip, name, text in programs:
-            task = {"selector": chip.info.id, "name": name, "sizes": [int(x) for x in text.split("x")], "dtype": options.dtype}
-            print(f"\n{name} {text} {options.dtype} on {chip.info.name} ({chip.info.id}), milliseconds")
+        for device, name, text in programs:
+            task = {"selector": device.info.id, "name": name, "sizes": [int(x) for x in text.split("x")], "dtype": options.dtype}
+            print(f"\n{name} {text} {options.dtype} on {device.info.name} ({device.info.id}), milliseconds")
             try:
                 rows = measure(task, options.repeat)
             except ChildError as error:
                 print(f"  {error}", file=sys.stderr)
-                document["programs"].append({**task, "device": asdict(chip.info), "missing": str(error)})
+                document["programs"].append({**task, "device": asdict(device.info), "missing": str(error)})
                 continue
-            document["programs"].append({**task, "device": asdict(chip.info), "rows": rows})
+            document["programs"].append({**task, "device": asdict(device.info), "rows": rows})
             figures = [[*(r["median"][phase] for phase in PHASES), r["first_result"]] for r in rows]
             cells = [
                 [f"cache {r['own']}, driver {r['driver']}", *(f"{1e3 * seconds:.1f}" for seconds in line)]

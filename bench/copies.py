@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measure import facts, parser, print_table, save, slug, until_stopped
-from portatile import cache, device, program, workloads
+from portatile import cache, program, workloads
+from portatile import device as devices
 from portatile.device.base import Device, Image, Memory, Queue
 from portatile.errors import DeviceError, PortatileError
 from portatile.execute import Executable
@@ -33,7 +34,7 @@ from portatile.workloads.gemm.point import Point
 LENGTH = Length(samples=5, seconds=0.0, burst=0.003)
 GLANCE = Length(samples=3, seconds=0.0, burst=0.002)
 BASELINE = "copy kernel"
-COLUMNS = (BASELINE, "driver", "driver to image", "panels", "panels turned", "image", "image turned")
+COLUMNS = (BASELINE, "driver", "driver to image", "panels", "panels transposed", "image", "image transposed")
 WHOLE = 2**20  # elements that are compared one by one; of more, PLACES at random
 PLACES = 2**16
 LARGE = 4096  # N from which all copies go through memory
@@ -56,11 +57,11 @@ class Places:
         drawn = rng.integers(k, size=PLACES), rng.integers(across, size=PLACES)
         return cls(*(np.concatenate(pair) for pair in zip(corners, drawn, strict=True)))
 
-    def operand(self, stored: NDArray[Any], turned: bool) -> NDArray[Any]:
-        """What ``stored``, N x N, holds there: k slow, or with ``turned`` k fast."""
+    def operand(self, stored: NDArray[Any], transposed: bool) -> NDArray[Any]:
+        """What ``stored``, N x N, holds there: k slow, or with ``transposed`` k fast."""
         n = len(stored)
         kk, across = np.minimum(self.kk, n - 1), np.minimum(self.across, n - 1)
-        return np.where((self.kk < n) & (self.across < n), stored[across, kk] if turned else stored[kk, across], 0)
+        return np.where((self.kk < n) & (self.across < n), stored[across, kk] if transposed else stored[kk, across], 0)
 
 
 def panel_point(info: DeviceInfo, dtype: str) -> Point:
@@ -75,14 +76,14 @@ def panel_point(info: DeviceInfo, dtype: str) -> Point:
 class Bench:
     """The copies of one element type on one device; ``largest`` is the largest N."""
 
-    def __init__(self, chip: Device, dtype: str, largest: int, queue: Queue, clock: Queue) -> None:
-        self.chip, self.dtype, self.queue, self.clock = chip, dtype, queue, clock
+    def __init__(self, device: Device, dtype: str, largest: int, queue: Queue, clock: Queue) -> None:
+        self.device, self.dtype, self.queue, self.clock = device, dtype, queue, clock
         self.itemsize = np.dtype(dtype).itemsize
         self.rng = np.random.default_rng(largest)
         self.host = self.rng.random(largest * largest, dtype)
-        point = panel_point(chip.info, dtype)
+        point = panel_point(device.info, dtype)
         self.back = np.empty((largest + point.columns) * (largest + point.KB), dtype)  # what is read back
-        self.source, self.target = chip.allocate(self.host.nbytes), chip.allocate(self.back.nbytes)
+        self.source, self.target = device.allocate(self.host.nbytes), device.allocate(self.back.nbytes)
         queue.upload(self.source, self.host)
         self.copy_config = self._best_copy(min(largest, LARGE))
 
@@ -94,7 +95,7 @@ class Bench:
         """A row for each of ``COLUMNS``, with its samples or with what went wrong."""
         baseline = None
         for what, measure in self._copies().items():
-            row: dict[str, Any] = {"device": self.chip.info.id, "dtype": self.dtype, "n": n, "what": what}
+            row: dict[str, Any] = {"device": self.device.info.id, "dtype": self.dtype, "n": n, "what": what}
             try:
                 samples = measure(n)
             except PortatileError as error:
@@ -149,7 +150,7 @@ class Bench:
     def _by_kernel(self, n: int, config: Config, length: Length) -> tuple[float, ...]:
         problem = workloads.get("stream").problem({"n": n * n}, self.dtype, {"operation": "copy"})
         memory = {"x": self.source, "y": self.source, "out": self.target}  # y is not read
-        with runs.loaded(self.chip, problem, config) as executable:
+        with runs.loaded(self.device, problem, config) as executable:
             self._poison(n * n * self.itemsize)
             executable.run(self.queue, memory, {"scalar": 1.0})
             self._same(n, BASELINE, self._read(self.target, (n, n)))
@@ -158,7 +159,7 @@ class Bench:
     def _best_copy(self, n: int) -> Config:
         """The fastest of what is known and of a few others."""
         problem = workloads.get("stream").problem({"n": n * n}, self.dtype, {"operation": "copy"})
-        configs = [runs.known(problem, self.chip).config, *peaks.contenders(problem, self.chip.info)]
+        configs = [runs.known(problem, self.device).config, *peaks.contenders(problem, self.device.info)]
         return min(configs, key=lambda config: min(self._by_kernel(n, config, GLANCE)))
 
     def _by_driver(self, n: int) -> tuple[float, ...]:
@@ -171,7 +172,7 @@ class Bench:
     def _new_image(self, n: int) -> Image:
         """Of N pixels a row; what an operand of N x N fills when N is whole pixels."""
         pixel = 16 // self.itemsize
-        return self.chip.image(n, -(-n // pixel), 4, "float32" if self.dtype == "float32" else "uint32")
+        return self.device.image(n, -(-n // pixel), 4, "float32" if self.dtype == "float32" else "uint32")
 
     def _by_driver_to_image(self, n: int) -> tuple[float, ...]:
         nbytes = n * n * self.itemsize
@@ -185,31 +186,31 @@ class Bench:
             self._same(n, "the driver's image", self._read(image, form.shape, form.dtype).view(self.dtype))
             return self._samples(lambda: self.queue.copy(image, self.source, nbytes))
 
-    def _step(self, n: int, point: Point, turned: bool, target: str) -> Executable:
+    def _step(self, n: int, point: Point, transposed: bool, target: str) -> Executable:
         """The launch of gemm's plan that writes ``target``."""
         workload = workloads.get("gemm")
-        problem = workload.problem({"m": n, "n": n, "k": n}, self.dtype, {"trans_b": "T" if turned else "N"})
-        steps = workload.plan(problem, point.config(), self.chip.info).steps
+        problem = workload.problem({"m": n, "n": n, "k": n}, self.dtype, {"trans_b": "T" if transposed else "N"})
+        steps = workload.plan(problem, point.config(), self.device.info).steps
         (step,) = (s for s in steps if isinstance(s, Launch) and s.kernel != "gemm" and s.args[-1].name == target)
-        return Executable(self.chip, Plan((step,)), lambda source: program.build(source, self.chip.target, cache.default()))
+        return Executable(self.device, Plan((step,)), lambda source: program.build(source, self.device.target, cache.default()))
 
-    def _panels(self, n: int, turned: bool) -> tuple[float, ...]:
-        point = panel_point(self.chip.info, self.dtype)
+    def _panels(self, n: int, transposed: bool) -> tuple[float, ...]:
+        point = panel_point(self.device.info, self.dtype)
         width, block = point.columns, point.block
         count, depth = -(-n // width), -(-n // block) * block
         memory, scalars = {"b": self.source, "b_panels": self.target}, {"alpha": 1.0}
-        with self._step(n, point, turned, "b_panels") as executable:
+        with self._step(n, point, transposed, "b_panels") as executable:
             self._poison(count * depth * width * self.itemsize)
             executable.run(self.queue, memory, scalars)
             got = self._read(self.target, (count, depth, width))
             places = Places.of(depth, count * width, self.rng)
             found = got[places.across // width, places.kk, places.across % width]
-            self._compare(found, places.operand(self._stored(n), turned), "the panels")
+            self._compare(found, places.operand(self._stored(n), transposed), "the panels")
             return self._samples(lambda: executable.run(self.queue, memory, scalars))
 
-    def _image(self, n: int, turned: bool) -> tuple[float, ...]:
+    def _image(self, n: int, transposed: bool) -> tuple[float, ...]:
         point, pixel = Point.of(presets.preset("nakasato", self.dtype)), 16 // self.itemsize
-        with self._new_image(n) as image, self._step(n, point, turned, "b_image") as executable:
+        with self._new_image(n) as image, self._step(n, point, transposed, "b_image") as executable:
             form = image.form
             self._poison(form.nbytes)
             self.queue.copy(image, self.target, form.nbytes)
@@ -218,20 +219,20 @@ class Bench:
             got = self._read(image, form.shape, form.dtype).view(self.dtype)  # rows of pixels, across it; along each, k
             places = Places.of(n, form.shape[0] * pixel, self.rng)
             found = got[places.across // pixel, places.kk, places.across % pixel]
-            self._compare(found, places.operand(self._stored(n), turned), "the image")
+            self._compare(found, places.operand(self._stored(n), transposed), "the image")
             return self._samples(lambda: executable.run(self.queue, memory, scalars))
 
 
-def measure(chip: Device, dtype: str, sizes: list[int], rows: list[dict[str, Any]]) -> None:
+def measure(device: Device, dtype: str, sizes: list[int], rows: list[dict[str, Any]]) -> None:
     """Add the rows of one element type on one device, and print them; sizes that it has no memory for are left out."""
     itemsize = np.dtype(dtype).itemsize
-    fitting = [n for n in sizes if 4 * n * n * itemsize <= chip.info.global_memory and 2 * n * n * itemsize <= chip.info.max_allocation]
+    fitting = [n for n in sizes if 4 * n * n * itemsize <= device.info.global_memory and 2 * n * n * itemsize <= device.info.max_allocation]
     if not fitting:
         return
-    print(f"\nN x N {dtype} on {chip.info.name} ({chip.info.id}): GB/s, and the share of the copy kernel's")
+    print(f"\nN x N {dtype} on {device.info.name} ({device.info.id}): GB/s, and the share of the copy kernel's")
     lines = []
-    with chip.queue() as queue, chip.queue(profiling=True) as clock:
-        bench = Bench(chip, dtype, max(fitting), queue, clock)
+    with device.queue() as queue, device.queue(profiling=True) as clock:
+        bench = Bench(device, dtype, max(fitting), queue, clock)
         try:
             for n in fitting:
                 found = list(bench.rows(n))
@@ -241,7 +242,7 @@ def measure(chip: Device, dtype: str, sizes: list[int], rows: list[dict[str, Any
             bench.release()
     print_table(["N", *COLUMNS], lines)
     for row in rows:
-        if "error" in row and (row["device"], row["dtype"]) == (chip.info.id, dtype):
+        if "error" in row and (row["device"], row["dtype"]) == (device.info.id, dtype):
             print(f"{row['what']}, {row['n']}: {row['error']}")
 
 
@@ -255,21 +256,21 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Measure, print, save."""
     options = parse()
-    chips = [device.get(selector) for selector in options.device] or device.devices()
+    chosen = [devices.get(selector) for selector in options.device] or devices.devices()
     rows: list[dict[str, Any]] = []
     with until_stopped():
-        for chip in chips:
+        for device in chosen:
             for dtype in options.dtype.split(","):
-                if dtype != "float64" or chip.info.fp64:
-                    measure(chip, dtype, [int(n) for n in options.sizes.split(",")], rows)
+                if dtype != "float64" or device.info.fp64:
+                    measure(device, dtype, [int(n) for n in options.sizes.split(",")], rows)
     document = {
         "bench": "copies",
         **facts(options.commit),
-        "devices": {chip.info.id: asdict(chip.info) for chip in chips},
+        "devices": {device.info.id: asdict(device.info) for device in chosen},
         "options": vars(options) | {"out": None},
         "rows": rows,
     }
-    print(f"\nwritten to {save(f'copies-{slug(chips[0].info.name)}', document, options.out)}")
+    print(f"\nwritten to {save(f'copies-{slug(chosen[0].info.name)}', document, options.out)}")
 
 
 if __name__ == "__main__":

@@ -29,19 +29,19 @@ import numpy as np
 from measure import HERE, Child, ChildError, facts, parser, print_table, save, serve, slug
 
 sys.path.insert(0, str(HERE.parent / "tests"))
-from battery import CASES, GROUPS
-from battery.run import obstacle
-from battery.run import run as run_case
-from corpus import SAMPLES, compare
-from corpus import run as run_sample
-from corpus.references import REFERENCES
 from portatile import device as devices
 from portatile import program
-from portatile.analysis.ptx import functions
 from portatile.device import ptxas
 from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.ptx import functions
 from portatile.errors import CompileError, PortatileError
 from portatile.records import Resources
+from support.battery import CASES, GROUPS
+from support.battery.run import obstacle
+from support.battery.run import run as run_case
+from support.corpus import SAMPLES, compare
+from support.corpus import run as run_sample
+from support.corpus.references import REFERENCES
 
 COMPILES = "CUDA compiles"
 _CLANGS = ("clang", "clang-19", "clang-17", "clang-16", "clang-15", "clang-14")
@@ -88,11 +88,11 @@ def compiles(name: str, kind: str, arch: str) -> dict[str, Any]:
 
 def construct(name: str, device: str) -> dict[str, Any]:
     """Whether a case of the battery gives what NumPy does."""
-    chip = devices.get(device)
-    if reason := obstacle(CASES[name], chip):
+    opened = devices.get(device)
+    if reason := obstacle(CASES[name], opened):
         return {"status": "not asked", "detail": reason}
     try:
-        run_case(CASES[name], chip)
+        run_case(CASES[name], opened)
     except AssertionError as error:
         return {"status": "wrong", "detail": str(error)[:500]}
     except PortatileError as error:
@@ -102,9 +102,9 @@ def construct(name: str, device: str) -> dict[str, Any]:
 
 def corpus_program(name: str, device: str, folder: str) -> dict[str, Any]:
     """Run a program of the corpus; its arrays go to a file."""
-    sample, chip = SAMPLES[name], devices.get(device)
+    sample, opened = SAMPLES[name], devices.get(device)
     try:
-        arrays = run_sample(chip, sample, program.build(sample.source, chip.target, None))
+        arrays = run_sample(opened, sample, program.build(sample.source, opened.target, None))
     except PortatileError as error:
         return {"status": "fails", "detail": str(error)[:500]}
     np.savez(Path(folder) / f"{name}@{device.replace(':', '_')}.npz", **arrays)  # type: ignore[arg-type]
@@ -220,8 +220,8 @@ def main() -> None:
     options = parse()
     if options.child:
         return serve({"compiles": compiles, "construct": construct, "program": corpus_program, "clang": clang})
-    chips = [devices.get(name) for name in options.device] if options.device else devices.devices()
-    ids = [chip.info.id for chip in chips]
+    chosen = [devices.get(name) for name in options.device] if options.device else devices.devices()
+    ids = [device.info.id for device in chosen]
     columns = [*ids, COMPILES]
     names = {"construct": list(CASES), "program": list(SAMPLES)}
     tasks = [Task(kind, name, column) for column in columns for kind, listed in names.items() for name in listed]
@@ -259,14 +259,14 @@ def main() -> None:
         "bench": "dialect",
         **facts(options.commit),
         "architecture": options.arch,
-        "devices": {chip.info.id: [chip.info.name, chip.info.platform, chip.info.driver] for chip in chips},
+        "devices": {device.info.id: [device.info.name, device.info.platform, device.info.driver] for device in chosen},
         "constructs": {name: {column: answers[Task("construct", name, column)] for column in columns} for name in CASES},
         "programs": {name: {column: answers[Task("program", name, column)] for column in columns} for name in SAMPLES},
         "judged_by": judges,
         "static": static,
         "clang": {"compiler": compiler, "programs": beside},
     }
-    where = slug(next((chip.info.name for chip in chips if chip.info.kind == "gpu"), chips[0].info.name if chips else "no-device"))
+    where = slug(next((device.info.name for device in chosen if device.info.kind == "gpu"), chosen[0].info.name if chosen else "no-device"))
     print(f"\nwritten to {save(f'dialect-{where}', document, options.out)}")
 
 

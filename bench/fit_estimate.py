@@ -125,11 +125,12 @@ def main() -> None:
     start = estimate.Costs(**START, rates=(0.87 if options.dtype == "float32" else 0.93,) * len(tiles))
     tied = HELD[1]
     if options.backend == "opencl":
-        start, tied = estimate.COSTS[options.dtype, "cuda"], TIED
+        start, tied = estimate.COSTS[options.dtype, "CUDA C++"], TIED
+    language = from_json(json.dumps(document["devices"][options.backend]), DeviceInfo).can.language
     timed = cases(document, options.backend, options.dtype)
     last = max(case.run for case in timed)
     early, late = [case for case in timed if case.run < last], [case for case in timed if case.run == last]
-    held, now = losses(late, tiles, fit(early, tiles, start, tied)), losses(timed, tiles, estimate.COSTS[options.dtype, options.backend])
+    held, now = losses(late, tiles, fit(early, tiles, start, tied)), losses(timed, tiles, estimate.COSTS[options.dtype, language])
     again = fit(timed, tiles, start, tied)
     fitted = losses(timed, tiles, again)
     print_table(

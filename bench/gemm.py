@@ -27,7 +27,8 @@ import numpy as np
 import portatile
 from measure import Child, ChildError, clock, facts, parser, print_table, save, serve, slug, spread, until_stopped
 from peers import PEERS, Peer, check, inputs_of, problem_of
-from portatile import cache, device, execute, program, store, workloads
+from portatile import cache, execute, program, store, workloads
+from portatile import device as devices
 from portatile.ceilings import Measured
 from portatile.device.base import Device, Memory, Queue
 from portatile.errors import DeviceError
@@ -48,8 +49,8 @@ class Portatile:
     """Child: portatile's own participants on one device, operands resident in its memory."""
 
     def __init__(self, selector: str) -> None:
-        self.chip: Device = device.get(selector)
-        self.queue: Queue = self.chip.default_queue()
+        self.device: Device = devices.get(selector)
+        self.queue: Queue = self.device.default_queue()
         self.cache = cache.default()
         self.memory: dict[str, Memory] = {}
         self.ready: dict[str, execute.Executable] = {}
@@ -57,14 +58,14 @@ class Portatile:
     def ceilings(self, dtypes: list[str], pinned: bool) -> dict[str, Any]:
         """What `portatile bench peak` measures of multiply-adds, in flop/s; ``pinned`` by CPU time, as the rows are.
 
-        A reading that is refused is left out, and said.
+        A measurement that is refused is left out, and said.
         """
         found: dict[str, Any] = {}
         wanted = {name for dtype in dtypes for name in _CEILINGS.get(dtype, ())}
-        for question in peaks.arithmetic_questions(self.chip.info):
+        for question in peaks.arithmetic_questions(self.device.info):
             if question.name in wanted:
                 try:
-                    measured = peaks.answer(self.chip, question, way=Way(Length(samples=5, seconds=0.1)))
+                    measured = peaks.answer(self.device, question, way=Way(Length(samples=5, seconds=0.1)))
                     found[question.name] = self._by_cpu_time(question, measured) if pinned else measured.rate
                 except DeviceError as error:
                     print(f"no ceiling: {error}", file=sys.stderr)
@@ -76,21 +77,21 @@ class Portatile:
         problem = problem_of(sizes, dtype, trans)
         inputs = inputs_of(problem)
         for name, array in inputs.operands.items():
-            self.memory[name] = self.chip.allocate(array.nbytes)
+            self.memory[name] = self.device.allocate(array.nbytes)
             self.queue.upload(self.memory[name], array)
         gemm = workloads.get(problem.workload)
-        chosen = choose(gemm, problem, self.chip.info, store.known_results()(problem.workload))
+        chosen = choose(gemm, problem, self.device.info, store.known_results()(problem.workload))
         entries = [self._entry("tuned", problem, chosen.config, chosen.explanation, inputs)]
         if rows == "all":
-            entries.append(self._entry("default", problem, gemm.default(problem, self.chip.info), "", inputs))
-        long = self.chip.info.kind == "cpu" and problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] > _COURSE
+            entries.append(self._entry("default", problem, gemm.default(problem, self.device.info), "", inputs))
+        long = self.device.info.kind == "cpu" and problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"] > _COURSE
         if rows == "all" and trans == "NN" and not long and problem.workload == "gemm":
             matmul = workloads.get("matmul")
             plain = matmul.problem(sizes, dtype)
-            base = {**matmul.default(plain, self.chip.info), **sys.modules[type(matmul).__module__].BASE}
+            base = {**matmul.default(plain, self.device.info), **sys.modules[type(matmul).__module__].BASE}
             for name, config in (("course local", base), ("course global", {**base, "ALGORITHM": "global"})):
                 entries.append(self._entry(name, plain, config, "", inputs, problem))
-        return {"entries": entries, "device": asdict(self.chip.info)}
+        return {"entries": entries, "device": asdict(self.device.info)}
 
     def run(self, name: str, count: int) -> dict[str, Any]:
         """Wall and CPU seconds of ``count`` runs in a row."""
@@ -112,11 +113,11 @@ class Portatile:
 
     def _by_cpu_time(self, question: peaks.Question, measured: Measured) -> float:
         """The fastest of some bursts of the kernel that was measured, by CPU time."""
-        asked = peaks.problem(question, self.chip.info)
+        asked = peaks.problem(question, self.device.info)
         config = {name.removeprefix("config."): value for name, value in measured.details.items() if name.startswith("config.")}
         count = max(1, round(BURST_SECONDS["cpu"] / 4 * measured.rate / measured.work))
         rates = []
-        with runs.prepared(self.chip, asked) as ready, runs.loaded(self.chip, asked, config) as executable:
+        with runs.prepared(self.device, asked) as ready, runs.loaded(self.device, asked, config) as executable:
             for _ in range(_BURSTS + 1):  # the first warms up
                 _, start = clock()
                 for _ in range(count):
@@ -131,9 +132,9 @@ class Portatile:
         workload = workloads.get(problem.workload)
         facts = {"name": name, "config": dict(config), "note": note, "version": portatile.__version__}
         try:
-            plan: Plan = workload.plan(problem, config, self.chip.info)
-            flat = execute.flatten(plan, lambda call: workloads.get(call.workload).plan(call, config, self.chip.info))
-            executable = execute.Executable(self.chip, flat, lambda source: program.build(source, self.chip.target, self.cache))
+            plan: Plan = workload.plan(problem, config, self.device.info)
+            flat = execute.flatten(plan, lambda call: workloads.get(call.workload).plan(call, config, self.device.info))
+            executable = execute.Executable(self.device, flat, lambda source: program.build(source, self.device.target, self.cache))
             self.queue.upload(self.memory["c"], inputs.operands["c"])
             self.ready[name] = executable
             self.run(name, 1)
@@ -294,8 +295,8 @@ def main() -> None:
     if options.child:
         child_main(options.child, options.device[0] if options.device else "", options.pin)
         return
-    chosen = [device.get(selector) for selector in options.device] or device.devices()
-    infos = {chip.info.id: asdict(chip.info) for chip in chosen}
+    chosen = [devices.get(selector) for selector in options.device] or devices.devices()
+    infos = {device.info.id: asdict(device.info) for device in chosen}
     tasks = []
     for text in options.sizes.split(","):
         parts = [int(part) for part in text.split("x")]

@@ -3,8 +3,8 @@
     python bench/held_out.py --sizes 512,1024,1000x999x1001 --tune 30s --device pocl
 
 For each problem, measured beside each other: the tuned best; the choice when every result of the device is held out (what then stands is
-other devices' results, the chip's other back end among them); the choice when the whole chip is held out; the choice when only this
-problem is; the workload's default. ``loss`` is the time over the tuned best's: 1 is none. Without ``--tune`` the best that is known for
+other devices' results, the same hardware's other back end among them); the choice when all of the hardware is held out; the choice when
+only this problem is; the default. ``loss`` is the time over the tuned best's: 1 is none. Without ``--tune`` the best that is known for
 the problem on the device is the tuned best; where nothing was tuned for it there ("nothing tuned") there is nothing to lose against: no
 loss is given, and the mean leaves it out.
 """
@@ -19,7 +19,8 @@ from typing import Any
 
 from measure import facts, parser, print_table, save, slug
 from portability import problems
-from portatile import device, select, store, workloads
+from portatile import device as devices
+from portatile import select, store, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem, canonical
 from portatile.studies.form.measured_configs import Measuring, measured
@@ -28,7 +29,7 @@ from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 
 NOTHING = "nothing tuned"
-RULES = ("problem held out", "device held out", "chip held out", "default")
+RULES = ("problem held out", "device held out", "hardware held out", "default")
 
 
 def without(results: list[Trial], info: DeviceInfo, problem: Problem, rule: str) -> list[Trial]:
@@ -38,14 +39,14 @@ def without(results: list[Trial], info: DeviceInfo, problem: Problem, rule: str)
     if rule == "device held out":
         mine = info.name, info.backend, info.platform
         return [trial for trial in results if (trial.device.name, trial.device.backend, trial.device.platform) != mine]
-    if rule == "chip held out":
+    if rule == "hardware held out":
         return [trial for trial in results if trial.device.chip != info.chip and trial.device.name != info.name]
     return []
 
 
-def measure(chip: Any, problem: Problem, budget: Budget | None) -> list[dict[str, Any]]:
+def measure(device: Any, problem: Problem, budget: Budget | None) -> list[dict[str, Any]]:
     """The rows of one problem on one device."""
-    workload, info = workloads.get(problem.workload), chip.info
+    workload, info = workloads.get(problem.workload), device.info
     if budget is not None:
         with store.ResultStore.default() as kept:
             tuner.tune(tuner.TuningRequest(problem, info.id, budget), kept)
@@ -94,16 +95,16 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     options = parse()
-    chips = [device.get(selector) for selector in options.device] or device.devices()
+    chosen = [devices.get(selector) for selector in options.device] or devices.devices()
     budget = None if options.tune is None else Budget.parse(options.tune)
     rows: list[dict[str, Any]] = []
-    for chip in chips:
+    for device in chosen:
         lines = []
         mine: list[dict[str, Any]] = []
         for problem in problems(options.workload, options.sizes, options.dtype):
-            print(f"{describe(problem)} {problem.dtype} on {chip.info.id}", file=sys.stderr, flush=True)
+            print(f"{describe(problem)} {problem.dtype} on {device.info.id}", file=sys.stderr, flush=True)
             try:
-                found = measure(chip, problem, budget)
+                found = measure(device, problem, budget)
             except PortatileError as error:
                 print(f"  {error}", file=sys.stderr)
                 continue
@@ -117,17 +118,17 @@ def main() -> None:
             losses = {rule: [row["loss"] for row in mine if row["rule"] == rule and row["loss"] is not None] for rule in RULES}
             middle = [f"{geometric_mean(losses[rule]):.3f}" if losses[rule] else "" for rule in RULES]
             lines.append(["geometric mean", "", "", *middle])
-            print(f"\n{options.workload} on {chip.info.name} ({chip.info.id}): time over the tuned best's")
+            print(f"\n{options.workload} on {device.info.name} ({device.info.id}): time over the tuned best's")
             print_table(["", "Gflop/s", "best is", *RULES], lines)
         rows += mine
     document = {
         "bench": "held_out",
         **facts(options.commit),
-        "devices": {chip.info.id: asdict(chip.info) for chip in chips},
+        "devices": {device.info.id: asdict(device.info) for device in chosen},
         "options": vars(options) | {"out": None},
         "rows": rows,
     }
-    name = f"held_out-{slug(chips[0].info.name)}"
+    name = f"held_out-{slug(chosen[0].info.name)}"
     print(f"\nwritten to {save(name, document, options.out)}")
 
 

@@ -52,8 +52,8 @@ def peer(routine: str, case: str, given: tuple[Any, ...], c: Any) -> Any:
     call = getattr(blas, ("s" if c.dtype == np.float32 else "d") + routine)
     lower = case[-2 if routine != "symm" else -1] == "L"
     if routine in UPDATES:  # the same triangle, of the transpose
-        turned = [array.T for array in given]
-        return lambda: call(1.0, *turned, c=c.T, trans=case[1] == "N", lower=not lower, overwrite_c=1)
+        transposed = [array.T for array in given]
+        return lambda: call(1.0, *transposed, c=c.T, trans=case[1] == "N", lower=not lower, overwrite_c=1)
     side = case[0] == "L"  # the transpose is multiplied from the other side
     if routine == "symm":
         return lambda: call(1.0, given[0].T, given[1].T, c=c.T, side=side, lower=not lower, overwrite_c=1)
@@ -75,16 +75,16 @@ class Both:
     """Child: both participants, each on one thread."""
 
     def __init__(self, selector: str) -> None:
-        self.chip = portatile.get_device(selector or None)
-        if self.chip.info.kind != "cpu":
-            raise ValueError(f"{self.chip.info.id} is no processor: name one with --device")
-        self.queue = self.chip.default_queue()
+        self.device = portatile.get_device(selector or None)
+        if self.device.info.kind != "cpu":
+            raise ValueError(f"{self.device.info.id} is no processor: name one with --device")
+        self.queue = self.device.default_queue()
 
     def prepare(self, routine: str, case: str, m: int, n: int, dtype: str) -> dict[str, Any]:
         """Make the operands and compare the results; answers the largest difference."""
         given = operands(routine, case, m, n, dtype)
         c = np.zeros((m, m), dtype) if routine in UPDATES else given[1].copy()
-        ours = [Buffer.from_numpy(array, self.chip) for array in (*given, c)]
+        ours = [Buffer.from_numpy(array, self.device) for array in (*given, c)]
         self.calls = {"portatile": own(routine, case, tuple(ours[:-1]), ours[-1]), "BLAS": peer(routine, case, given, c)}
         wide = c.astype(np.float64)
         peer(routine, case, tuple(array.astype(np.float64) for array in given), wide)()
@@ -145,7 +145,7 @@ def main() -> None:
     if options.child:
         os.sched_setaffinity(0, {options.pin})
         host = Both(options.device)
-        serve({"hello": lambda: {"device": host.chip.info.name}, "prepare": host.prepare, "run": host.run})
+        serve({"hello": lambda: {"device": host.device.info.name}, "prepare": host.prepare, "run": host.run})
         return
     arguments = ["--child", "--pin", str(options.pin), *(["--device", options.device] if options.device else [])]
     child = Child(Path(__file__), arguments, {"OPENBLAS_NUM_THREADS": "1", "POCL_MAX_PTHREAD_COUNT": "1"})

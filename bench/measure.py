@@ -169,7 +169,7 @@ def facts(commit: str | None = None) -> dict[str, Any]:
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit or _commit(),
-        "command": " ".join([f"bench/{Path(sys.argv[0]).name}", *map(shlex.quote, sys.argv[1:])]),
+        "command": _command(sys.argv),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "cpu": _cpu(),
@@ -220,12 +220,24 @@ def spread(samples: Sequence[float]) -> float:
     return (ordered[-1 - quarter] - ordered[quarter]) / 2 / median(ordered)
 
 
+def _command(words: Sequence[str]) -> str:
+    """The command line, without what is of this machine only: where the commit is known from, and where results go."""
+    kept, rest = [f"bench/{Path(words[0]).name}"], iter(words[1:])
+    for word in rest:
+        if word in ("--commit", "--out"):
+            next(rest, None)
+        elif not word.startswith(("--commit=", "--out=")):
+            kept.append(shlex.quote(word))
+    return " ".join(kept)
+
+
 def _commit() -> str:
     def git(*args: str) -> str:
         return subprocess.run(["git", "-C", str(HERE), *args], capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        return git("rev-parse", "HEAD") + (" and changes" if git("status", "--porcelain") else "")
+        changes = git("status", "--porcelain", "--", ":(top)", ":(top,exclude)bench/results")  # where other results lie already
+        return git("rev-parse", "HEAD") + (" and changes" if changes else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -14,7 +14,8 @@ from dataclasses import asdict
 from typing import Any
 
 from measure import facts, parser, print_table, save, shapes, slug
-from portatile import device, workloads
+from portatile import device as devices
+from portatile import workloads
 from portatile.errors import PortatileError
 from portatile.records import Problem
 from portatile.studies import pairs, portability
@@ -42,24 +43,24 @@ def problems(name: str, sizes: str, dtypes: str) -> list[Problem]:
     return [workload.problem(shape, dtype) for shape in shapes(sizes, workload.sizes) for dtype in dtypes.split(",")]
 
 
-def matrix(chips: list[Any], options: argparse.Namespace) -> list[dict[str, Any]]:
+def matrix(chosen: list[Any], options: argparse.Namespace) -> list[dict[str, Any]]:
     """All rows, printed problem by problem."""
     document: list[dict[str, Any]] = []
-    recorded = tuple(device for text in options.recorded for guest in portability.recorded(options.workload, text))
+    recorded = tuple(info for text in options.recorded for info in portability.recorded(options.workload, text))
     for problem in problems(options.workload, options.sizes, options.dtype):
         request = portability.PortabilityRequest((problem,), None if options.tune is None else Budget.parse(options.tune), recorded)
-        rows = portability.matrix(chips, request)
+        rows = portability.matrix(chosen, request)
         document += [asdict(row) for row in rows]
         scores = portability.scores(rows)
         print(f"\n{options.workload} {portability.describe(problem)} {problem.dtype}: time over that of the device's own winner")
         lines = []
         for name in dict.fromkeys(row.winner_of for row in rows):
             mine = {row.device: row for row in rows if row.winner_of == name}
-            cells = ["" if mine[c.info.id].loss is None else f"{mine[c.info.id].loss:.2f}" for c in chips]
+            cells = ["" if mine[c.info.id].loss is None else f"{mine[c.info.id].loss:.2f}" for c in chosen]
             own = mine[name].gflops if name in mine else None
             score = scores[portability.describe(problem), problem.dtype, name]
             lines.append([f"winner of {name}", *cells, f"{score:.2f}", "" if own is None else f"{own:.0f}"])
-        print_table(["", *(chip.info.id for chip in chips), "PP", "own Gflop/s"], lines)
+        print_table(["", *(device.info.id for device in chosen), "PP", "own Gflop/s"], lines)
         for row in rows:
             if row.loss is None or row.objection or row.changed:
                 ran = " ".join(filter(None, ("ran", row.changed and f"with {row.changed}", row.objection and f"though it {row.objection}")))
@@ -68,16 +69,16 @@ def matrix(chips: list[Any], options: argparse.Namespace) -> list[dict[str, Any]
     return document
 
 
-def maps(options: argparse.Namespace, chips: list[Any]) -> list[dict[str, Any]]:
+def maps(options: argparse.Namespace, chosen: list[Any]) -> list[dict[str, Any]]:
     """The map on each device, printed as a table of Gflop/s."""
     down, across = options.map.split(",")
-    chosen = [device.get(selector) for selector in options.map_device] or chips
+    chosen = [devices.get(selector) for selector in options.map_device] or chosen
     document: list[dict[str, Any]] = []
     for problem in problems(options.workload, options.map_sizes or options.sizes.partition(",")[0], options.dtype):
-        for chip in chosen:
-            print(f"\n{portability.describe(problem)} {problem.dtype} on {chip.info.id}: Gflop/s, {down} down, {across} across")
+        for device in chosen:
+            print(f"\n{portability.describe(problem)} {problem.dtype} on {device.info.id}: Gflop/s, {down} down, {across} across")
             try:
-                rows = pairs.sweep(chip, pairs.PairsRequest(problem, down, across, tries=options.tries))
+                rows = pairs.sweep(device, pairs.PairsRequest(problem, down, across, tries=options.tries))
             except PortatileError as error:
                 print(f"  {error}", file=sys.stderr)
                 continue
@@ -94,16 +95,16 @@ def maps(options: argparse.Namespace, chips: list[Any]) -> list[dict[str, Any]]:
 
 def main() -> None:
     options = parse()
-    chips = [device.get(selector) for selector in options.device] or device.devices()
+    chosen = [devices.get(selector) for selector in options.device] or devices.devices()
     document: dict[str, Any] = {
         "bench": "portability",
         **facts(options.commit),
-        "devices": {chip.info.id: asdict(chip.info) for chip in chips},
+        "devices": {device.info.id: asdict(device.info) for device in chosen},
         "options": vars(options) | {"out": None},
-        "rows": [] if options.no_matrix else matrix(chips, options),
-        "maps": maps(options, chips) if options.map else [],
+        "rows": [] if options.no_matrix else matrix(chosen, options),
+        "maps": maps(options, chosen) if options.map else [],
     }
-    name = f"portability-{slug(chips[0].info.name)}"
+    name = f"portability-{slug(chosen[0].info.name)}"
     print(f"\nwritten to {save(name, document, options.out)}")
 
 

@@ -18,7 +18,8 @@ from statistics import median
 from typing import Any
 
 from measure import facts, parser, print_table, save, slug, spread, until_stopped
-from portatile import device, workloads
+from portatile import device as devices
+from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError
 from portatile.measure import runs
@@ -51,15 +52,15 @@ def named(problem: Problem, staging: bool) -> dict[str, Config]:
     return {name: point.config() for name, point in {**alike, **{f"{a} | {b}": presets.staged(tile, a, b) for a, b in MIXED}}.items()}
 
 
-def measure(chip: Device, problem: Problem, length: Length, wanted: dict[str, Config]) -> list[dict[str, Any]]:
+def measure(device: Device, problem: Problem, length: Length, wanted: dict[str, Config]) -> list[dict[str, Any]]:
     """A row for the default and each of ``wanted``: its samples, or what went wrong; ``workspace`` in bytes, copies among it."""
     workload, rows = workloads.get(problem.workload), []
-    configs = {DEFAULT: workload.default(problem, chip.info), **wanted}
-    with runs.prepared(chip, problem) as ready:
+    configs = {DEFAULT: workload.default(problem, device.info), **wanted}
+    with runs.prepared(device, problem) as ready:
         for name, config in configs.items():
-            row = {"device": chip.info.id, "dtype": problem.dtype, "preset": name, "config": dict(config)}
+            row = {"device": device.info.id, "dtype": problem.dtype, "preset": name, "config": dict(config)}
             try:
-                row["workspace"] = workload.plan(problem, config, chip.info).workspace
+                row["workspace"] = workload.plan(problem, config, device.info).workspace
                 timed = ready.timed(config, Way(length))
             except PortatileError as error:
                 rows.append({**row, "error": str(error)})
@@ -83,14 +84,14 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Measure, print, save."""
     options = parse()
-    chips = [device.get(selector) for selector in options.device] or device.devices()
+    chosen = [devices.get(selector) for selector in options.device] or devices.devices()
     length = Length(options.samples, 0.0, 0.01)
     rows: list[dict[str, Any]] = []
     sizes = dict.fromkeys("mnk", options.size)
     with until_stopped():
-        for chip in chips:
+        for device in chosen:
             for dtype in options.dtype.split(","):
-                if dtype == "float64" and not chip.info.fp64:
+                if dtype == "float64" and not device.info.fp64:
                     continue
                 trans = {"trans_a": options.trans[0], "trans_b": options.trans[1]}
                 problem = workloads.get("gemm").problem(sizes, dtype, trans)
@@ -98,10 +99,10 @@ def main() -> None:
                 asked = options.only.split(",") if options.only else list(wanted)
                 if strange := [name for name in asked if name not in wanted]:
                     raise SystemExit(f"no such row: {', '.join(strange)}; there are {', '.join(wanted)}")
-                found = measure(chip, problem, length, {name: wanted[name] for name in asked})
+                found = measure(device, problem, length, {name: wanted[name] for name in asked})
                 rows += found
                 best = next((row["gflops"] for row in found if row["preset"] == DEFAULT and "gflops" in row), None)
-                print(f"\ngemm {options.size} {dtype} {options.trans} on {chip.info.name} ({chip.info.id})")
+                print(f"\ngemm {options.size} {dtype} {options.trans} on {device.info.name} ({device.info.id})")
                 told = [row for row in found if "gflops" in row]
                 shares = ["" if best is None else f"{row['gflops'] / best:.3f}" for row in told]
                 space = [f"{row['workspace'] / 1e6:.1f}" for row in told]
@@ -113,12 +114,12 @@ def main() -> None:
     document = {
         "bench": "presets",
         **facts(options.commit),
-        "devices": {chip.info.id: asdict(chip.info) for chip in chips},
+        "devices": {device.info.id: asdict(device.info) for device in chosen},
         "options": vars(options) | {"out": None},
         "presets": dict(workloads.get("gemm").presets),
         "rows": rows,
     }
-    print(f"\nwritten to {save(f'presets-{slug(chips[0].info.name)}', document, options.out)}")
+    print(f"\nwritten to {save(f'presets-{slug(chosen[0].info.name)}', document, options.out)}")
 
 
 if __name__ == "__main__":

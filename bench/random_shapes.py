@@ -72,19 +72,17 @@ def draw(seed: int, count: int, low: int, high: int, dtypes: Sequence[str]) -> l
 def compile_all(shapes: Sequence[Shape], info: DeviceInfo) -> float:
     """Fill the cache with what these shapes need, on all cores; seconds. What the device's own compiler makes is left to the first call."""
     started = time.perf_counter()
-    if device.target_maker(info.backend) is not None:
+    if device.backends()[info.backend].offline:
         with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
             list(pool.map(_compile, shapes, [info] * len(shapes), chunksize=4))
     return time.perf_counter() - started
 
 
 def _compile(shape: Shape, info: DeviceInfo) -> None:
-    make = device.target_maker(info.backend)
-    assert make is not None
     workload: Workload = workloads.get("gemm")
     plan = workload.plan(shape.problem, workload.default(shape.problem, info), info)
     for source in execute.sources(plan):
-        program.build(source, make(info.architecture), cache.default())
+        program.build(source, device.target(info), cache.default())
 
 
 def turns(calls: dict[str, Callable[[], float]], rounds: int = ROUNDS) -> dict[str, list[float]]:

@@ -36,9 +36,9 @@ def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: 
     choices = {name: rule(workload, problem, info, known) for name, rule in held_out.RULES.items()}
     near = select.candidates(workload, problem, info, known, NEAR)
     start = (*choices.values(), *(choice.config for choice in near))  # so that other rules can be judged by the file
-    wish = tuner.TuningRequest(problem, options.device, Budget.parse(options.budget), start=start, warm=0)
+    request = tuner.TuningRequest(problem, options.device, Budget.parse(options.budget), start=start, warm=0)
     with ResultStore(None) as store:
-        result = tuner.tune(wish, store)
+        result = tuner.tune(request, store)
     times = {canonical(trial.config): trial.comparable for trial in result.trials if trial.status == "ok"}
     few = sorted(times, key=lambda name: times[name])[:FEW]
     doubted = {canonical(config): config for config in choices.values()} | {name: json.loads(name) for name in few}

@@ -71,19 +71,19 @@ def one_by_one(seconds: dict[str, float]) -> Callable[[Engine, slabs.Task, Cut, 
         yield
         seconds[stage] += time.perf_counter() - start
 
-    def pipeline(home: Engine, task: slabs.Task, cut: Cut, width: int) -> None:
+    def pipeline(engine: Engine, task: slabs.Task, cut: Cut, width: int) -> None:
         size, shared = task.problem.sizes[cut.size], slabs._Shared()
         read = [name for name in cut.pieces if task.matrices[name].read]
         with charged("buffers"):
-            lane = slabs._lane(home.device, slabs._part(task, cut, 0, min(width, size)), cut, 0)
+            lane = slabs._lane(engine.device, slabs._part(task, cut, 0, min(width, size)), cut, 0)
         queue = lane.queue
         try:
             with charged("upload"):
-                slabs._place(home.device, queue, task, cut, shared)
+                slabs._place(engine.device, queue, task, cut, shared)
                 queue.finish()
             for low in range(0, size, width):
                 part = slabs._part(task, cut, low, min(low + width, size))
-                prepared = slabs._prepared(home, part)
+                prepared = slabs._prepared(engine, part)
                 seconds["slabs"] += 1
                 with charged("stage"):
                     for name in read:
@@ -156,7 +156,7 @@ def measured(case: Case, device: Device, rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, print, save."""
     commands = parser(__doc__)
-    commands.add_argument("--rounds", type=int, default=3, help="readings of each, by turns")
+    commands.add_argument("--rounds", type=int, default=3, help="measurements of each, by turns")
     commands.add_argument("--small", action="store_true", help="small arrays on GPUs too")
     options = commands.parse_args()
     chosen = [devices.get(name) for name in options.device] if options.device else list(devices.devices())

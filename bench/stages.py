@@ -1,9 +1,9 @@
-"""What each stage of the model saves, and whether it ever turned the true best away, by searching small spaces exhaustively.
+"""What each stage of the model saves, and whether it ever left the true best out, by searching small spaces exhaustively.
 
     python bench/stages.py --device opencl:0:0 --size 512 --configurations 100
 
 A small space is a number of configurations drawn from the workload's own, and the default's surroundings. First all of them are
-compiled and run to the end, nothing turned away: the truth. Then the same ones again, from nothing, as `portatile tune` treats them. The
+compiled and run to the end, nothing left out: the truth. Then the same ones again, from nothing, as `portatile tune` treats them. The
 ceilings that the model goes by are measured first, with `portatile bench peak`. The race of the first run decides which is the true best.
 """
 
@@ -55,11 +55,11 @@ def study(options: argparse.Namespace, dtype: str) -> dict[str, Any]:
 
     def search(modelled: bool) -> Any:
         timing = Timing() if modelled else Timing(give_up=float("inf"), race=20.0)
-        wish = tuner.TuningRequest(
+        request = tuner.TuningRequest(
             problem, options.device, Budget(), "exhaustive", options.seed, space=only, model=modelled, timing=timing, warm=0, ranked=0
         )
         with ResultStore(None) as store:
-            return tuner.tune(wish, store)
+            return tuner.tune(request, store)
 
     truth = search(False)
     os.environ.update({name: tempfile.mkdtemp(dir=os.environ["PORTATILE_DATA_DIR"]) for name in CACHES})  # the second compiles anew

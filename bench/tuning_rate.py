@@ -75,11 +75,11 @@ def portatile_run(task: dict[str, Any], data: tuple[Any, ...]) -> dict[str, Any]
         roles={"c": "out"},
         flops=2 * n**3,
     )
-    wish = tuner.TuningRequest(
+    request = tuner.TuningRequest(
         kernel.problem(), task["device"], Budget(), "exhaustive", workload=kernel, model=False, jobs=task["jobs"], warm=0
     )
     with ResultStore.default() as store:
-        result = tuner.tune(wish, store)
+        result = tuner.tune(request, store)
     return {
         "trials": len(result.trials),
         "valid": sum(trial.status == "ok" for trial in result.trials),

@@ -101,8 +101,8 @@ def by_scipy(x: Array, taps: Any, lower: int, axis: int) -> Array:
     """``scipy.ndimage.convolve1d``, whose filters run the other way and begin where their origin says."""
     from scipy import ndimage
 
-    turned = np.asarray(taps, x.dtype)[::-1]
-    found: Array = ndimage.convolve1d(x, turned, axis=axis, mode="wrap", origin=lower + (len(turned) - 1) // 2)
+    flipped = np.asarray(taps, x.dtype)[::-1]
+    found: Array = ndimage.convolve1d(x, flipped, axis=axis, mode="wrap", origin=lower + (len(flipped) - 1) // 2)
     return found
 
 

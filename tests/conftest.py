@@ -1,10 +1,49 @@
-"""What test files of every folder may ask for: directories of their own."""
+"""What tests of every folder share: directories of their own, the run's seed in the header, and shards of the collection."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+from support import seeds
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    shard = os.environ.get("PORTATILE_TEST_SHARD", "")
+    parser.addoption("--shard", default=shard, metavar="I/N", help="only part I of N of the tests, by a hash of their ids")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """What hypothesis draws follows from the run's seed too."""
+    if getattr(config.option, "hypothesis_seed", "") is None:
+        config.option.hypothesis_seed = str(seeds.run_seed())
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """The seed that repeats this run."""
+    shard = config.getoption("shard")
+    return f"{seeds.VARIABLE}={seeds.run_seed()}" + (f", shard {shard}" if shard else "")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Under ``--quiet``, which shows no header."""
+    if config.get_verbosity() < 0:
+        terminalreporter.write_line(pytest_report_header(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    shard = config.getoption("shard")
+    if not shard:
+        return
+    try:
+        mine = [item for item in items if seeds.in_shard(item.nodeid, shard)]
+    except ValueError as error:
+        raise pytest.UsageError(f"--shard: {error}") from None
+    config.hook.pytest_deselected(items=[item for item in items if not seeds.in_shard(item.nodeid, shard)])
+    items[:] = mine
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import portatile
-from quickly import environment
+from support.unoptimised import environment
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 

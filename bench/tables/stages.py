@@ -1,4 +1,4 @@
-"""What each stage of the model turned away, and whether the best was among it: the newest study of each problem on each device."""
+"""What each stage of the model left out, and whether the best was among it: the newest study of each problem on each device."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def made(folder: Path) -> Iterator[Table]:
         for study in run.document["studies"]:
             sizes = "x".join(map(str, dict.fromkeys(study["problem"]["sizes"].values())))
             name = f"{processor(study['device'])}, {sizes} {study['problem']['dtype']}"
-            turned = [study["stages"][stage] for stage in STAGES]
-            nearest = min((found["fastest of them"] for found in turned if found["fastest of them"]), default=None)
+            left = [study["stages"][stage] for stage in STAGES]
+            nearest = min((found["fastest of them"] for found in left if found["fastest of them"]), default=None)
             ranking, seconds = study["ranking"], study["seconds"]
             quarter = ranking["mean share of the best's speed, first quarter"]
             rows[name] = [
                 name,
                 str(study["configurations"]),
-                *(str(found["configurations"]) for found in turned),
+                *(str(found["configurations"]) for found in left),
                 "" if nearest is None else f"{nearest:.1f}",
                 f"{ranking['place of the best']}",
                 f"{quarter:.2f} / {ranking['of all']:.2f}",
@@ -37,7 +37,7 @@ def made(folder: Path) -> Iterator[Table]:
         "",
         "configurations",
         *STAGES,
-        "fastest turned away, x best time",
+        "fastest left out, x best time",
         "rank of the best on paper",
         "mean speed: first quarter / all",
     )

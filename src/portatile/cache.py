@@ -84,13 +84,13 @@ class Cache:
 
     def info(self) -> CacheInfo:
         """Count what is there."""
-        sizes = [size for _, size, _ in self._entries()]
+        sizes = [size for _, size, _ in self.entries()]
         return CacheInfo(self.root, len(sizes), sum(sizes), self.limit)
 
     def clear(self) -> int:
         """Remove every entry; returns how many there were."""
         removed = 0
-        for _, _, path in self._entries():
+        for _, _, path in self.entries():
             with contextlib.suppress(OSError):
                 path.unlink()
                 removed += 1
@@ -99,7 +99,8 @@ class Cache:
     def _path(self, key: str) -> Path:
         return self.root / key[:2] / f"{key[2:]}.bin"
 
-    def _entries(self) -> list[tuple[float, int, Path]]:
+    def entries(self) -> list[tuple[float, int, Path]]:
+        """When each entry was last used, its bytes and its file."""
         found = []
         for path in self.root.glob("??/*.bin"):
             with contextlib.suppress(OSError):
@@ -108,7 +109,7 @@ class Cache:
         return found
 
     def _shrink(self, keep: Path) -> None:
-        entries = self._entries()
+        entries = self.entries()
         total = sum(size for _, size, _ in entries)
         enough = self.limit if total <= self.limit else self.limit * (1 - 1 / _WRITERS)  # lest the next entry finds it full again
         for _, size, path in sorted(entries):

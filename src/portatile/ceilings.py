@@ -144,7 +144,7 @@ class Ceilings:
         rates = [m.rate for m in self.transfers if m.name == direction and (direction == "dtod" or m.details.get("memory") == memory)]
         return _giga(max(rates, default=None))
 
-    def shares(self, work: WorkPerRun, seconds: float) -> dict[str, float]:
+    def shares(self, work: Work, seconds: float) -> dict[str, float]:
         """What a run of ``seconds`` used of the ceilings known, 1 for all of it: the greatest is of what binds.
 
         ``arithmetic``, or ``matrix units`` where a product's ceiling is theirs; ``memory``; ``special`` functions, of devices that have
@@ -162,7 +162,7 @@ class Ceilings:
 
 
 @dataclass(frozen=True)
-class WorkPerRun:
+class Work:
     """What one run does: floating-point operations on elements of ``dtype``, the fewest bytes, special functions, float32 all.
 
     ``products``: the operations are a matrix product's, which matrix units may do.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -10,8 +11,8 @@ from weakref import WeakKeyDictionary, WeakSet
 import msgspec
 import numpy as np
 
-from portatile.device.base import Device, Event, Kernel, Memory, Module, Queue
-from portatile.errors import ArgumentError
+from portatile.device.base import Device, Event, Kernel, Memory, Module, Queue, Ready, ReadyLaunch, Slot
+from portatile.errors import ArgumentError, UsageError
 from portatile.images import ImageForm, Sampler
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary
 from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, guard_verdict, worst, zeros_verdict
@@ -162,10 +163,57 @@ class Executable:
 
         ``events`` takes the launches' events where the queue makes them.
         """
-        memories = operands
-        if self.plan.temporaries:
-            workspace = self._workspaces.get(queue)
-            memories = {**operands, **(workspace if workspace is not None else self._settle(queue))}
+        if not self.plan.temporaries:
+            self._launch(queue, operands, scalars, events)
+        elif queue.capturing:
+            with self._in_graph(queue) as workspace:
+                self._launch(queue, {**operands, **workspace}, scalars, events)
+        else:
+            workspace = self._workspaces.get(queue) or self._settle(queue)
+            self._launch(queue, {**operands, **workspace}, scalars, events)
+
+    def ready(self, operands: Sequence[str], scalars: Sequence[str]) -> Ready | None:
+        """The launches with their arguments packed, for ``rerun`` with operands and scalars in this order.
+
+        None where the back end packs none, or where a launch takes more than addresses and real numbers.
+        """
+        memories = {name: place for place, name in enumerate((*operands, *(temporary.name for temporary in self.plan.temporaries)))}
+        numbers = {name: len(memories) + place for place, name in enumerate(scalars)}
+        if any(temporary.kind == "image" for temporary in self.plan.temporaries):
+            return None
+        launches = []
+        for kernel, global_size, local_size, settled, unsettled in self._steps:
+            args = settled.copy()
+            for place, name, kind, _ in unsettled:
+                if kind is Memory and name in memories:
+                    args[place] = Slot(memories[name], Memory)
+                elif kind is not None and issubclass(kind, np.floating) and name in numbers:
+                    args[place] = Slot(numbers[name], kind)
+                else:
+                    return None
+            launches.append(ReadyLaunch(kernel, global_size, local_size, args))
+        return self.device.ready(launches)
+
+    def rerun(self, ready: Ready, queue: Queue, operands: tuple[int, ...], scalars: tuple[float, ...], borrows: bool) -> None:
+        """As ``run`` with what ``ready`` gave: ``operands`` are the addresses of their memory, with ``borrows`` of the device's own."""
+        temporaries = self.plan.temporaries
+        if not temporaries:
+            ready.run(queue, operands + scalars, borrows)
+            return
+        if queue.capturing:
+            with self._in_graph(queue) as workspace:
+                ready.run(queue, (*operands, *[workspace[temporary.name].handle for temporary in temporaries], *scalars), borrows)
+            return
+        workspace = self._workspaces.get(queue) or self._settle(queue)
+        try:
+            ready.run(queue, (*operands, *[workspace[temporary.name].handle for temporary in temporaries], *scalars), True)
+        except BaseException:
+            self._distrust(queue)
+            raise
+
+    def _launch(
+        self, queue: Queue, memories: Mapping[str, Memory], scalars: Mapping[str, float], events: list[Event] | None = None
+    ) -> None:
         launch, numbers = queue.launch, self._numbers
         try:
             for kernel, global_size, local_size, settled, unsettled in self._steps:
@@ -251,6 +299,22 @@ class Executable:
         settled: list[Any] = [constant for _, _, constant in slots]
         unsettled = tuple((place, name, kind, form) for place, (name, kind, form) in enumerate(slots) if kind is not None)
         return module.kernel(step.kernel), step.global_size, step.local_size, settled, unsettled
+
+    @contextmanager
+    def _in_graph(self, queue: Queue) -> Iterator[dict[str, Memory]]:
+        """A workspace that belongs to the graph which the queue captures; a graph zeros it whenever it runs."""
+        if any(temporary.kind == "image" for temporary in self.plan.temporaries):
+            raise UsageError("this computation takes an image as its workspace, which cannot be captured into a graph")
+        workspace: dict[str, Memory] = {}
+        try:
+            for temporary in self.plan.temporaries:
+                memory = workspace[temporary.name] = queue.transient(max(_round_up(temporary.nbytes), 4))
+                if temporary.zeroed:
+                    queue.fill(memory, bytes(4))
+            yield workspace
+        finally:
+            for memory in workspace.values():
+                memory.release()
 
     def _settle(self, queue: Queue) -> dict[str, Memory]:
         workspace = self._allocate(queue) if self._common is None else self._common.give(self, queue)

@@ -123,7 +123,7 @@ def hopeless(plan: Plan, resources: Mapping[str, Resources], device: DeviceInfo,
     return None
 
 
-def likely(plan: Plan, work: Work, device: DeviceInfo, near: float) -> float:
+def likely(plan: Plan, work: Demand, device: DeviceInfo, near: float) -> float:
     """How long a flat plan should take, to rank it among others of one problem: in floating-point operations, not in seconds.
 
     Its arithmetic, on a GPU done by whole warps however few work-items a group has, and what its work-items load, at ``near``
@@ -149,7 +149,7 @@ class Peaks:
 
 
 @dataclass(frozen=True)
-class Work:
+class Demand:
     """What a computation is: floating-point operations, and the fewest bytes that cross the memory bus.
 
     Of a configuration also the bytes that its work-items load from near memory, and how often it does the work.
@@ -161,7 +161,7 @@ class Work:
     waste: float = 1.0
 
 
-def least_seconds(work: Work, peaks: Peaks) -> float:
+def least_seconds(work: Demand, peaks: Peaks) -> float:
     """Seconds below which no device with these peaks can have computed it; 0 where nothing is known.
 
     Traffic counts where no cache can hold it: operands that stay in a cache between runs cross no bus.
@@ -170,7 +170,7 @@ def least_seconds(work: Work, peaks: Peaks) -> float:
     return max(_time(work.flops, peaks.flops), _time(through_memory, peaks.bandwidth))
 
 
-def estimate(plan: Plan, work: Work, device: DeviceInfo, peaks: Peaks) -> float:
+def estimate(plan: Plan, work: Demand, device: DeviceInfo, peaks: Peaks) -> float:
     """Seconds that a flat plan takes at least: a roofline of what it computes and moves, on the part of the device that it occupies.
 
     Beside the operands it moves its workspace, written and read once, where no cache holds it; and of the arithmetic peak it can

@@ -1,4 +1,4 @@
-"""Kernel text + configuration -> source of one back end; source + target -> Binary, through the cache."""
+"""Kernel text + target -> Binary, through the cache."""
 
 from __future__ import annotations
 
@@ -12,27 +12,13 @@ import msgspec
 from portatile import dialect
 from portatile.cache import Cache
 from portatile.device.base import Target
-from portatile.errors import CompileError
-from portatile.records import Binary, Entry, Source, canonical, digest
+from portatile.records import Binary, Source, canonical, digest
 
 PutOff = Callable[[Binary, Callable[[], None]], None]
 """Takes a Binary that only this process can load, and the function that makes the one for the cache."""
 
 _decode = msgspec.msgpack.Decoder(Binary).decode
 _encode = msgspec.msgpack.Encoder().encode
-
-
-def lower(source: Source, target: Target) -> tuple[Source, tuple[Entry, ...]]:
-    """``source`` in the dialect of the target's back end, and its kernels as far as the dialect knows them.
-
-    Raises CompileError with file and line for a construct that the dialect does not support.
-    """
-    if target.backend == "cuda":
-        translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines), options=source.options)
-        options = dialect.nvrtc_options((*source.options, *translation.options))
-        return Source(source.file, translation.text, (), options), translation.entries
-    text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
-    return replace(source, text=text), ()
 
 
 def key(source: Source, target: Target) -> str:
@@ -56,17 +42,10 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
         if found is not None and found.entries:
             return replace(found, seconds={"cache": time.perf_counter() - started})
     looked = time.perf_counter()
-    lowered, entries = lower(source, target)
+    lowered, entries = target.lower(source)
     ready = time.perf_counter()
     deferred = put_off is not None and cache is not None and target.defers
-    try:
-        binary, finish = target.defer(lowered, entries) if deferred else (target.compile(lowered, entries), None)
-    except CompileError as error:
-        if target.backend != "cuda":
-            raise
-        raise CompileError(error.message, dialect.readable(error.log)) from None
-    if not binary.entries:  # a compiler that failed may say nothing but this
-        raise CompileError(f"{source.file}: what was built has no kernel; the text needs a function declared as kernel", binary.log)
+    binary, finish = target.defer(lowered, entries) if deferred else (target.compile(lowered, entries), None)
     done = time.perf_counter()
     if cache is not None and put_off is not None and finish is not None:
         put_off(binary, partial(_put, cache, name, finish))

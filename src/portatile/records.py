@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from portatile.capabilities import Capabilities, recorded
 from portatile.errors import ArgumentError
 
 Value = bool | int | float | str
 Config = Mapping[str, Value]
 
-Backend = Literal["opencl", "cuda"]
 Role = Literal["in", "out", "inout", "temporary"]
 ArgKind = Literal["buffer", "image", "scalar", "local", "view"]
 Size3 = tuple[int, int, int]
@@ -106,11 +106,12 @@ class DeviceInfo:
     Sizes are in bytes. ``chip`` is equal for one chip reached through two back ends. ``architecture`` names the code
     that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key. ``constant_memory`` is the
     largest ``__constant`` argument; what OpenCL asks of every device where it was not recorded. ``image_row_max``: bytes of an image's
-    row, 0 where only ``image_2d_max`` bounds it; ``image_buffer_max``: pixels of an image over a buffer, 0 for none.
+    row, 0 where only ``image_2d_max`` bounds it; ``image_buffer_max``: pixels of an image over a buffer, 0 for none. ``local_memory``
+    is what a launch may ask for; ``capabilities`` are asked for as ``can``.
     """
 
     id: str
-    backend: Backend
+    backend: str
     name: str
     vendor: str
     platform: str
@@ -134,6 +135,19 @@ class DeviceInfo:
     constant_memory: int = 65536
     image_row_max: int = 0
     image_buffer_max: int = 0
+    capabilities: Capabilities | None = None
+
+    @cached_property
+    def can(self) -> Capabilities:
+        """What kernels can do on it; of a record that does not say, what followed from its back end then."""
+        if self.capabilities is not None:
+            return self.capabilities
+        return recorded(self.backend, self.kind, self.vendor, self.architecture, self.local_memory)
+
+    @property
+    def static_local(self) -> int:
+        """Bytes of local memory that kernel text may declare."""
+        return self.can.static_local or self.local_memory
 
     @property
     def wide_vectors(self) -> bool:
@@ -158,6 +172,9 @@ class DeviceInfo:
             "fp64": self.fp64,
             "fp16": self.fp16,
             "images": self.images,
+            "sub_group": self.can.sub_group,
+            "assembly": self.can.assembly,
+            "launch_bounds": self.can.launch_bounds,
         }
 
 
@@ -328,21 +345,26 @@ class Entry:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes of the chip; -1 where the compiler does not say. Spills and memory in bytes per work-item."""
+    """What one kernel takes of the device; -1 where the compiler does not say. Spills and stack in bytes per work-item.
+
+    ``scalar_registers`` are one for a whole sub-group. ``occupancy``: sub-groups that the registers let one scheduler have at a time.
+    """
 
     registers: int = -1
     spill_stores: int = -1
     spill_loads: int = -1
     local_memory: int = -1
     stack: int = -1
+    scalar_registers: int = -1
+    occupancy: int = -1
 
 
 @dataclass(frozen=True)
 class Binary:
-    """Compiled kernels. ``seconds`` holds the duration of each phase of the compilation."""
+    """Compiled kernels. ``kind`` is the name of a back end's ``Product``; ``seconds``: how long each phase of the compilation took."""
 
     data: bytes
-    kind: Literal["opencl", "cubin", "ptx"]
+    kind: str
     entries: tuple[Entry, ...] = ()
     resources: Mapping[str, Resources] = field(default_factory=dict)
     log: str = ""

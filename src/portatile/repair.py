@@ -17,7 +17,7 @@ from portatile.store import DamagedError
 
 _LOG = ("-wal", "-shm")  # what SQLite keeps beside a file
 _SMALLEST = 64  # bytes of a record, at least: how many a file can hold whose tree of pages is damaged
-_WAIT = 5.0
+WAIT = 5.0
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Repaired:
     aside: Path
 
 
-def examine(path: Path) -> Damage:
+def examine(path: Path, wait: float = WAIT) -> Damage:
     """Read every record of a store; no damage where there is no file. Raises StoreError where it is another program's or a newer one's."""
     if not path.exists():
         return Damage()
     try:
-        with contextlib.closing(sqlite3.connect(path, timeout=_WAIT)) as connection:
+        with contextlib.closing(sqlite3.connect(path, timeout=wait)) as connection:
             store.check_version(connection)
             answer = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             rows: Iterable[tuple[int, bytes]] = ()
@@ -60,16 +60,17 @@ def examine(path: Path) -> Damage:
         return Damage(file=str(error))
 
 
-def repair(path: Path) -> Repaired | None:
+def repair(path: Path, wait: float = WAIT) -> Repaired | None:
     """Put what can be read of the store into a new file, and the damaged one aside; None where nothing is damaged.
 
-    Raises StoreError where another process is at it, where it is another program's file, or where there is no room for the new one.
+    Raises StoreError where another process is at it for ``wait`` seconds, where it is another program's file, or where there is no room
+    for the new one.
     """
-    if not examine(path):
+    if not examine(path, wait):
         return None
     aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".repair-") as folder, _alone(path):
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".repair-") as folder, _alone(path, wait):
             copy, fresh = Path(folder, "copy.sqlite"), Path(folder, "fresh.sqlite")
             for end in ("", *_LOG):
                 with contextlib.suppress(FileNotFoundError):
@@ -85,9 +86,9 @@ def repair(path: Path) -> Repaired | None:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _alone(path: Path, wait: float) -> Iterator[None]:
     """Nobody else writes to the file meanwhile, as far as SQLite can still tell."""
-    connection = sqlite3.connect(path, timeout=_WAIT, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=wait, isolation_level=None)
     try:
         connection.execute("BEGIN IMMEDIATE")
     except sqlite3.OperationalError as error:

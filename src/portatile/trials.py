@@ -118,7 +118,7 @@ class Trial:
         return self.comparable if self.standing is not None else UNRACED * self.comparable
 
     @property
-    def proven(self) -> bool:
+    def fully_checked(self) -> bool:
         """Whether it was checked on every shape that a winner is; a valid trial that was no rival may not have been."""
         return self.status == "ok" and not (self.certificate is not None and self.certificate.partial)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-import reporting
 from portatile.reports import page, tables
 from portatile.reports.groups import Group, gather
+from support import reporting
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra test)")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -9,16 +9,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import checking
 import pytest
 
-import quickly
 from portatile import processes, program
 from portatile.device import devices, findings
 from portatile.device.base import Device, Module, Queue
 from portatile.records import Binary, Source
 from portatile.runtime import deferred, perform
 from portatile.tuning.final import ranking
+from support import checking, unoptimised
 
 _KERNELS = Path(__file__).with_name("kernels.cl").read_text()
 _LEAST_CORES = 4  # of a process that shares the machine with others: enough for tuning to compile variants side by side
@@ -56,12 +55,12 @@ _unoptimised = False  # what this process has loaded
 def optimiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels as they ship, or, for a test marked ``unoptimised``, compiled quickly; none is left from a test of the other kind."""
     global _unoptimised
-    wanted = quickly.WANTED and request.node.get_closest_marker("unoptimised") is not None
+    wanted = unoptimised.WANTED and request.node.get_closest_marker("unoptimised") is not None
     if wanted:
-        monkeypatch.setattr(program, "build", quickly.built)
+        monkeypatch.setattr(program, "build", unoptimised.built)
         monkeypatch.setattr(deferred.Deferred, "_add", lambda *draft: None)  # no binary for other processes
     if "own_directories" in request.fixturenames:  # what is built by the processes that tune stays there
-        usual, more = processes.environment, quickly.flags(request.getfixturevalue("tmp_path").parent)
+        usual, more = processes.environment, unoptimised.flags(request.getfixturevalue("tmp_path").parent)
         monkeypatch.setattr(processes, "environment", lambda: usual() | more)
     if wanted != _unoptimised:
         perform.forget()

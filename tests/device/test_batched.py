@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 
 import portatile
@@ -16,6 +15,9 @@ from portatile.execute import Executable
 from portatile.records import Launch, Layout
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm_batched import GemmBatched
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -174,14 +176,20 @@ def test_every_form_works_on_batches(device: Device, name: str) -> None:
         assert verdict.ok, f"{options} {cases[place]}: {verdict.message}"
 
 
-def test_a_batch_that_is_too_long_for_a_launch(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portatile.workloads.gemm_batched._MAX_GROUPS", 3)
+class OfThree(GemmBatched):
+    """Of no more than three problems to a launch."""
+
+    most_groups = 3
+
+
+def test_a_batch_that_is_too_long_for_a_launch(device: Device) -> None:
+    batched = OfThree()
     rng = np.random.default_rng(new_seed("long"))
-    problem = WORKLOAD.problem({"batch": 8, "m": 9, "n": 11, "k": 6})
-    config = WORKLOAD.default(problem, device.info)
-    products = [step for step in WORKLOAD.plan(problem, config, device.info).steps if isinstance(step, Launch) and step.kernel == "gemm"]
+    problem = batched.problem({"batch": 8, "m": 9, "n": 11, "k": 6})
+    config = batched.default(problem, device.info)
+    products = [step for step in batched.plan(problem, config, device.info).steps if isinstance(step, Launch) and step.kernel == "gemm"]
     assert [step.global_size[2] for step in products] == [3, 3, 2]
-    verdict = check(device, WORKLOAD, problem, config, rng)
+    verdict = check(device, batched, problem, config, rng)
     assert verdict.ok, verdict.message
 
 
@@ -214,3 +222,19 @@ def test_mistakes_are_explained(mistake: str) -> None:
     call, message = MISTAKES[mistake]
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+@pytest.mark.parametrize("strides", [(16, 16, 4), (0, 16, 4), (8, 32, 4), (32, 16, 4)])
+def test_an_output_that_overlaps_itself_is_refused(device: Device, strides: tuple[int, int, int]) -> None:
+    a, b = np.ones((2, 3, 4, 4), np.float32)
+    out = np.lib.stride_tricks.as_strided(np.zeros(200, np.float32), (3, 4, 4), strides)
+    with pytest.raises(ArgumentError, match="out overlaps itself"):
+        portatile.matmul(a, b, out=out, device=device.info.id)
+    assert not out.any()
+
+
+def test_matrices_between_each_others_rows_do_not_overlap(device: Device) -> None:
+    a, b = np.random.default_rng(0).random((2, 3, 4, 4)).astype(np.float32)
+    memory = np.zeros((4, 3, 4), np.float32)
+    portatile.matmul(a, b, out=memory.transpose(1, 0, 2), device=device.info.id)
+    assert np.allclose(memory.transpose(1, 0, 2), a @ b, rtol=1e-5)

@@ -13,7 +13,8 @@ import pytest
 
 from portatile import ceilings, device, program, workloads
 from portatile.ceilings import Measured
-from portatile.cli import _chips, main
+from portatile.cli import main
+from portatile.device import datasheet
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.measure import peaks
 from portatile.measure.phases import PHASES
@@ -205,7 +206,7 @@ def test_the_cpu_flag_takes_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:
 def test_registers_are_told_every_time() -> None:
     """NVRTC may know a text from before, and has to tell all the same."""
     gemm = workloads.get("gemm")
-    launch = gemm.plan(gemm.problem({"m": 64, "n": 64, "k": 64}), rungs.rung(6, "float32"), _chips.chip("sm_90")).steps[0]
+    launch = gemm.plan(gemm.problem({"m": 64, "n": 64, "k": 64}), rungs.rung(6, "float32"), datasheet("sm_90")).steps[0]
     for _ in range(2):
         assert program.build(launch.source, cuda_compiler.CudaTarget("sm_90"), None).resources[launch.kernel].registers > 0
 
@@ -214,7 +215,7 @@ def test_registers_are_told_every_time() -> None:
 @pytest.mark.parametrize("number", [8, 10])
 def test_rungs_assemble_for_a_gpu(number: int) -> None:
     """Without spills; and rung 8's loads, all of them, take the read-only path."""
-    info, gemm = _chips.chip("sm_90"), workloads.get("gemm")
+    info, gemm = datasheet("sm_90"), workloads.get("gemm")
     problem = gemm.problem({"m": 1024, "n": 1024, "k": 1024})
     launch = gemm.plan(problem, rungs.rung(number, "float32"), info).steps[0]
     if number == rungs.READ_ONLY_RUNG:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checking import new_seed
 
 from portatile import device
-from quickly import environment
+from support.seeds import new_seed
+from support.unoptimised import environment
 
 BENCH = Path(__file__).parents[2] / "bench"
 

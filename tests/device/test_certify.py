@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faulty import Faulty
 
 from portatile import cache, execute, program, verify, workloads
 from portatile.device.base import Device, Memory
@@ -21,6 +20,7 @@ from portatile.space import ParameterSpace
 from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.verify import Verdict
+from support.faulty import Faulty
 
 WORKLOAD = Faulty()
 PROBLEM = WORKLOAD.problem({"n": 100_003})

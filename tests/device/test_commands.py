@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from portatile import device, workloads
-from portatile.cli import _chips, main
+from portatile.cli import main
+from portatile.device import datasheet
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import to_json
 from portatile.tuning.search import tuner
@@ -91,7 +92,7 @@ def test_tune_json_is_one_document_that_warm_reads(
 @needs_nvrtc
 def test_the_cache_is_warmed_for_a_chip_that_is_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = workloads.get("gemm").problem({"m": 64, "n": 64, "k": 64})
-    config = workloads.get("gemm").default(problem, _chips.chip("sm_80"))
+    config = workloads.get("gemm").default(problem, datasheet("sm_80"))
     listed = tmp_path / "listed.json"
     listed.write_bytes(to_json([{"problem": problem, "config": config}]))
     for said in ("compiled 1 program, 0 from the cache", "compiled 0 programs, 1 from the cache"):

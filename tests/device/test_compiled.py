@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checking import new_seed
 from numpy.typing import NDArray
 
 import portatile
@@ -20,6 +19,7 @@ from portatile.records import Layout
 from portatile.runtime import perform
 from portatile.verify import compare
 from portatile.workloads import operands
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 from scipy import ndimage
 
@@ -20,8 +19,10 @@ from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
 from portatile.routines.convolve import Boundary, convolve1d, convolve3d_separable, filter_bank1d, passes3d
 from portatile.runtime import separable
 from portatile.wavelets import MAGICFILTER
-from portatile.workloads import convolution, operands
+from portatile.workloads import operands
 from portatile.workloads.convolution import BIGDFT, Convolution
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -118,16 +119,22 @@ def test_the_text_for_gpus(device: Device, case: tuple[str, str, str]) -> None:
         assert verdict.ok, f"{case}, {pad}: {verdict.message}"
 
 
+class Narrow(Convolution):
+    """With no more than two work-groups along the second axis of a launch."""
+
+    most_groups = 2
+
+
 @pytest.mark.parametrize("order", ["i", "j"])
-def test_groups_in_three_dimensions(device: Device, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_in_three_dimensions(device: Device, order: str) -> None:
     """More work-groups than the second axis of a launch may have: some of the third's lie outside."""
-    monkeypatch.setattr(convolution, "_MAX_DOWN", 2)
-    problem = WORKLOAD.problem({"n": 70, "ndat": 75}, "float32")
+    workload = Narrow()
+    problem = workload.problem({"n": 70, "ndat": 75}, "float32")
     config = {**STAGED, "ORDER": order}
-    (launch,) = WORKLOAD.plan(problem, config, device.info).steps
+    (launch,) = workload.plan(problem, config, device.info).steps
     assert isinstance(launch, Launch)
     assert launch.global_size[1:] == (2, 3)
-    verdict = check(device, WORKLOAD, problem, config, np.random.default_rng(new_seed(order)))
+    verdict = check(device, workload, problem, config, np.random.default_rng(new_seed(order)))
     assert verdict.ok, verdict.message
 
 

@@ -10,7 +10,6 @@ from weakref import WeakSet
 
 import numpy as np
 import pytest
-from checking import new_seed
 from numpy.typing import NDArray
 from scipy import ndimage
 
@@ -23,6 +22,7 @@ from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
 from portatile.runtime import perform, separable
 from portatile.runtime.memory_limit import memory_limit
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

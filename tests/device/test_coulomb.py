@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 
 from portatile import workloads
@@ -23,6 +22,8 @@ from portatile.workload import Inputs
 from portatile.workloads import operands
 from portatile.workloads.coulomb import Coulomb
 from portatile.workloads.coulomb.reference import coordinates, potential
+from support.checking import check
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("coulomb")
 GOLDEN = Path(__file__).parents[1] / "data" / "parboil" / "cp_small_ref.txt"

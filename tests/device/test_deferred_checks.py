@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from faulty import Faulty
 
 from portatile.device.base import Device
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem
@@ -17,6 +16,7 @@ from portatile.trials import Budget, Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search.tuner import TuningRequest, TuningResult, tune
+from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -64,7 +64,7 @@ def test_only_rivals_are_checked_on_every_shape(device: Device, jobs: int) -> No
     assert {trial.message.partition(":")[0] for trial in of_fault(result, "narrow")} == {"n=1"}
     assert not any(trial.samples for trial in of_fault(result, "narrow"))
     lame = of_fault(result, "lame")
-    assert not any(trial.proven for trial in lame)
+    assert not any(trial.fully_checked for trial in lame)
     if jobs == 0:
         assert {trial.status for trial in lame} == {"ok"}
     for trial in lame:
@@ -76,7 +76,7 @@ def test_only_rivals_are_checked_on_every_shape(device: Device, jobs: int) -> No
         assert [check.sizes["n"] for check in trial.certificate.checks] == [TIMED]
         assert not trial.certificate.holds(trial.device, trial.source)
     for trial in of_fault(result, "none"):
-        assert trial.proven
+        assert trial.fully_checked
         assert trial.certificate is not None
         assert [check.sizes["n"] for check in trial.certificate.checks] == [1, 37, TIMED]
         assert trial.certificate.holds(trial.device, trial.source)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from checking import draft, maybe
 
-from battery import CASES
-from battery.run import obstacle, run
 from portatile.device.base import Device
+from support.battery import CASES
+from support.battery.run import obstacle, run
+from support.checking import draft, maybe
 
 
 @pytest.mark.parametrize("name", CASES)

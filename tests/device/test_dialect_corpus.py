@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from checking import draft, maybe, new_seed
 
-from battery import chance
-from corpus import SAMPLES, Sample, compare, interpreted, run
 from portatile import program
 from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Source
-from ptx_machine.device import PtxDevice
+from support.battery import chance
+from support.checking import draft, maybe
+from support.corpus import SAMPLES, Sample, compare, interpreted, run
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 pytestmark = [
     pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available())),

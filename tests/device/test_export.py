@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 from portatile import verify, workloads
 from portatile.cli import main
@@ -34,8 +33,9 @@ from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
-from ptx_machine import GlobalMemory, Machine
-from ptx_machine.device import INFO
+from support.ptx_machine import GlobalMemory, Machine
+from support.ptx_machine.device import INFO
+from support.seeds import new_seed
 
 SMALL: dict[str, Value] = {"FORM": "generic", "TR": 2, "TC": 2, "VL": 2, "TRR": 1, "TCR": 1, "TBR": 8, "TBC": 8, "KB": 8}  # soon compiled
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")
@@ -387,7 +387,7 @@ def test_cuda_kernels_run_through_the_drivers_functions(tmp_path: Path, loader_o
     table = json.loads((tmp_path / "folder" / "kernels.json").read_text())
     assert all({binary["kind"] for binary in program["binaries"]} == {"cubin", "ptx"} for program in table["programs"].values())
     loader = loader_of(tmp_path / "folder")
-    monkeypatch.setattr(loader, "_cuda_chips", lambda driver=None, real=loader._cuda_chips: real(Driver(info.name)))
+    monkeypatch.setitem(loader._find, "cuda", lambda: loader._find_cuda(Driver(info.name)))
     a, b, c = (rng.random(shape, dtype=np.float32) for shape in ((9, 128), (128, 7), (9, 7)))
     run = loader.load("gemm", m=9, n=7, k=128)
     assert len(run.launches) > 1

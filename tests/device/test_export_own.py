@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 import portatile
 from portatile.cli import main
 from portatile.device.base import Device
 from portatile.device.opencl import icd
 from portatile.errors import UsageError
+from support.seeds import new_seed
 
 KERNELS = """
 kernel void total(global const int *x, global int *sum, local int *part, int n) {

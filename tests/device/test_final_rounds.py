@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from faulty import Faulty
 
 from portatile import ceilings, model
 from portatile.ceilings import Measured
@@ -21,6 +20,7 @@ from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search.tuner import Progress, TuningRequest, tune
 from portatile.workload import Expected, Inputs
+from support.faulty import Faulty
 
 QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 
@@ -127,7 +127,7 @@ def test_a_function_says_what_is_best(device: Device) -> None:
 def test_energy_needs_a_device_that_tells_its_power(device: Device) -> None:
     if device.info.kind != "cpu":
         pytest.skip("a GPU may tell its power; test_sensors has what follows from that")
-    with ResultStore(None) as store, pytest.raises(UsageError, match="does not tell its power"):
+    with ResultStore(None) as store, pytest.raises(UsageError, match="does not report its power"):
         tune(request(device, Faulty(), objective="energy"), store)
     assert not psutil.Process().children(recursive=True)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import cache, execute, program, workloads
 from portatile.device.base import Device
@@ -18,6 +17,8 @@ from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets, storage
 from portatile.workloads.gemm.point import MMA_SHAPES, Point
 from portatile.workloads.gemm.space import matrix_shapes, matrix_units
+from support.checking import check
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
 TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]
@@ -206,7 +207,7 @@ def test_a_tail_is_right(device: Device, options: dict[str, Value]) -> None:
 @pytest.mark.parametrize("parts", [4, 16])
 def test_split_k_repeats_bit_for_bit(device: Device, parts: int) -> None:
     """The reduction adds its parts in a fixed order: two runs agree in every bit."""
-    from checking import run
+    from support.checking import run
 
     case = problem((70, 50, 400))
     inputs = WORKLOAD.inputs(case, np.random.default_rng(new_seed("split")))

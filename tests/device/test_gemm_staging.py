@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import workloads
 from portatile.device.base import Device
@@ -17,6 +16,8 @@ from portatile.workload import Inputs
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.presets import WAYS, staged
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import workloads
 from portatile.device.base import Device
@@ -16,6 +15,8 @@ from portatile.workloads import operands
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.space import local_limit
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, draft, modules, new_seed, run
 
 from portatile import execute, workloads
 from portatile.device.base import Device, Queue
@@ -26,6 +25,9 @@ from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.space import joins
+from portatile.workloads.gemm_batched import GemmBatched
+from support.checking import check, draft, modules, run
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -124,10 +126,15 @@ def test_a_tail_joins_too(joining: Device) -> None:
     ]
 
 
-def test_batches_join(joining: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+class OfTwo(GemmBatched):
+    """Of no more than two problems to a launch."""
+
+    most_groups = 2
+
+
+def test_batches_join(joining: Device) -> None:
     """Every problem of a batch has counters of its own, and the next launch takes those of the one before it."""
-    monkeypatch.setattr("portatile.workloads.gemm_batched._MAX_GROUPS", 2)
-    batched = workloads.get("gemm_batched")
+    batched = OfTwo()
     rng = np.random.default_rng(new_seed("batch"))
     for name, sizes in (("few parts", (5, 33, 20, 200)), ("thin", (3, 30, 2, 200))):
         case = batched.problem(dict(zip(("batch", "m", "n", "k"), sizes, strict=True)))

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 import portatile
 from portatile import Buffer, Kernel, TunedKernel
@@ -23,6 +22,7 @@ from portatile.errors import ArgumentError, CompileError, NoValidVariantError, U
 from portatile.store import Query, ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

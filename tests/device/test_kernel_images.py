@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 from portatile import Kernel, Sampler, TunedKernel
 from portatile.device.base import Device
@@ -15,6 +14,7 @@ from portatile.errors import ArgumentError, UnknownNameError
 from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

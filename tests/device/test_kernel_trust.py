@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 import portatile
 from portatile import Kernel, TunedKernel
@@ -21,6 +20,7 @@ from portatile.runtime.certify import Certifier
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.protocol import Timing
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

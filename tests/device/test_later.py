@@ -9,7 +9,6 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from portatile import device as devices
@@ -17,10 +16,9 @@ from portatile import program
 from portatile.cache import Cache
 from portatile.device.base import Device
 from portatile.errors import DeviceError
-from portatile.records import Binary, Source
 from portatile.runtime.deferred import Deferred
+from support.filling import filled, source
 
-_TEXT = "kernel __attribute__((reqd_work_group_size(1, 1, 1))) void fill(global int *x) {{ x[get_global_id(0)] = {number}; }}"
 _SCRIPT = """
 import sys, numpy as np, portatile
 from portatile.device.opencl import compiler
@@ -31,30 +29,19 @@ np.testing.assert_allclose(product, a @ a.T, rtol=1e-3, atol=1e-3)
 _SIZES = """
 import sys
 from pathlib import Path
-from test_later import Cache, Later, _filled, _source, devices, program
+from portatile import device as devices, program
+from portatile.cache import Cache
+from portatile.runtime.deferred import Deferred
+from support.filling import filled, source
 device, cache, later = devices.get(sys.argv[1]), Cache(Path(sys.argv[2]), 2**30), Deferred(rest=60)
 for launched in (0, 1):
-    source = _source(2 * int(sys.argv[3]) + launched)
-    binary = later.build(source, device, cache)
+    text = source(2 * int(sys.argv[3]) + launched)
+    binary = later.build(text, device, cache)
     if launched:
-        _filled(device, binary)
+        filled(device, binary)
     later.flush()
-    print(len(program.build(source, device.target, cache).data))
+    print(len(program.build(text, device.target, cache).data))
 """
-
-
-def _source(number: int) -> Source:
-    return Source("fill.cl", _TEXT.format(number=number))
-
-
-def _filled(device: Device, binary: Binary) -> int:
-    with device.load(binary) as module, device.allocate(16) as memory:
-        queue = device.default_queue()
-        queue.launch(module.kernel("fill"), (4, 1, 1), (1, 1, 1), [memory])
-        found = np.zeros(4, np.int32)
-        queue.download(found, memory)
-    assert (found == found[0]).all()
-    return int(found[0])
 
 
 def _deferring(device: Device) -> Device:
@@ -66,17 +53,17 @@ def _deferring(device: Device) -> Device:
 def test_what_waits_runs_at_once_and_is_in_the_cache_after_a_flush(device: Device, tmp_path: Path) -> None:
     _deferring(device)
     later, cache = Deferred(rest=60), Cache(tmp_path, 2**30)
-    key = program.key(_source(41), device.target)
-    binary = later.build(_source(41), device, cache)
+    key = program.key(source(41), device.target)
+    binary = later.build(source(41), device, cache)
     assert cache.get(key) is None
-    assert _filled(device, binary) == 41
-    assert later.build(_source(41), device, cache) is not None
-    assert _filled(device, later.build(_source(41), device, cache)) == 41, "a second load of what still waits"
+    assert filled(device, binary) == 41
+    assert later.build(source(41), device, cache) is not None
+    assert filled(device, later.build(source(41), device, cache)) == 41, "a second load of what still waits"
     later.flush()
     assert cache.get(key) is not None
-    found = program.build(_source(41), device.target, cache)
+    found = program.build(source(41), device.target, cache)
     assert "compile" not in found.seconds
-    assert _filled(device, found) == 41
+    assert filled(device, found) == 41
 
 
 def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> None:
@@ -89,7 +76,7 @@ def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> N
     print("text", fresh)
     env = {name: value for name, value in os.environ.items() if name != "POCL_BINARY_SPECIALIZE_WG"}
     command = [sys.executable, "-c", _SIZES, device.info.id, str(tmp_path), str(fresh)]
-    env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, [env.get("PYTHONPATH")])])
+    env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [env.get("PYTHONPATH")])])
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     plain, launched = map(int, done.stdout.split())
@@ -99,36 +86,36 @@ def test_what_was_launched_is_in_the_binary(device: Device, tmp_path: Path) -> N
 def test_a_device_that_was_released_compiles_again(device: Device, tmp_path: Path) -> None:
     _deferring(device)
     later, cache = Deferred(rest=60), Cache(tmp_path, 2**30)
-    assert _filled(device, later.build(_source(42), device, cache)) == 42
+    assert filled(device, later.build(source(42), device, cache)) == 42
     device.release()
-    assert _filled(device, later.build(_source(42), device, cache)) == 42
+    assert filled(device, later.build(source(42), device, cache)) == 42
     later.flush()
-    assert _filled(device, program.build(_source(42), device.target, cache)) == 42
+    assert filled(device, program.build(source(42), device.target, cache)) == 42
 
 
 def test_it_is_made_when_the_process_rests(device: Device, tmp_path: Path) -> None:
     _deferring(device)
     later, cache = Deferred(rest=0.05), Cache(tmp_path, 2**30)
-    later.build(_source(43), device, cache)
+    later.build(source(43), device, cache)
     limit = time.monotonic() + 60
-    while cache.get(program.key(_source(43), device.target)) is None:
+    while cache.get(program.key(source(43), device.target)) is None:
         assert time.monotonic() < limit
         time.sleep(0.05)
-    later.build(_source(44), device, cache)  # another thread watches, for the first has ended or not yet
+    later.build(source(44), device, cache)  # another thread watches, for the first has ended or not yet
     later.flush()
-    assert cache.get(program.key(_source(44), device.target)) is not None
+    assert cache.get(program.key(source(44), device.target)) is not None
 
 
 def test_only_a_few_wait(device: Device, tmp_path: Path) -> None:
     _deferring(device)
     later, cache = Deferred(rest=60), Cache(tmp_path, 2**30)
     for number in range(10):
-        later.build(_source(100 + number), device, cache)
-    made = [cache.get(program.key(_source(100 + number), device.target)) is not None for number in range(10)]
+        later.build(source(100 + number), device, cache)
+    made = [cache.get(program.key(source(100 + number), device.target)) is not None for number in range(10)]
     assert made == [True, True] + [False] * 8, "the oldest first"
     later.abandon()  # as in a forked child
     later.flush()
-    assert cache.get(program.key(_source(109), device.target)) is None
+    assert cache.get(program.key(source(109), device.target)) is None
 
 
 def test_what_cannot_be_made_is_let_go(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +125,11 @@ def test_what_cannot_be_made_is_let_go(device: Device, tmp_path: Path, monkeypat
     def refuse(programs: object, payload: bytes) -> bytes:
         raise DeviceError("gone")
 
-    later.build(_source(45), device, cache)
+    later.build(source(45), device, cache)
     monkeypatch.setattr("portatile.device.opencl.compiler.Programs.seal", refuse)
     later.flush()
     later.flush()
-    assert cache.get(program.key(_source(45), device.target)) is None
+    assert cache.get(program.key(source(45), device.target)) is None
 
 
 def test_several_threads_build_at_once(device: Device, tmp_path: Path) -> None:
@@ -151,7 +138,7 @@ def test_several_threads_build_at_once(device: Device, tmp_path: Path) -> None:
     found: list[int] = []
 
     def work(number: int) -> None:
-        binary = later.build(_source(number % 3), device, cache)
+        binary = later.build(source(number % 3), device, cache)
         assert binary.entries
         found.append(number)
 
@@ -162,7 +149,7 @@ def test_several_threads_build_at_once(device: Device, tmp_path: Path) -> None:
         thread.join(60)
     later.flush()
     assert len(found) == 9
-    assert all(cache.get(program.key(_source(number), device.target)) is not None for number in range(3))
+    assert all(cache.get(program.key(source(number), device.target)) is not None for number in range(3))
 
 
 def test_a_second_process_runs_from_the_cache_alone(device: Device, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 
 import portatile
@@ -14,6 +13,8 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -174,3 +175,24 @@ def test_mistakes_are_explained(mistake: str) -> None:
     call, message = MISTAKES[mistake]
     with pytest.raises(ArgumentError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("routine", "uplo", "orders"), list(itertools.product(("syrk", "syr2k"), "LU", ("CC", "CF", "FC"))))
+def test_the_other_triangle_of_out_stays_with_beta_too(device: Device, routine: str, uplo: str, orders: str) -> None:
+    rng = np.random.default_rng(new_seed(routine + uplo + orders))
+    a, b, c = draw(rng, M, K), draw(rng, M, K), draw(rng, M, M)
+    factors = (a,) if routine == "syrk" else (a, b)
+    expected = 2 * (a @ a.T if routine == "syrk" else a @ b.T + b @ a.T) + 0.5 * c
+    written = np.tri(M, dtype=bool) if uplo == "L" else np.tri(M, dtype=bool).T
+    given, out = stored(c, orders[0]), stored(np.full((M, M), 7, np.float32), orders[1])
+    compute = getattr(portatile, routine)
+    assert compute(*factors, given, uplo=uplo, alpha=2, beta=0.5, out=out, device=device.info.id) is out
+    assert np.all(out[~written] == 7)
+    assert close(out[written], expected[written])
+    assert np.array_equal(given, c)
+    if orders == "CC":
+        buffers = [Buffer.from_numpy(array, device) for array in (*factors, c, np.full((M, M), 7, np.float32))]
+        compute(*buffers[:-1], uplo=uplo, alpha=2, beta=0.5, out=buffers[-1])
+        got = buffers[-1].numpy()
+        assert np.all(got[~written] == 7)
+        assert close(got[written], expected[written])

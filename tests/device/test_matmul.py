@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.records import Config, Layout
 from portatile.workloads.matmul import BASE, RUNGS, sequential
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_workload_contract import DEVICES
 
 from portatile import ceilings, workloads
 from portatile.ceilings import STREAMS, Measured
@@ -19,6 +18,7 @@ from portatile.measure.runs import Length, Way
 from portatile.measure.transfers import Copy
 from portatile.records import DeviceInfo, Value
 from portatile.workloads.gemm.space import matrix_units
+from support.devices import DEVICES
 
 SHORT = Way(Length(samples=2, seconds=0.0, burst=0.002))
 

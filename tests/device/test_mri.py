@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 from numpy.typing import NDArray
 
 from portatile import workloads
@@ -18,6 +17,8 @@ from portatile.measure import runs
 from portatile.measure.runs import Length, Way
 from portatile.records import Config
 from portatile.routines.mri import mri_fhd, mri_q
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

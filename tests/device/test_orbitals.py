@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 from numpy.typing import NDArray
 
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.wavelets import MAGICFILTER, apply_potential, batch, density, kinetic, magicfilter3d, pointwise, potential_energy
+from support.seeds import new_seed
 
 SHAPE = (9, 6, 7)
 FREE = 15

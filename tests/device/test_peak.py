@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
-from portatile.cli import _chips
-from portatile.device import devices
+from portatile.device import datasheet, devices
 from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.measure import peaks
 from portatile.workloads.gemm.space import matrix_units
-from ptx_machine.device import PtxDevice
+from support.checking import check
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 PEAK = workloads.get("peak")
 QUANTITIES = PEAK.options["quantity"]
@@ -39,7 +39,7 @@ def test_one_step_more_or_less_is_noticed(quantity: str) -> None:
     more = PEAK.problem({"n": 100, "rounds": 4}, "float32", {"quantity": quantity})
     inputs = PEAK.inputs(few, rng)
     one, other = (PEAK.reference(problem, inputs)["out"] for problem in (few, more))
-    bound = PEAK.bound(few, PEAK.default(few, _chips.chip("sm_90")))
+    bound = PEAK.bound(few, PEAK.default(few, datasheet("sm_90")))
     assert np.mean(np.abs(one.values - other.values) > bound * one.scale) > 0.5
 
 
@@ -59,7 +59,7 @@ def test_one_step_more_or_less_is_noticed(quantity: str) -> None:
 )
 def test_a_gpu_does_little_else(quantity: str, dtype: str, instruction: str, least: int) -> None:
     """The unrolled loop of the default on sm_90 is that instruction; nothing spills."""
-    info = _chips.chip("sm_90")
+    info = datasheet("sm_90")
     problem = PEAK.problem({"n": 1 << 20, "rounds": 4096}, dtype, {"quantity": quantity})
     launch = PEAK.plan(problem, PEAK.default(problem, info), info).steps[0]
     text = program.build(launch.source, CudaTarget("sm_90", "ptx"), None).data.decode()
@@ -98,7 +98,7 @@ def test_matrix_units_of_a_device_multiply_tiles(device: Device) -> None:
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 def test_matrix_units_assemble() -> None:
     """Every form that `portatile bench peak` tries on an sm_90 is a cubin without spills; the default has four instructions to a round."""
-    info = _chips.chip("sm_90")
+    info = datasheet("sm_90")
     question = next(question for question in peaks.arithmetic_questions(info) if question.name == "mma")
     asked = peaks.problem(question, info)
     assert peaks.work(question, asked) == 16 * asked.sizes["n"] * asked.sizes["rounds"]
@@ -112,4 +112,4 @@ def test_matrix_units_assemble() -> None:
             continue
         assert (resources.spill_loads, resources.spill_stores) == (0, 0)
         assert resources.registers * config["WGS"] <= 65536
-    assert "mma" not in {question.name for question in peaks.arithmetic_questions(_chips.chip("sm_80"))}
+    assert "mma" not in {question.name for question in peaks.arithmetic_questions(datasheet("sm_80"))}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 import portatile
 from portatile import settings, workloads
@@ -19,6 +18,7 @@ from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.runtime import perform, slabs
 from portatile.space import ParameterSpace
 from portatile.workload import Workload
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from faulty import Faulty
 
 from portatile import model
 from portatile.device.base import Device
@@ -16,6 +15,7 @@ from portatile.trials import Budget
 from portatile.tuning.final import reserved_time
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search.tuner import TuningRequest, tune
+from support.faulty import Faulty
 
 
 @pytest.fixture(autouse=True)

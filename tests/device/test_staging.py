@@ -7,12 +7,12 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 import portatile
 from portatile.device import staging
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
+from support.seeds import new_seed
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, maybe, new_seed
 from scipy import ndimage
 
 from portatile import wavelets, workloads
@@ -18,6 +17,8 @@ from portatile.records import Config, Value
 from portatile.runtime.memory_limit import memory_limit
 from portatile.wavelets import KINETIC, axis_sums
 from portatile.workloads import operands
+from support.checking import check, maybe
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -6,14 +6,14 @@ import re
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
-from portatile.analysis import ptx
-from portatile.cli import _chips
+from portatile.device import datasheet, ptx
 from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.workloads.stream import ARRAYS
+from support.checking import check
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
@@ -45,7 +45,7 @@ def test_traffic_is_counted_as_babelstream_does() -> None:
 @pytest.mark.parametrize("dtype", STREAM.dtypes)
 def test_a_gpu_moves_sixteen_bytes_at_a_time(operation: str, dtype: str) -> None:
     """The default on sm_90: one 128-bit access for each array and vector, nothing scalar but what is left over."""
-    info = _chips.chip("sm_90")
+    info = datasheet("sm_90")
     problem = STREAM.problem({"n": 1 << 20}, dtype, {"operation": operation})
     plan = STREAM.plan(problem, STREAM.default(problem, info), info)
     text = program.build(plan.steps[0].source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.rstrip(b"\0").decode()

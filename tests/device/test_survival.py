@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from faulty import Faulty
 
 from portatile import model
 from portatile.device.base import Device
@@ -22,6 +21,7 @@ from portatile.trials import Budget
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.tuner import Progress, TuningRequest, tune
+from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -31,7 +31,7 @@ QUICK = Timing(samples=3, burst=0.0005, most=0.05)
 TUNER = """
 import sys
 sys.path.insert(0, {folder!r})
-from faulty import Faulty
+from support.faulty import Faulty
 from pathlib import Path
 from portatile.trials import Budget
 from portatile.store import ResultStore
@@ -48,7 +48,7 @@ print("end", result.stopped, len(result.trials), "pyopencl" in sys.modules, flus
 
 
 def launch(device: Device, store: Path, count: int) -> subprocess.Popen[str]:
-    script = TUNER.format(folder=str(Path(__file__).parent), count=count, device=device.info.id, store=str(store))
+    script = TUNER.format(folder=str(Path(__file__).parents[1]), count=count, device=device.info.id, store=str(store))
     strict = ["-W", "error", "-W", "default:another search"]
     return subprocess.Popen([sys.executable, *strict, "-c", script], stdout=subprocess.PIPE, text=True)
 

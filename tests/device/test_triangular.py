@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed, run
 from scipy.linalg import blas
 
 from portatile import verify, workloads
@@ -16,6 +15,8 @@ from portatile.errors import ArgumentError
 from portatile.records import Call, Config, Layout, Problem
 from portatile.workload import Inputs
 from portatile.workloads import operands
+from support.checking import check, run
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

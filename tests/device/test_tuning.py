@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from faulty import Faulty
 
 from portatile import cache, program, workloads
 from portatile.device.base import Device
@@ -23,6 +22,7 @@ from portatile.tuning.protocol import Build, Built, Open, Opened, Timing
 from portatile.tuning.search.tuner import Progress, TuningRequest, TuningResult, tune
 from portatile.tuning.search.worker_process import WorkerProcess
 from portatile.workload import Expected, Inputs, Operand
+from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -215,7 +215,6 @@ def test_cuda_compiles_ahead_without_a_gpu(device: Device, tmp_path: Path) -> No
     """A compile worker for an absent GPU fills the cache that the timing worker reads, and reports what does not build."""
     if device.info.backend != "opencl":
         pytest.skip("needs no device of its own")
-    cuda = pytest.importorskip("portatile.device.cuda")
     if (reason := cuda_compiler.available()) is not None:
         pytest.skip(f"no NVRTC: {reason}")
     absent = replace(device.info, backend="cuda", architecture="sm_90", id="cuda:7")
@@ -235,5 +234,5 @@ def test_cuda_compiles_ahead_without_a_gpu(device: Device, tmp_path: Path) -> No
     assert isinstance(replies[0], Opened)
     assert (built.failed, failed.failed) == (False, True)
     assert "add.cl" in failed.message
-    assert store.get(program.key(good, cuda.target("sm_90"))) is not None
-    assert store.get(program.key(bad, cuda.target("sm_90"))) is None
+    assert store.get(program.key(good, cuda_compiler.target("sm_90"))) is not None
+    assert store.get(program.key(bad, cuda_compiler.target("sm_90"))) is None

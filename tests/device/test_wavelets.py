@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 from numpy.typing import NDArray
 from scipy import ndimage
 
@@ -16,6 +15,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.wavelets import KINETIC, analysis, analysis3d, batch, kinetic, synthesis, synthesis3d
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from checking import DRAWS, check, maybe, new_seed
 
 from portatile import verify, workloads
 from portatile.device.base import Device
 from portatile.records import Problem
 from portatile.workload import Workload
+from support.checking import check, maybe
+from support.seeds import DRAWS, new_seed
 
 CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 from portatile import workloads
 from portatile.device.base import Device
@@ -18,6 +17,7 @@ from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.runtime.engine import Engine, Prepared
 from portatile.select import Choice
 from portatile.space import ParameterSpace
+from support.seeds import new_seed
 
 GEMM = workloads.get("gemm")
 POINT: dict[str, Value] = {"FORM": "generic", "TR": 4, "TC": 4, "VL": 4, "TRR": 1, "TCR": 1, "TBR": 8, "TBC": 8, "KB": 8}

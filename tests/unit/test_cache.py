@@ -1,6 +1,7 @@
 """The binary cache: what goes in comes out, and what is damaged, foreign or too much does not."""
 
 import os
+import random
 import subprocess
 import sys
 import warnings
@@ -10,6 +11,7 @@ import pytest
 
 from portatile.cache import Cache
 from portatile.records import digest
+from support.seeds import new_seed
 
 KEY = digest("key")
 
@@ -45,7 +47,7 @@ def test_damaged_entry_is_removed(cache: Cache, damage: str) -> None:
     elif damage == "empty":
         raw = bytearray()
     else:
-        raw = bytearray(os.urandom(len(raw)))
+        raw = bytearray(random.Random(new_seed("noise")).randbytes(len(raw)))
     path.write_bytes(raw)
     assert cache.get(KEY) is None
     assert not path.exists()
@@ -148,8 +150,8 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_entries_are_counted_only_where_the_folder_may_be_full(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted, entries = [], cache._entries
-    monkeypatch.setattr(cache, "_entries", lambda: counted.append(1) or entries())
+    counted, entries = [], cache.entries
+    monkeypatch.setattr(cache, "entries", lambda: counted.append(1) or entries())
     for number in range(200):
         cache.put(digest(str(number)), bytes(1000))
     assert len(counted) < 10

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_workload_contract import DEVICES
 
 from portatile import ceilings, workloads
-from portatile.ceilings import Measured, WorkPerRun
+from portatile.ceilings import Measured, Work
 from portatile.errors import StoreError
 from portatile.records import DeviceInfo, to_json
+from support.devices import DEVICES
 
 CPU, GPU = DEVICES["cpu"], DEVICES["gpu"]
 COPY = Measured("copy", "B/s", 8e9, (2.0, 1.0, 4.0), {"dtype": "float64"})
@@ -124,8 +124,8 @@ def test_a_device_of_little_memory_is_measured_as_well_as_it_can() -> None:
 
 def test_shares_of_what_is_known() -> None:
     known = ceilings.Ceilings(CPU, (COPY, FP32))
-    assert known.shares(WorkPerRun("float32", 1e12, 4e9), 1.0) == pytest.approx({"arithmetic": 0.5, "memory": 0.5})
-    assert known.shares(WorkPerRun("float64", 1e12, 4e9), 1.0) == pytest.approx({"memory": 0.5})
+    assert known.shares(Work("float32", 1e12, 4e9), 1.0) == pytest.approx({"arithmetic": 0.5, "memory": 0.5})
+    assert known.shares(Work("float64", 1e12, 4e9), 1.0) == pytest.approx({"memory": 0.5})
 
 
 def test_functions_bind_where_there_is_a_unit_for_them() -> None:
@@ -133,7 +133,7 @@ def test_functions_bind_where_there_is_a_unit_for_them() -> None:
     measured = (Measured("fp32", "flop/s", 65.7e12, (1.0,)), Measured("special", "op/s", 4.17e12, (1.0,)))
     coulomb = workloads.get("coulomb")
     problem = coulomb.problem({"atoms": 40000, "nx": 512, "ny": 512, "nz": 1})
-    work = WorkPerRun("float32", coulomb.flops(problem), coulomb.traffic(problem), coulomb.functions(problem))
+    work = Work("float32", coulomb.flops(problem), coulomb.traffic(problem), coulomb.functions(problem))
     assert work.functions == 40000 * 512 * 512
     shares = ceilings.Ceilings(GPU, measured).shares(work, work.functions / 4.67e12)
     assert shares == pytest.approx({"arithmetic": 9 * 4.67 / 65.7, "special": 4.67 / 4.17})
@@ -145,7 +145,7 @@ def test_functions_bind_where_there_is_a_unit_for_them() -> None:
 
 def test_products_are_compared_with_matrix_units() -> None:
     plain, units = Measured("fp64", "flop/s", 33.2e12, (1.0,)), Measured("mma", "flop/s", 66e12, (1.0,))
-    product, other = (WorkPerRun("float64", 58e12, 1.0, products=products) for products in (True, False))
+    product, other = (Work("float64", 58e12, 1.0, products=products) for products in (True, False))
     both, one = ceilings.Ceilings(GPU, (plain, units)), ceilings.Ceilings(GPU, (plain,))
     assert both.shares(product, 1.0) == pytest.approx({"matrix units": 58 / 66})
     assert both.shares(other, 1.0) == one.shares(product, 1.0) == pytest.approx({"arithmetic": 58 / 33.2})

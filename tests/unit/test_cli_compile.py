@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from portatile import program
 from portatile.cli import main
 from portatile.cli._kernels import read
 from portatile.device.cuda import compiler as cuda_compiler
@@ -122,7 +121,7 @@ def test_reading(tmp_path: Path) -> None:
     (tmp_path / "h.h").write_text("#define SIZE 7\n")
     (tmp_path / "m.cl").write_text("#include NAME(h.h)\n__kernel void m(__global int *o) { o[0] = TWICE(SIZE); }")
     macros = read(tmp_path / "m.cl", ("TEXT(x)=#x", "NAME(x)=TEXT(x)", "TWICE(x)=(2 * (x))"), (), ())
-    assert "2 * (7)" in program.lower(macros.source, cuda_compiler.CudaTarget("sm_90", "ptx"))[0].text
+    assert "2 * (7)" in cuda_compiler.CudaTarget("sm_90", "ptx").lower(macros.source)[0].text
     (tmp_path / "b.cl").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ArgumentError, match="not text"):
         read(tmp_path / "b.cl", (), (), ())

@@ -41,7 +41,7 @@ def test_nothing_is_multiplied_for_a_file_that_cannot_be_written(
 def test_nothing_runs_for_a_file_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("portatile.cli.run._run", lambda *given: pytest.fail("it ran"))
+    monkeypatch.setattr("portatile.cli.run.run", lambda *given: pytest.fail("it ran"))
     (tmp_path / "one.cl").write_text("__kernel void one(__global float *y) { y[get_global_id(0)] = 1; }")
     assert main(["run", str(tmp_path / "one.cl"), "one", "--global", "4", "4", "-o", f"y={tmp_path}/missing/y.npy"]) == 2
     assert "cannot be written" in capsys.readouterr().err

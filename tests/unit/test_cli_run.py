@@ -11,7 +11,7 @@ import pytest
 from portatile.cli import main, run
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.measure import isolated_run
-from ptx_machine.device import PtxDevice
+from support.ptx_machine.device import PtxDevice
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 TEXT = """

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faulty import Faulty
-from test_store import DEVICE, trial
 
 from portatile import ceilings
 from portatile.ceilings import Measured
@@ -15,6 +13,8 @@ from portatile.cli import _tune_output
 from portatile.trials import Standing, Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.search.tuner import TuningResult
+from support.faulty import Faulty
+from support.trials import DEVICE, trial
 
 WINNER = (1.0, 1.01, 1.0)
 

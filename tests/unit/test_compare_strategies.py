@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_replay import OTHER, recorded, recording
-from test_store import DEVICE
 
 from portatile.cli import main
 from portatile.errors import ArgumentError, UnknownNameError
@@ -20,6 +18,8 @@ from portatile.records import to_json
 from portatile.studies.convergence import Landscape, StrategiesRequest, compare
 from portatile.studies.strategies import chart, rows
 from portatile.trials import Budget, Trial
+from support.recordings import OTHER, recorded, recording
+from support.trials import DEVICE
 
 
 def line(times: list[float]) -> list[Trial]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from chips import CPU, GPU
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
+from support.devices import CPU, GPU
 
 pytestmark = [
     pytest.mark.usefixtures("own_directories"),
@@ -23,7 +23,7 @@ pytestmark = [
 SEARCH = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from chips import GPU
+from support.devices import GPU
 from portatile.tuning.search.concurrent_searches import ConcurrentSearches
 with ConcurrentSearches(GPU):
     print("timing", flush=True)
@@ -34,14 +34,14 @@ with ConcurrentSearches(GPU):
 def test_two_on_a_chip_find_each_other() -> None:
     with ConcurrentSearches(GPU) as first:
         assert first.others() == 0
-        assert first.noted({"clock_mhz": 1.0}) == {"clock_mhz": 1.0}
+        assert first.with_other_searches({"clock_mhz": 1.0}) == {"clock_mhz": 1.0}
         with ConcurrentSearches(replace(GPU, id="cuda:0", backend="cuda")) as second, ConcurrentSearches(CPU) as elsewhere:
             with pytest.warns(RuntimeWarning, match=r"another search \(process \d+\) is timing on Chip A") as told:
                 assert (first.others(), second.others(), elsewhere.others()) == (1, 1, 0)
             assert len(told) == 2
             with warnings.catch_warnings():
                 warnings.simplefilter("error")  # once is enough
-                assert first.noted({"clock_mhz": 1.0}) == {"clock_mhz": 1.0, OTHER_SEARCHES: 1}
+                assert first.with_other_searches({"clock_mhz": 1.0}) == {"clock_mhz": 1.0, OTHER_SEARCHES: 1}
         assert first.others() == 0
         assert (first.most, second.most, elsewhere.most) == (1, 1, 0)
 

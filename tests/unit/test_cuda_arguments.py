@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portatile import program
 from portatile.device.base import Argument
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.kernel import CudaKernel
@@ -80,7 +79,7 @@ def test_a_kernel_in_cuda_takes_an_image_by_value() -> None:
     ids=lambda form: form.type,
 )
 def test_every_image_is_the_struct_of_the_prelude(form: ImageForm) -> None:
-    source, entries = program.lower(Source("k.cl", OPENCL.format(type=form.type)), cuda_compiler.CudaTarget("sm_90", "ptx"))
+    source, entries = cuda_compiler.CudaTarget("sm_90", "ptx").lower(Source("k.cl", OPENCL.format(type=form.type)))
     ptx = cuda_compiler.CudaTarget("sm_90", "ptx").compile(source, entries).data.decode()
     args: list[Argument] = [image(form), Sampler("edge", linear=True), CudaMemory(DEVICE, 0x800, 64), 100, np.int32(5)]
     flat = form.type == "image2d_t"

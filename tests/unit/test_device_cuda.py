@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from portatile.device import cuda, ptxas
+from portatile.device import ptxas
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.kernel import _Layout
 from portatile.device.cuda.memory import CudaImage, CudaMemory
@@ -50,7 +50,7 @@ def test_report_of_the_assembler() -> None:
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a", "sm_120"])
 def test_compiles_without_a_gpu(architecture: str) -> None:
-    binary = cuda.target(architecture).compile(Source("f.cu", TEXT, (("FACTOR", "(1 + 2)"),)))
+    binary = cuda_compiler.target(architecture).compile(Source("f.cu", TEXT, (("FACTOR", "(1 + 2)"),)))
     assert binary.kind == "cubin"
     assert binary.data[:4] == b"\x7fELF"
     first, second = binary.entries
@@ -63,40 +63,40 @@ def test_compiles_without_a_gpu(architecture: str) -> None:
 
 @needs_nvrtc
 def test_ptx_is_text_for_the_architecture() -> None:
-    binary = cuda.target("sm_80", "ptx").compile(Source("f.cu", TEXT, (("FACTOR", "3"),)))
+    binary = cuda_compiler.target("sm_80", "ptx").compile(Source("f.cu", TEXT, (("FACTOR", "3"),)))
     assert binary.kind == "ptx"
     assert ".target sm_80" in binary.data.decode()
-    own = cuda.target("sm_80", "ptx").compile(Source("f.cu", TEXT, (("FACTOR", "3"),), ("-arch=sm_90a",)))
+    own = cuda_compiler.target("sm_80", "ptx").compile(Source("f.cu", TEXT, (("FACTOR", "3"),), ("-arch=sm_90a",)))
     assert ".target sm_90a" in own.data.decode()
 
 
 @needs_nvrtc
 def test_required_work_group_is_read() -> None:
     text = 'extern "C" __global__ __block_size__((8, 4, 2)) void f() {}'
-    (entry,) = cuda.target("sm_90").compile(Source("f.cu", text)).entries
+    (entry,) = cuda_compiler.target("sm_90").compile(Source("f.cu", text)).entries
     assert entry.work_group == (8, 4, 2)
 
 
 @needs_nvrtc
 def test_error_has_file_line_and_log() -> None:
     with pytest.raises(CompileError, match="does not build for sm_90") as caught:
-        cuda.target("sm_90").compile(Source("mine.cu", 'extern "C" __global__ void f()\n{\n    missing;\n}\n'))
+        cuda_compiler.target("sm_90").compile(Source("mine.cu", 'extern "C" __global__ void f()\n{\n    missing;\n}\n'))
     assert "mine.cu(3)" in caught.value.log
 
 
 @needs_nvrtc
 def test_unknown_architecture_raises() -> None:
     with pytest.raises(DeviceNotFoundError, match="sm_90"):
-        cuda.target("hopper")
+        cuda_compiler.target("hopper")
     with pytest.raises(DeviceNotFoundError, match="sm_90"):
-        cuda.target("sm_11")
+        cuda_compiler.target("sm_11")
     with pytest.raises(CompileError):
         cuda_compiler.CudaTarget("sm_11").compile(Source("f.cu", TEXT, (("FACTOR", "3"),)))
 
 
 @needs_nvrtc
 def test_damaged_cubin_is_seen() -> None:
-    data = cuda.target("sm_90").compile(Source("f.cu", TEXT, (("FACTOR", "3"),))).data
+    data = cuda_compiler.target("sm_90").compile(Source("f.cu", TEXT, (("FACTOR", "3"),))).data
     assert cuda_compiler.is_whole(data)
     for damaged in (data[:-1], data[: len(data) // 2], b"", data[:63], b"x" * len(data)):
         assert not cuda_compiler.is_whole(damaged)

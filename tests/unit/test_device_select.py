@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from chips import GPU as PAPER
 from portatile import device
 from portatile.device.base import Device, Finding, Survey
 from portatile.errors import DeviceNotFoundError
-from portatile.records import Backend, DeviceInfo
+from portatile.records import DeviceInfo
+from support.devices import GPU as PAPER
 
 INFO = dataclasses.replace(PAPER, id="", name="", vendor="", platform="", chip="")
 
@@ -25,7 +25,7 @@ class Fake:
 
 
 def fake(identity: str, name: str, vendor: str, platform: str, kind: str, chip: str = "", units: int = 8) -> Device:
-    backend = cast(Backend, identity.split(":")[0])
+    backend = identity.split(":")[0]
     changed = {"id": identity, "backend": backend, "name": name, "vendor": vendor, "platform": platform, "kind": kind}
     return cast(Device, Fake(dataclasses.replace(INFO, **changed, chip=chip or identity, compute_units=units)))
 
@@ -48,7 +48,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
         device._best.cache_clear()
         cuda = tuple(chip for chip in chips if chip.info.backend == "cuda")
         others = tuple(chip for chip in chips if chip.info.backend != "cuda")
-        monkeypatch.setattr(device, "_surveys", {"cuda": Survey(cuda, ()), "opencl": Survey(others, findings)})
+        absent = dict.fromkeys(device.backends(), Survey((), ()))
+        monkeypatch.setattr(device, "_surveys", {**absent, "cuda": Survey(cuda, ()), "opencl": Survey(others, findings)})
 
     yield these
     device._best.cache_clear()
@@ -132,7 +133,7 @@ def test_checker_is_never_the_default(install: Install) -> None:
 
 
 def test_back_ends_are_found_by_file() -> None:
-    assert set(device.backends()) == {"opencl", "cuda"}
+    assert set(device.backends()) >= {"opencl", "cuda"}
 
 
 def test_only_those_are_asked_who_may_have_the_device(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:

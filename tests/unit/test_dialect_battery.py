@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from battery import CASES, GROUPS
-from battery.case import In, Local, Out, Picture
-from battery.check import check, compare, host
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.images import Sampler
 from portatile.program import lower
-from ptx_machine import GlobalMemory, Machine
+from support.battery import CASES, GROUPS
+from support.battery.case import In, Local, Out, Picture
+from support.battery.check import check, compare, host
+from support.ptx_machine import GlobalMemory, Machine
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 

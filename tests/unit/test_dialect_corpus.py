@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from corpus import SAMPLES, compare, interpreted, ptx
-from corpus.references import REFERENCES
-from portatile.analysis.ptx import functions
 from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.ptx import functions
+from support.corpus import SAMPLES, compare, interpreted, ptx
+from support.corpus.references import REFERENCES
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 

@@ -31,4 +31,11 @@ def test_the_site_builds(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(ROOT / "mkdocs.yml"), "--site-dir"]
     done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    assert "alpha * op(a) @ op(b) + beta * c" in (tmp_path / "reference" / "index.html").read_text()
+    reference = (tmp_path / "reference" / "index.html").read_text()
+    assert "alpha * op(a) @ op(b) + beta * c" in reference
+    assert re.search(r'class="nav-link">gemm</a>', reference), "functions are listed beside the reference"
+    assert '<span class="kn">import</span>' in reference, "code is coloured"
+    pages = {page: page.read_text() for page in tmp_path.rglob("*.html")}
+    fetched = {page.name: re.findall(r'(?:src|<link[^>]*href)="(https?:[^"]*)"', text) for page, text in pages.items()}
+    assert {name: urls for name, urls in fetched.items() if urls} == {}, "the site fetches nothing"
+    assert [page.name for page, text in pages.items() if "site.css" not in text] == []

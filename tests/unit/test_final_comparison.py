@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from test_store import DEVICE, PROBLEM, trial
 
 from portatile.records import Plan, canonical
 from portatile.trials import Certificate, Trial
@@ -14,6 +13,7 @@ from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated, Raced
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.worker_process import Variant
+from support.trials import DEVICE, PROBLEM, trial
 
 
 class Planner:
@@ -39,7 +39,7 @@ class Workers:
     waited: list[float] = field(default_factory=list)
     given: list[tuple[float, float]] = field(default_factory=list)
 
-    def calm(self, timeout: float) -> bool:
+    def drain(self, timeout: float) -> bool:
         self.waited.append(timeout)
         return self.free
 

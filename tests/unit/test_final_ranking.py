@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from statistics import median
 
 import numpy as np
 import pytest
-from test_store import trial
 
 from portatile.records import Resources
 from portatile.trials import Standing
 from portatile.tuning.final import ranking
 from portatile.tuning.final.ranking import alike, contenders, finish, interval, slower
+from support.seeds import new_seed
+from support.trials import trial
 
 
 def dice(purpose: str) -> np.random.Generator:
-    seed = secrets.randbelow(2**32)
-    print(purpose, "seed", seed)
+    seed = new_seed(purpose)
     return np.random.default_rng(seed)
 
 

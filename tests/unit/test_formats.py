@@ -14,29 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_store import DEVICE, PROBLEM, trial
 
 from portatile.errors import ArgumentError
 from portatile.formats import kernel_tuner, t4
-from portatile.records import Resources
-from portatile.trials import Certificate, Check, Status, Trial
-
-STATUSES: tuple[Status, ...] = ("ok", "compile", "launch", "wrong", "timeout", "crash", "skipped")
-
-
-def some(seed: int, count: int = 20) -> list[Trial]:
-    """Trials of every status with every field set to something."""
-    rng = np.random.default_rng(seed)
-    made = []
-    for place in range(count):
-        status = STATUSES[place % len(STATUSES)]
-        samples = tuple(rng.uniform(1e-6, 1e-3, 3).tolist()) if status == "ok" else ()
-        seconds = {"compile": float(rng.random()), "run": float(rng.random())}
-        config = {"TILE": place, "RATE": float(rng.random()), "PAD": bool(place % 2), "FORM": "é, 1"}
-        resources = {"kernel": Resources(32, 0, 0)}
-        extra = {"error": float(rng.random()), "message": f"line\n{place}", "time": f"2026-11-21T19:16:{place:02}+00:00"}
-        made.append(Trial(PROBLEM, config, DEVICE, "source", status, samples, samples[:1], seconds, resources=resources, **extra))  # type: ignore[arg-type]
-    return made
+from portatile.trials import Certificate, Check
+from support.trials import DEVICE, some, trial
 
 
 def entry(block: int, time: object, **more: object) -> dict[str, Any]:

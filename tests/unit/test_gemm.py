@@ -7,31 +7,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UnknownNameError
-from portatile.records import DeviceInfo, Launch, Layout, Plan, Problem, Value
+from portatile.records import DeviceInfo, Layout, Value
 from portatile.workloads import operands
 from portatile.workloads.gemm import plan as gemm_plan
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
-from ptx_machine.device import PtxDevice
-from unit.test_workload_contract import DEVICES, device
+from support.checking import check
+from support.devices import on_paper
+from support.gemm import CPU, GPU, WORKLOAD, launches, problem
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
-WORKLOAD = workloads.get("gemm")
-CPU, GPU = DEVICES["cpu"], DEVICES["gpu"]
 OPENCL_GPU = replace(GPU, backend="opencl", local_memory=48 * 1024)
 BIG = presets.pipeline(4, (16, 16), (4, 2), 16, 2, 4)
-
-
-def problem(m: int, n: int, k: int, dtype: str = "float32", options: dict[str, Value] | None = None) -> Problem:
-    return WORKLOAD.problem({"m": m, "n": n, "k": k}, dtype, options)
-
-
-def launches(plan: Plan) -> list[Launch]:
-    return [step for step in plan.steps if isinstance(step, Launch)]
 
 
 def test_the_presets_are_the_documents() -> None:
@@ -82,7 +74,7 @@ def test_whatever_the_space_holds_has_a_plan(info: DeviceInfo, dtype: str) -> No
 
 @pytest.mark.parametrize(
     "info",
-    [CPU, replace(CPU, architecture="x86_64-rocketlake"), GPU, OPENCL_GPU, device("gpu", "sm_80")],
+    [CPU, replace(CPU, architecture="x86_64-rocketlake"), GPU, OPENCL_GPU, on_paper("gpu", "sm_80")],
     ids=["cpu", "cpu with avx-512", "cuda", "opencl gpu", "sm_80"],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -141,7 +133,7 @@ def test_defaults_follow_the_device() -> None:
     assert WORKLOAD.default(case, replace(CPU, architecture="x86_64-rocketlake"))["VL"] == 2 * int(WORKLOAD.default(case, CPU)["VL"])
     assert WORKLOAD.default(case, GPU)["FORM"] == "gpu"
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), GPU)["MMA"] is True
-    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), device("gpu", "sm_80"))["MMA_SHAPE"] == "8x8x4"
+    assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), on_paper("gpu", "sm_80"))["MMA_SHAPE"] == "8x8x4"
     assert WORKLOAD.default(problem(4096, 4096, 4096, "float64"), replace(GPU, architecture="sm_86"))["MMA"] is False
     assert WORKLOAD.default(case, replace(GPU, vendor="someone else"))["FORM"] == "generic"
     assert WORKLOAD.default(problem(64, 64, 65536), GPU)["SPLIT_K"] == 64

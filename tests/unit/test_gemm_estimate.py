@@ -36,7 +36,7 @@ def gemm(sizes: list[int], dtype: str, trans: str = "NN") -> Problem:
 
 def estimated(case: Problem, info: DeviceInfo, point: Point, place: int) -> float:
     cut = tail(case, point, info) if point.TAIL else None
-    costs = estimate.COSTS[case.dtype, info.backend]
+    costs = estimate.COSTS[case.dtype, info.can.language]
     tile = estimate.tiles(case)[place]
     return estimate.microseconds(
         estimate.shape_of(case, info), point, tile.groups, costs.rates[place], None if cut is None else cut.saved, costs

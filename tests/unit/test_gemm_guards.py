@@ -13,7 +13,7 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Value
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
-from unit.test_workload_contract import DEVICES
+from support.devices import DEVICES
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 

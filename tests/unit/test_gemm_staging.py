@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.workloads.gemm import presets
-from ptx_machine.device import PtxDevice
-from unit.test_gemm import CPU, GPU, WORKLOAD, launches, problem
+from support.checking import check
+from support.gemm import CPU, GPU, WORKLOAD, launches, problem
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, store, workloads
-from portatile.analysis import ptx
+from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Problem, Value
 from portatile.workloads.gemm import presets, rungs
@@ -19,11 +18,13 @@ from portatile.workloads.gemm.point import MMA_SHAPES, Point
 from portatile.workloads.gemm.space import LATER, matrix_shapes
 from portatile.workloads.matmul import BASE
 from portatile.workloads.matmul import RUNGS as COURSE
-from ptx_machine.device import PtxDevice
-from unit.test_workload_contract import DEVICES, device
+from support.checking import check
+from support.devices import DEVICES, on_paper
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
-CPU, GPU, AMPERE = DEVICES["cpu"], DEVICES["gpu"], device("gpu", "sm_80")
+CPU, GPU, AMPERE = DEVICES["cpu"], DEVICES["gpu"], on_paper("gpu", "sm_80")
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 
 

@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 import pytest
-from checking import check, new_seed
 
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
@@ -17,8 +16,10 @@ from portatile.records import DeviceInfo, Launch, Problem
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
-from ptx_machine.device import PtxDevice
-from unit.test_workload_contract import DEVICES, device
+from support.checking import check
+from support.devices import DEVICES, on_paper
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
 GPU = DEVICES["gpu"]
@@ -39,7 +40,7 @@ def launches(case: Problem, point: Point | None = None, info: DeviceInfo = GPU) 
     return [step for step in plan.steps if isinstance(step, Launch)]
 
 
-@pytest.mark.parametrize("info", [GPU, OPENCL, SMALL, device("gpu", "sm_80")], ids=["cuda", "opencl", "small", "sm_80"])
+@pytest.mark.parametrize("info", [GPU, OPENCL, SMALL, on_paper("gpu", "sm_80")], ids=["cuda", "opencl", "small", "sm_80"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_default_is_legal_wherever_it_is_thin(info: DeviceInfo, dtype: str) -> None:
     rng = np.random.default_rng(new_seed("thin defaults"))

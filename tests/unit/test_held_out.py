@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import chips
 from portatile import select, strategies, workloads
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.predict import Prediction
@@ -20,8 +19,9 @@ from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.tuning.search import held_out, shapes
 from portatile.workload import Expected, Inputs, Operand, Workload
+from support import devices
 
-GPU = replace(chips.GPU, compute_units=48, global_memory=2**34, max_allocation=2**33)
+GPU = replace(devices.GPU, compute_units=48, global_memory=2**34, max_allocation=2**33)
 SHAPES = (
     *((512, 512, 512), (640, 640, 512), (768, 512, 640), (1024, 512, 512), (512, 1024, 768), (896, 896, 896)),
     *((1024, 1024, 1024), (1152, 1024, 768), (640, 1280, 1024), (768, 768, 768), (1280, 1280, 640), (512, 768, 1024)),

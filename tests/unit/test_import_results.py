@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_formats import some
-from test_replay import recorded, write
-from test_store import DEVICE
 
 from portatile import device, select, workloads
 from portatile.cli import main
@@ -21,6 +18,8 @@ from portatile.records import Problem, to_json
 from portatile.shipping import import_results
 from portatile.store import ResultStore, known_results
 from portatile.trials import Trial
+from support.recordings import recorded, write
+from support.trials import DEVICE, some
 
 GEMM = workloads.get("gemm").problem({"m": 8, "n": 8, "k": 8})
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from checking import check, new_seed, run
 
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
@@ -16,8 +15,10 @@ from portatile.workload import Inputs
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.space import joins
-from ptx_machine.device import PtxDevice
-from unit.test_workload_contract import DEVICES, device
+from support.checking import check, run
+from support.devices import DEVICES, on_paper
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 GEMM = workloads.get("gemm")
 GPU = DEVICES["gpu"]
@@ -52,7 +53,7 @@ def test_arrivals_release_and_acquire(name: str, architecture: str) -> None:
     """One atomic for a group; it orders what was written before it and what is read behind it, for the whole device."""
     point, dtype, sizes = POINTS[name]
     plan = GEMM.plan(
-        GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype), replace(point, JOIN=True).config(), device("gpu", architecture)
+        GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype), replace(point, JOIN=True).config(), on_paper("gpu", architecture)
     )
     (step,) = plan.steps
     assert isinstance(step, Launch)

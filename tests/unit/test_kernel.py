@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import check, new_seed
-from kernels import ADD, N, add
 
 from portatile import device as devices
 from portatile import program
@@ -21,7 +19,10 @@ from portatile.errors import ArgumentError, CompileError, LaunchError, Portatile
 from portatile.kernel import Kernel
 from portatile.kernel.expression import Expression, identity
 from portatile.records import DeviceInfo, Launch
-from ptx_machine.device import PtxDevice
+from support.checking import check
+from support.kernels import ADD, N, add
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("kernel_*.py"))
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels import ADD, N, add, given
 
 from portatile import select
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel
 from portatile.kernel.checks import Checks
 from portatile.trials import Trial
-from ptx_machine.device import PtxDevice
+from support.kernels import ADD, N, add, given
+from support.ptx_machine.device import PtxDevice
 
 
 def outputs(*names: str, dtype: Any = np.float32) -> Any:

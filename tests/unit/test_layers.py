@@ -15,15 +15,16 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # docs/internals/architecture.md draws this. A room is a file or a folder directly under portatile; it imports from the lines above
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "capabilities"),
     ("settings", "records", "processes"),
     ("images", "space", "trials", "figures"),
-    ("workload", "template", "cache", "dialect", "device", "strategies"),
-    ("program", "store", "workloads", "formats", "analysis", "model", "predict", "verify"),
+    ("workload", "template", "cache", "dialect", "strategies"),
+    ("device",),
+    ("program", "store", "workloads", "formats", "model", "predict", "verify"),
     ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),
-    ("api", "doctor", "wavelets", "studies", "reports", "shipping"),
+    ("api", "doctor", "torch", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )
 DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
@@ -33,7 +34,7 @@ BINDINGS: dict[str, tuple[str, ...]] = {
     "pyopencl": ("device/opencl/", "shipping/loader"),
     "cuda": ("device/cuda/",),
     "pcpp": ("dialect/",),
-    "torch": (),
+    "torch": ("torch",),
     "cupy": (),
     "scipy": (),
     "click": ("cli/",),
@@ -122,6 +123,13 @@ def _closure(graph: dict[str, set[str]], start: str) -> set[str]:
 INSIDE = [path for path in FILES if name_of(path) not in ("__init__.py", "__main__.py")]
 
 
+def test_test_files_share_through_support() -> None:
+    """None imports another one: what several need lies in ``tests/support``."""
+    tests = DRAWING.parents[2] / "tests"
+    taken = re.compile(r"^\s*(?:from|import) (?:(?:unit|device|browser)\.)?(?:test_|conftest)", re.MULTILINE)
+    assert [str(path.relative_to(tests)) for path in tests.rglob("*.py") if taken.search(path.read_text())] == []
+
+
 def test_every_room_stands_in_a_layer() -> None:
     rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
     assert rooms - set(DEPTH) == set(), "give the room a layer here and in docs/internals/architecture.md"
@@ -137,7 +145,7 @@ def test_the_drawing_shows_the_house() -> None:
 def test_what_the_drawing_names_is_there() -> None:
     """Every file and folder named, and of those shown with what is in them, every file."""
     root = DRAWING.parents[2]
-    folders = (*PACKAGE.parent.rglob("*/"), *root.glob("*/"), *root.glob("tests/*/"))
+    folders = (*PACKAGE.parent.rglob("*/"), *root.glob("*/"), *root.glob("tests/**/"))
     there = {path.name for path in FILES} | {f"{path.name}/" for path in folders}
     named = set(re.findall(r"[\w-]+\.py|[\w-]+/", DRAWING.read_text().split("```")[1]))
     assert named - there == set()
@@ -155,6 +163,27 @@ def test_imports_go_down(path: Path) -> None:
 def test_no_file_imports_itself_round_a_corner() -> None:
     """Imports under ``TYPE_CHECKING`` and inside functions count: they hide a cycle, they do not break it."""
     assert cycles(imports_of(modules())) == []
+
+
+BACK_ENDS = {path.name for path in (PACKAGE / "device").iterdir() if (path / "__init__.py").is_file()}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_back_ends_are_asked_what_they_can_and_not_what_they_are_called(path: Path) -> None:
+    """No back end's name stands alone in a string outside ``device/`` and ``dialect/``.
+
+    But in ``capabilities.py``, below them, which reads records from before devices said what they can do.
+    """
+    if name_of(path).startswith(("device/", "dialect/")) or name_of(path) == "capabilities.py":
+        return
+    strings = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    quoted = re.compile(rf"""['"]({"|".join(BACK_ENDS)})['"]""")  # inside the text of a constraint
+    named = [node.lineno for node in strings if node.value in BACK_ENDS or quoted.search(node.value)]
+    assert named == [], "ask device.info.can, or device.backends()"
+
+
+def test_there_are_back_ends_to_look_for() -> None:
+    assert {"opencl", "cuda"} <= BACK_ENDS
 
 
 def test_the_check_sees_cycles() -> None:
@@ -181,7 +210,7 @@ def test_a_file_opens_by_saying_what_it_is(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("from portatile import tuning", "records (layer 1) imports tuning (layer 6)"),
+        ("from portatile import tuning", "records (layer 1) imports tuning (layer 7)"),
         ("def f():\n    import portatile.space", "records (layer 1) imports space (layer 2)"),
         ("from . import settings", "records (layer 1) imports settings (layer 1)"),
         ("import portatile", "imports the public face"),

@@ -75,7 +75,7 @@ def test_the_library_is_used() -> None:
     copies = sorted((Path(pyopencl.__file__).parent / ".libs").glob("libpocl*.so"))
     if not copies:
         pytest.skip("PoCL's wheel is not installed")
-    counted = "print(len([chip for chip in loader._opencl_chips() if 'Portable' in chip.platform]))"
+    counted = "print(len([chip for chip in loader._find_opencl() if 'Portable' in chip.platform]))"
     script = f"""
 from pathlib import Path
 from portatile.shipping import loader

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_store import DEVICE
 
 from portatile import model, workloads
-from portatile.model import Peaks, Screen, Work, estimate, hopeless, impossible, least_seconds, occupancy
+from portatile.model import Demand, Peaks, Screen, estimate, hopeless, impossible, least_seconds, occupancy
 from portatile.records import Arg, DeviceInfo, Launch, Plan, Resources, Size3, Source, Temporary
 from portatile.tuning.search.planner import Planner
+from support.seeds import new_seed
+from support.trials import DEVICE
 
 GPU = replace(
     DEVICE,
@@ -110,34 +110,33 @@ def test_spills_are_known_or_not() -> None:
 
 
 def test_nothing_known_bounds_nothing() -> None:
-    work = Work(1e12, 1e12)
+    work = Demand(1e12, 1e12)
     assert least_seconds(work, Peaks()) == 0
     assert estimate(Plan((launch(),)), work, GPU, Peaks()) == 0
 
 
 def test_bounds_are_a_roofline() -> None:
     peaks = Peaks(1e12, 1e11)
-    assert least_seconds(Work(2e12, 1.0), peaks) == 2
-    assert least_seconds(Work(1.0, 2e11), peaks) == 2
-    assert least_seconds(Work(1.0, 1e6), peaks) == 1e-12  # so little stays in a cache
+    assert least_seconds(Demand(2e12, 1.0), peaks) == 2
+    assert least_seconds(Demand(1.0, 2e11), peaks) == 2
+    assert least_seconds(Demand(1.0, 1e6), peaks) == 1e-12  # so little stays in a cache
     big = Temporary("w", 1 << 30)
-    with_workspace = estimate(Plan((launch(),), (big,)), Work(1.0, 2e11), GPU, peaks)
+    with_workspace = estimate(Plan((launch(),), (big,)), Demand(1.0, 2e11), GPU, peaks)
     assert with_workspace == pytest.approx(2 + 2 * (1 << 30) / 1e11)
 
 
 def test_a_plan_of_few_groups_has_part_of_the_peak() -> None:
-    peaks, work = Peaks(1e12, 0), Work(1e12, 0)
+    peaks, work = Peaks(1e12, 0), Demand(1e12, 0)
     assert estimate(Plan((launch(groups=132),)), work, GPU, peaks) == 1
     assert estimate(Plan((launch(groups=33), launch(groups=66))), work, GPU, peaks) == 2
     assert estimate(Plan((launch(groups=1),)), work, replace(DEVICE, compute_units=8), peaks) == 2  # a part of a processor may run faster
 
 
 def test_an_estimate_is_never_below_the_bound_of_the_work() -> None:
-    seed = secrets.randbelow(2**32)
-    print("seed", seed)
+    seed = new_seed("draws")
     dice = np.random.default_rng(seed)
     for _ in range(300):
-        work = Work(*(10.0 ** dice.uniform(3, 14, 2)))
+        work = Demand(*(10.0 ** dice.uniform(3, 14, 2)))
         peaks = Peaks(*(10.0 ** dice.uniform(9, 14, 2)))
         plan = Plan((launch(groups=int(dice.integers(1, 400))),), (Temporary("w", int(dice.integers(0, 1 << 31))),))
         for device in (DEVICE, GPU):
@@ -147,7 +146,7 @@ def test_an_estimate_is_never_below_the_bound_of_the_work() -> None:
 
 
 def test_what_wastes_lanes_or_loads_much_ranks_behind() -> None:
-    work = Work(1e12, 1e9, loads=1e11)
+    work = Demand(1e12, 1e9, loads=1e11)
     full, single = (Plan((launch(items),)) for items in (256, 1))
     assert model.likely(single, work, GPU, 2.0) > model.likely(full, work, GPU, 2.0)  # 31 of 32 lanes idle
     assert model.likely(single, work, DEVICE, 2.0) == model.likely(full, work, DEVICE, 2.0)  # a processor's vectors lie within an item

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faulty import Faulty
-from test_store import DEVICE
 
 from portatile import ceilings
 from portatile.ceilings import Measured
 from portatile.records import DeviceInfo, Source
 from portatile.tuning.search.planner import _CPU_MARGIN, _MARGIN, Planner, cases
 from portatile.tuning.shared_arrays import SharedArrays
+from support.faulty import Faulty
+from support.trials import DEVICE
 
 WORKLOAD = Faulty(("none", "group"), (16, 32))
 PROBLEM = WORKLOAD.problem({"n": 1_000_000})
@@ -50,8 +50,8 @@ def test_ceilings_tell_what_is_hopeless_and_what_nobody_believes(info: DeviceInf
     plan = made.plan(PROBLEM, {"fault": "none", "group": 16})
     assert made.rejects(plan, 1.01e-3) is None
     assert "or more, and 0.0005 s would be hopeless" in (made.rejects(plan, 0.5e-3) or "")
-    assert made.unbelievable(1.01e-3) is None
-    assert "faster than the device can be" in (made.unbelievable(0.99e-3) or "")
+    assert made.too_fast(1.01e-3) is None
+    assert "faster than the device can be" in (made.too_fast(0.99e-3) or "")
 
 
 PLAIN, MATRIX = Source("k.cl", "acc = fma(a, b, acc); // a comma"), Source("k.cl", 'asm("mma.sync.aligned.m16n8k8...")')
@@ -63,19 +63,19 @@ PLAIN, MATRIX = Source("k.cl", "acc = fma(a, b, acc); // a comma"), Source("k.cl
 def test_matrix_units_count_only_where_a_text_may_use_them(dtype: str, text: Source, times: float) -> None:
     ceilings.add(GPU, [Measured({"float32": "fp32", "float64": "fp64"}[dtype], "flop/s", 1e9 / _MARGIN / times, (1.0,))])
     made = planner(GPU, dtype)
-    assert made.unbelievable(1.01e-3, [PLAIN, text]) is None
-    assert "faster than the device can be" in (made.unbelievable(0.99e-3, [PLAIN, text]) or "")
+    assert made.too_fast(1.01e-3, [PLAIN, text]) is None
+    assert "faster than the device can be" in (made.too_fast(0.99e-3, [PLAIN, text]) or "")
     limit = made.work.flops / made.peaks.flops
     assert limit == pytest.approx(1e-3 * times / ceilings.MATRIX_UNITS)  # what is turned away on paper is certain whatever a text does
 
 
 def test_a_clock_that_stands_still_is_not_believed() -> None:
-    assert "it took 0 s" in (planner().unbelievable(0.0) or "")
+    assert "it took 0 s" in (planner().too_fast(0.0) or "")
 
 
 def test_ceilings_of_another_driver_say_nothing() -> None:
     ceilings.add(replace(DEVICE, driver="0.9"), [Measured("fp32", "flop/s", 1.0, (1.0,))])
-    assert planner().unbelievable(1e-12) is None
+    assert planner().too_fast(1e-12) is None
 
 
 def test_a_certificate_lists_what_was_checked() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from portatile.analysis import ptx
+from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Source
 

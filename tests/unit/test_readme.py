@@ -14,7 +14,7 @@ import click
 import pytest
 
 from portatile.cli import portatile
-from quickly import environment
+from support.unoptimised import environment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "bench" / "README.md"]

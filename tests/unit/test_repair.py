@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_store import trial
 
 from portatile import doctor, repair
 from portatile.cli.doctor import command
 from portatile.errors import StoreError
 from portatile.store import ResultStore, known_results
 from portatile.trials import Trial
+from support.trials import trial
 
 
 def filled(path: Path, count: int = 40) -> list[Trial]:
@@ -86,15 +86,14 @@ def test_repair_keeps_what_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "nothing is damaged" in CliRunner().invoke(command, ["--repair"]).output
 
 
-def test_repair_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repair, "_WAIT", 0.1)
+def test_repair_waits_for_nobody(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     filled(path, 5)
     flip(path, 3)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked"):
-        repair.repair(path)
+        repair.repair(path, wait=0.1)
     other.rollback()
     other.close()
     done = repair.repair(path)

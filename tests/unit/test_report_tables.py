@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_workload_contract import DEVICES
 
-import reporting
 from portatile import ceilings, workloads
 from portatile.ceilings import Measured
 from portatile.figures import quantities, scales
@@ -18,6 +15,9 @@ from portatile.records import canonical
 from portatile.reports import formatting, page, tables
 from portatile.reports.effects import effects, explained
 from portatile.reports.groups import Group, gather
+from support import reporting
+from support.devices import DEVICES
+from support.seeds import new_seed
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -34,8 +34,7 @@ def groups(trials: list[reporting.Trial]) -> list[Group]:
 
 def generator() -> np.random.Generator:
     """A generator whose seed pytest shows beside a failure."""
-    seed = secrets.randbelow(2**32)
-    print(f"seed {seed}")
+    seed = new_seed("draws")
     return np.random.default_rng(seed)
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-import reporting
 from portatile import cli, execute, reports, workloads
 from portatile.errors import UnknownNameError, UsageError
 from portatile.figures import quantities, svg
@@ -23,6 +22,7 @@ from portatile.records import canonical
 from portatile.reports import page
 from portatile.reports.groups import Group, gather
 from portatile.reports.write import Selection, report, select
+from support import reporting
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 

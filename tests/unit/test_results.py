@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_store import trial
 
 from portatile import cli
 from portatile.records import Problem, from_json
 from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.workloads import get
+from support.trials import trial
 
 
 @pytest.fixture

@@ -90,28 +90,28 @@ def test_a_seed_repeats(name: str) -> None:
 def drive(
     name: str, space: ParameterSpace, time: Callable[[Config], float], limit: int, slots: int, start: Sequence[Config] = ()
 ) -> list[Config]:
-    """Evaluate in several slots that finish in random order, sometimes none between two wishes; what was begun, in order."""
+    """Evaluate in several slots that finish in random order, sometimes none between two requests; what was begun, in order."""
     rng = np.random.default_rng(11)
     search = strategies.get(name)(space, np.random.default_rng(5), start)
     begun: list[Config] = []
     running: dict[str, Config] = {}
     back: set[str] = set()
-    wishes = next(search)
+    requests = next(search)
     while len(back) < limit:
-        assert all(config in space for config in wishes)
-        assert not back & set(map(canonical, wishes)), "a wish that has come back is repeated"
-        for config in wishes:
+        assert all(config in space for config in requests)
+        assert not back & set(map(canonical, requests)), "a request that has come back is repeated"
+        for config in requests:
             if len(running) < slots and canonical(config) not in running:
                 running[canonical(config)] = config
                 begun.append(config)
         if not running:
-            assert not wishes
+            assert not requests
             return begun
         done = [key for key in running if rng.random() < 0.4]
         finished = [Outcome(running.pop(key), time(begun_config)) for key in done for begun_config in [running[key]]]
         back |= set(done)
         try:
-            wishes = search.send(finished)
+            requests = search.send(finished)
         except StopIteration:
             assert not running, "ended while evaluations were running"
             return begun
@@ -119,7 +119,7 @@ def drive(
     return begun
 
 
-def test_most_of_many_wishes_are_near_the_fastest() -> None:
+def test_most_of_many_requests_are_near_the_fastest() -> None:
     """In a space too wide to be listed there is always somewhere unknown; with many slots, not all of them go there."""
     space = ParameterSpace({f"p{i}": (1, 2, 4, 8) for i in range(12)}, ["p0 * p1 <= 32"])
     search = strategies.get("auto")(space, np.random.default_rng(3), ())
@@ -128,20 +128,20 @@ def test_most_of_many_wishes_are_near_the_fastest() -> None:
         return 1e-3 * math.prod(1.1 ** abs(math.log2(float(value) / 2)) for value in config.values())
 
     known: dict[str, tuple[float, Config]] = {}
-    wishes = next(search)
+    requests = next(search)
     while len(known) < 60:
-        finished = [Outcome(config, time(config)) for config in wishes[:8]]
+        finished = [Outcome(config, time(config)) for config in requests[:8]]
         known |= {canonical(outcome.config): (outcome.median, outcome.config) for outcome in finished}
-        wishes = search.send(finished)
+        requests = search.send(finished)
     fastest = [config for _, config in sorted(known.values(), key=lambda row: row[0])[:4]]
-    apart = [min(sum(wish[name] != best[name] for name in space.parameters) for best in fastest) for wish in wishes]
+    apart = [min(sum(request[name] != best[name] for name in space.parameters) for best in fastest) for request in requests]
     print(apart)
     assert sum(steps <= 2 for steps in apart) >= 3 * len(apart) // 4
     assert max(apart) > 2
 
 
 @pytest.mark.parametrize("name", LEARNING)
-def test_only_legal_wishes_from_many_slots(name: str) -> None:
+def test_only_legal_requests_from_many_slots(name: str) -> None:
     begun = drive(name, kernel_like(), kernel_time, 60, slots=4)
     assert len(set(map(canonical, begun))) == len(begun) >= 60
 

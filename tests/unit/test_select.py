@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from chips import GPU
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem
 from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.trials import Trial
 from portatile.workload import Expected, Inputs, Operand, Workload
+from support.devices import GPU
 
 HERE = GPU
 

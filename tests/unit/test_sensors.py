@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_store import DEVICE, trial
 
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.sensors import Sensors, cache_bytes
+from support.trials import DEVICE, trial
 
 GPU = replace(DEVICE, kind="gpu", vendor="NVIDIA Corporation", chip="pci:0000:3b:00")
 
@@ -96,7 +96,7 @@ def test_energy_is_power_times_time() -> None:
     )
     assert goal.score(hot) == 400
     assert goal.score(cool) == 360
-    assert goal.told(cool).median == 360
+    assert goal.as_finished(cool).median == 360
     assert goal.answers(cool)
     assert not goal.answers(trial(3))
     assert goal.answers(trial(3, status="crash"))

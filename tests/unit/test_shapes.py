@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from test_store import DEVICE
 
 from portatile import model, workloads
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import shapes, tuner
 from portatile.tuning.search.tuner import TuningResult
+from support.trials import DEVICE
 
 MATMUL = workloads.get("matmul")
 PROBLEMS = tuple(MATMUL.problem({"m": size, "n": 16, "k": 16}) for size in (16, 32, 64))

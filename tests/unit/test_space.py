@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from portatile.errors import SpaceError, UnknownNameError
 from portatile.space import ParameterSpace
+from portatile.space.effort import Effort
+from support.seeds import new_seed
 
 
 def tiles() -> ParameterSpace:
@@ -106,7 +108,7 @@ def test_agrees_with_brute_force(xs: list[int], ys: list[int]) -> None:
     assert list(space) == [{"x": x, "y": y} for x in xs for y in ys if x % y == 0]
 
 
-def conditional(rows: int) -> ParameterSpace:
+def conditional(rows: int, effort: Effort | None = None) -> ParameterSpace:
     """Three forms that share parameters: of 3 * 10^9 combinations 10 + 20 + rows are legal."""
     digits = tuple(range(10))
     parameters = {"form": ("a", "b", "c"), **{f"p{i}": digits for i in range(9)}}
@@ -116,7 +118,7 @@ def conditional(rows: int) -> ParameterSpace:
         "form != 'c' or (p0 == p1 == p2 == 2 and p3 == 1 and p4 == 1)",
         f"form != 'c' or p5 * 1000 + p6 * 100 + p7 * 10 + p8 < {rows}",
     ]
-    return ParameterSpace(parameters, rules)
+    return ParameterSpace(parameters, rules, effort=effort)
 
 
 def test_conditional_space_is_listed_without_trying_every_combination() -> None:
@@ -136,10 +138,8 @@ def test_rare_configurations_are_drawn_uniformly() -> None:
         assert abs(share[form] - expected) < 5 * (expected * (1 - expected) / 4000) ** 0.5, share
 
 
-def test_a_space_too_large_to_list_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("portatile.space._STATES", 3)
-    monkeypatch.setattr("portatile.space._FEW_STATES", 3)
-    space = conditional(10_000)
+def test_a_space_too_large_to_list_is_drawn_from() -> None:
+    space = conditional(10_000, Effort(states=3, few_states=3))
     first, again = ([space.sample(np.random.default_rng(seed)) for seed in range(60)] for _ in range(2))
     assert first == again
     assert all(config in space for config in first)
@@ -149,8 +149,7 @@ def test_a_space_too_large_to_list_is_drawn_from(monkeypatch: pytest.MonkeyPatch
 
 def test_rules_that_settle_early_settle_rightly() -> None:
     """Parts joined by and, or, not, if and chains, over parameters in any order: listing and counting agree with trying everything."""
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
-    print("seed", seed)
+    seed = new_seed("rules")
     rng = np.random.default_rng(seed)
     names = [f"p{i}" for i in range(6)]
     parameters = dict.fromkeys(names, (0, 1, 2))
@@ -165,9 +164,8 @@ def test_rules_that_settle_early_settle_rightly() -> None:
         assert space.count() == len(legal)
 
 
-def test_legal_configurations_are_counted_and_drawn_uniformly_without_listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
-    print("seed", seed)
+def test_legal_configurations_are_counted_and_drawn_uniformly_without_listing() -> None:
+    seed = new_seed("rules")
     rng = np.random.default_rng(seed)
     for _ in range(10):
         names = [f"p{i}" for i in range(5)]
@@ -178,10 +176,11 @@ def test_legal_configurations_are_counted_and_drawn_uniformly_without_listing(mo
             rules.append(f"{one} * {other} % {rng.integers(2, 4)} != 1 or {third} > 1")
         space = ParameterSpace(parameters, rules)
         assert space.count() == len(list(space))
-    wide = ParameterSpace({f"p{i}": (1, 2, 3, 4) for i in range(20)}, [f"p{i} * p{i + 1} % 4 == 0" for i in range(0, 20, 2)])
+    wide = ParameterSpace(
+        {f"p{i}": (1, 2, 3, 4) for i in range(20)}, [f"p{i} * p{i + 1} % 4 == 0" for i in range(0, 20, 2)], effort=Effort(draws=0)
+    )
     assert wide.size == 4**20
     assert wide.count() == 8**10  # of the sixteen pairs that a rule ties together eight are legal
-    monkeypatch.setattr(ParameterSpace, "_common", False)
     drawn = Counter(wide.sample(rng)["p0"] for _ in range(2000))
     for value, share in ((1, 1 / 8), (2, 2 / 8), (3, 1 / 8), (4, 4 / 8)):
         assert abs(drawn[value] / 2000 - share) < 5 * (share * (1 - share) / 2000) ** 0.5, drawn

@@ -10,6 +10,8 @@ import pytest
 from portatile.errors import SpaceError
 from portatile.space import ParameterSpace, deadline
 from portatile.space.deadline import OverdueError
+from portatile.space.effort import Effort
+from support.seeds import new_seed
 
 WIDE = {f"p{i}": tuple(range(20)) for i in range(6)}
 LONG = {f"p{i}": tuple(range(50)) for i in range(8)}
@@ -21,7 +23,6 @@ def total(p0: int, p1: int, p2: int, p3: int, p4: int, p5: int) -> bool:
 
 @pytest.mark.parametrize("rule", ["p0 + p1 + p2 + p3 + p4 + p5 == 114", "sum([p0, p1, p2]) + p3 + p4 == 114 - p5", total])
 def test_the_one_configuration_among_64_million_is_found_at_once(rule: Callable[..., bool] | str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deadline, "_EVERY", 10**9)
     space = ParameterSpace(WIDE, [rule])
     steps: list[int] = []
     monkeypatch.setattr(deadline.Steps, "step", lambda self: steps.append(1) if len(steps) < 200_000 else pytest.fail("this takes luck"))
@@ -51,8 +52,7 @@ def test_a_search_ends_at_its_deadline() -> None:
 
 def test_counts_by_what_is_calculated_agree_with_trying_everything() -> None:
     """Sums, products, remainders, divisions and functions of integers and fractions, as text and as callables."""
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
-    print("seed", seed)
+    seed = new_seed("rules")
     rng = np.random.default_rng(seed)
     names = [f"p{i}" for i in range(5)]
     forms = (
@@ -95,11 +95,8 @@ def test_a_callable_that_asks_for_types_is_not_taken_for_what_it_does_with_other
     assert space.count() == 3
 
 
-def test_walks_that_cannot_count_prune_by_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_STATES", "_FEW_STATES"):
-        monkeypatch.setattr(f"portatile.space.{name}", 3)
-    monkeypatch.setattr("portatile.space.DRY", 10)
-    monkeypatch.setattr("portatile.space._DESCENTS", 5)
-    space = ParameterSpace(WIDE, ["p0 + p1 + p2 + p3 + p4 + p5 == 114"])
+def test_walks_that_cannot_count_prune_by_bounds() -> None:
+    effort = Effort(states=3, few_states=3, descents=5, dry=10)
+    space = ParameterSpace(WIDE, ["p0 + p1 + p2 + p3 + p4 + p5 == 114"], effort=effort)
     assert space.sample(np.random.default_rng(0)) == dict.fromkeys(WIDE, 19)
     assert list(space) == [dict.fromkeys(WIDE, 19)]

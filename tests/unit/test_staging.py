@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 from portatile.device import staging
+from support.seeds import new_seed
 
 
 @pytest.mark.parametrize("shape", [(0,), (1, 999_999), (3, 700_001), (5_000_003,), (2001, 40, 33)])

@@ -11,20 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from chips import CPU
 from portatile import store as stores
 from portatile.errors import StoreError
-from portatile.records import DeviceInfo, Problem, to_json
+from portatile.records import to_json
 from portatile.store import Query, ResultStore, known_results
-from portatile.trials import Status, Trial
-
-DEVICE = CPU
-PROBLEM = Problem("gemm", {"m": 64, "n": 32, "k": 16}, "float32", {"trans_a": "N"})
-
-
-def trial(tile: int, seconds: float = 1.0, status: Status = "ok", problem: Problem = PROBLEM, device: DeviceInfo = DEVICE) -> Trial:
-    samples = (seconds, seconds * 1.1, seconds * 0.9) if status == "ok" else ()
-    return Trial(problem, {"TILE": tile, "FORM": "cpu", "PAD": False}, device, f"source {tile}", status, samples, message="é")
+from support.trials import DEVICE, PROBLEM, trial
 
 
 def test_trials_survive_the_file(tmp_path: Path) -> None:
@@ -81,9 +72,9 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     script = f"""
 import sys
-sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:2]]!r}
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from pathlib import Path
-from test_store import trial
+from support.trials import trial
 from portatile.store import ResultStore
 with ResultStore(Path({str(path)!r})) as store:
     for i in range(40):

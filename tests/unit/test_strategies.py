@@ -131,19 +131,19 @@ def test_results_may_come_late_and_in_any_order(name: str) -> None:
     search = open_search(name, space, 8)
     begun: dict[str, Config] = {}
     done: dict[str, Config] = {}
-    wishes = next(search)
+    requests = next(search)
     try:
         for _ in range(3000):
-            for wish in wishes:
-                if len(begun) < 4 and canonical(wish) not in begun | done:
-                    begun[canonical(wish)] = wish
-            assert not {canonical(wish) for wish in wishes} & set(done), "a configuration that came back is wished for again"
+            for request in requests:
+                if len(begun) < 4 and canonical(request) not in begun | done:
+                    begun[canonical(request)] = request
+            assert not {canonical(request) for request in requests} & set(done), "a configuration that came back is requested again"
             finished = [key for key in begun if dice.random() < 0.3]
             if not begun:
                 break
             for key in finished:
                 done[key] = begun.pop(key)
-            wishes = search.send([Outcome(done[key], bowl(done[key])) for key in finished])
+            requests = search.send([Outcome(done[key], bowl(done[key])) for key in finished])
     except StopIteration:
         pass
     assert canonical(OPTIMUM) in done

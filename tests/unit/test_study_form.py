@@ -14,7 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_store import DEVICE
 
 from portatile.cli import main
 from portatile.errors import UnknownNameError
@@ -23,6 +22,7 @@ from portatile.studies.form import discover, gallery, page, table
 from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
 from portatile.studies.form.journal import Journal
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from support.trials import DEVICE
 
 
 @dataclass(frozen=True)

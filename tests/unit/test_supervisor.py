@@ -11,7 +11,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chips import GPU
 from portatile.errors import DeviceError
 from portatile.records import Plan, Source
 from portatile.tuning.protocol import Build
@@ -19,6 +18,7 @@ from portatile.tuning.search import supervisor as supervisors
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.supervisor import Setup, Supervisor
 from portatile.tuning.search.worker_process import Variant, WorkerProcess
+from support.devices import GPU
 
 
 def test_workers_that_end_at_once_are_an_error_of_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,9 +75,9 @@ def test_a_processors_worker_that_stays_busy_makes_way_for_the_race(
     ended: list[object] = []
     monkeypatch.setattr(supervisor, "_timer", worker)
     monkeypatch.setattr(supervisor, "_info", replace(GPU, kind=kind))
-    monkeypatch.setattr(supervisor, "_turn", lambda until: None)
+    monkeypatch.setattr(supervisor, "_step", lambda until: None)
     monkeypatch.setattr(supervisor, "_end", ended.append)
-    assert supervisor.calm(0.01) is free
+    assert supervisor.drain(0.01) is free
     assert ended == [worker] * free
     monkeypatch.setattr(supervisor, "_timer", None)
     supervisor.close()
@@ -99,7 +99,7 @@ def test_the_parent_of_a_gpus_workers_loads_no_driver(tmp_path: Path) -> None:
     text = f"""
 import sys
 from dataclasses import replace
-from chips import GPU
+from support.devices import GPU
 from portatile.records import Plan
 from portatile.tuning.search.supervisor import Setup, Supervisor
 supervisor = Supervisor(Setup(None, {str(tmp_path)!r}, 1 << 20, -1))

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from checking import new_seed
 
 from portatile.errors import ArgumentError, UsageError
 from portatile.formats import t1
 from portatile.kernel import Kernel
 from portatile.trials import Budget
 from portatile.workload import Expected
-from ptx_machine.device import PtxDevice
+from support.ptx_machine.device import PtxDevice
+from support.seeds import new_seed
 
 TEXT = """
 kernel void blend(global float *c, global const float *a, global const float4 *b, constant int *pick, local float *t, float f, long n) { }
@@ -161,7 +161,7 @@ WHOLE = {"Type": "int32", "MemoryType": "Vector", "Size": 5}
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (("KernelSpecification", "Language"), "CUDA", "KernelSpecification.Language is CUDA; portatile takes OpenCL C"),
+        (("KernelSpecification", "Language"), "CUDA", "KernelSpecification.Language is 'CUDA'; portatile takes OpenCL C"),
         (("KernelSpecification", "KernelName"), None, "KernelSpecification.KernelName is None"),
         (("KernelSpecification", "KernelName"), "blnd", "'blnd'. Did you mean 'blend'"),
         (("KernelSpecification", "KernelFile"), "none.cl", "none.cl cannot be read"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 import sys
 
@@ -16,6 +15,7 @@ from portatile.tuning import protocol
 from portatile.tuning.protocol import Entered, Evaluate, Evaluated, Frames, Part, Race, Raced, Timing
 from portatile.tuning.shared_arrays import SharedArrays, SharedArraysView
 from portatile.workload import Expected
+from support.seeds import new_seed
 
 ONE, TWO = Source("one.cl", "__kernel void one() {}" * 50, (("N", "3"),)), Source("two.cl", "__kernel void two() {}")
 
@@ -31,7 +31,7 @@ PLAN = Plan((launch(ONE, "one"), launch(TWO, "two"), launch(ONE, "one")), (Tempo
 
 def test_a_plan_carries_each_text_once() -> None:
     sources: list[Source] = []
-    parts = tuple(Part(case, protocol.thin(PLAN, sources), 0.5) for case in range(10))
+    parts = tuple(Part(case, protocol.strip_sources(PLAN, sources), 0.5) for case in range(10))
     assert sources == [ONE, TWO]
     message = Evaluate(7, tuple(sources), parts, Timing(), None)
     data = protocol.frame(message)
@@ -39,7 +39,7 @@ def test_a_plan_carries_each_text_once() -> None:
     (body,) = Frames().feed(data)
     read = protocol.request(body)
     assert isinstance(read, Evaluate)
-    assert [protocol.thick(part.plan, read.sources) for part in read.parts] == [PLAN] * 10
+    assert [protocol.restore_sources(part.plan, read.sources) for part in read.parts] == [PLAN] * 10
 
 
 def test_a_race_goes_there_and_comes_back() -> None:
@@ -52,8 +52,7 @@ def test_a_race_goes_there_and_comes_back() -> None:
 
 
 def test_frames_arrive_in_any_pieces() -> None:
-    seed = secrets.randbelow(2**32)
-    print("seed", seed)
+    seed = new_seed("draws")
     dice = np.random.default_rng(seed)
     sent = [Entered("x" * int(dice.integers(0, 300)), float(i)) for i in range(50)]
     data = b"".join(map(protocol.frame, sent))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_store import trial
 
 from portatile.cli._shapes import _warm
 from portatile.cli._tune_output import warm_document, warm_lines
 from portatile.records import canonical
 from portatile.trials import Trial
 from portatile.tuning.search.request import TuningResult
+from support.trials import trial
 
 
 def took(number: int, seconds: float | None) -> Trial:

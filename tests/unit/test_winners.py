@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_store import DEVICE, PROBLEM, trial
 
 from portatile import store as stores
 from portatile.records import Layout, from_json, to_json
 from portatile.store import ResultStore
 from portatile.trials import Certificate, Check, Standing, Trial
+from support.trials import DEVICE, PROBLEM, trial
 
 
 def raced(tile: int, seconds: float, place: int = 1, stands: float | None = None) -> Trial:

@@ -13,47 +13,16 @@ import numpy as np
 import pytest
 
 from portatile import program, verify, workloads
-from portatile.analysis import ptx
+from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, PortatileError, UnknownNameError
 from portatile.execute import flatten, sources
 from portatile.records import Binary, Call, Config, DeviceInfo, Launch, Plan, Problem, Source, Value, from_json, to_json
 from portatile.workload import Workload
+from support.devices import DEVICES, on_paper
 
 NAMES = workloads.names()
 SEED = 417  # of what is drawn where nothing runs; the device tests draw anew each time
-
-
-def device(kind: str, architecture: str = "sm_90") -> DeviceInfo:
-    """A GPU through CUDA, or a CPU through OpenCL, that does not exist."""
-    gpu = kind == "gpu"
-    return DeviceInfo(
-        id=f"paper:{kind}",
-        backend="cuda" if gpu else "opencl",
-        name=f"paper {kind}",
-        vendor="NVIDIA" if gpu else "nobody",
-        platform="paper",
-        kind="gpu" if gpu else "cpu",
-        architecture=architecture if gpu else "x86_64",
-        driver="1",
-        compiler="1",
-        compute_units=132 if gpu else 2,
-        local_memory={"sm_80": 163, "sm_90": 227}[architecture] * 1024 if gpu else 1 << 20,
-        global_memory=1 << 36,
-        max_allocation=1 << 35,
-        max_work_group_size=1024 if gpu else 4096,
-        max_work_item_sizes=(1024, 1024, 64) if gpu else (4096, 4096, 4096),
-        fp64=True,
-        fp16=gpu,
-        images=True,
-        image_2d_max=(32768, 32768) if gpu else (8192, 8192),
-        image_buffer_max=2**27,
-        unified_memory=not gpu,
-        chip=kind,
-    )
-
-
-DEVICES = {kind: device(kind) for kind in ("cpu", "gpu")}
 
 
 def square(workload: Workload, size: int, dtype: str = "") -> Problem:
@@ -308,7 +277,7 @@ def built(source: Source, architecture: str, form: Literal["cubin", "ptx"]) -> B
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_forms_assemble(name: str, architecture: str) -> None:
     """The default configuration as machine code: registers within the limit, nothing spilled; and as PTX."""
-    workload, info = workloads.get(name), device("gpu", architecture)
+    workload, info = workloads.get(name), on_paper("gpu", architecture)
     for dtype in workload.dtypes:
         problem = square(workload, 512, dtype)
         plan = resolved(workload.plan(problem, workload.default(problem, info), info), info)

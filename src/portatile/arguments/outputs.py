@@ -17,21 +17,40 @@ from portatile.errors import ArgumentError
 class Begin(NamedTuple):
     """The values that the output ``array`` begins with: those of ``source``, of its shape, or zeros without one.
 
-    Both are NumPy arrays, or both packed Buffers of one device.
+    Both are NumPy arrays, or both packed Buffers of one device. With ``triangle`` (L or U, of the rows as they lie in memory for
+    Buffers) they are square, and what is beside that triangle stays as it is.
     """
 
     array: Any
     source: Any = None
+    triangle: str = ""
 
     def put(self, queue: Queue) -> None:
         """Give the array its values; what runs on a device is put on the queue."""
         array, source = self.array, self.source
         if isinstance(array, np.ndarray):
-            np.copyto(array, 0 if source is None else source)
+            np.copyto(array, 0 if source is None else source, where=self._where())
+        elif self.triangle:
+            self._put_rows(queue)
         elif source is not None:
             queue.copy(array.memory, source.memory, array.nbytes, array.offset, source.offset)
         elif array.nbytes:
             queue.fill(array.memory, bytes(4), array.offset, array.nbytes)
+
+    def _where(self) -> Any:
+        """The elements that are written."""
+        if not self.triangle:
+            return True
+        n = len(self.array)
+        return np.tri(n, dtype=bool) if self.triangle == "L" else np.tri(n, dtype=bool).T
+
+    def _put_rows(self, queue: Queue) -> None:
+        """Copy each row's part of a triangle."""
+        array, source, n = self.array, self.source, self.array.shape[0]
+        size = array.dtype.itemsize
+        for row in range(n):
+            first, count = (row * n, row + 1) if self.triangle == "L" else (row * n + row, n - row)
+            queue.copy(array.memory, source.memory, count * size, array.offset + first * size, source.offset + first * size)
 
 
 class Result(NamedTuple, Generic[Array]):

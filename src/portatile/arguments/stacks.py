@@ -20,6 +20,7 @@ from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 
 _Stack = NDArray[Any] | Buffer
+_COUNTED = 2**20  # elements whose places are compared one by one
 
 
 class Given(NamedTuple, Generic[Array]):
@@ -79,6 +80,8 @@ def products(given: Given[Array]) -> Products[Array]:
     writable(result, "out")
     if 0 in shape:
         return Products(result, None, [])
+    if _overlaps_itself(target):
+        raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
     found = [_product(views) for views in _batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
@@ -115,6 +118,24 @@ def _whole(array: Any, shape: tuple[int, ...], model: _Stack, name: str) -> _Sta
         have = f"has shape {found.shape} and dtype {found.dtype}"
         raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {model.dtype}")
     return found
+
+
+def _overlaps_itself(array: _Stack) -> bool:
+    """Whether two elements share memory. Large arrays count as if they did where their dimensions do not lie one within another."""
+    dimensions = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
+    reach = array.dtype.itemsize
+    nested = True
+    for stride, size in dimensions:
+        nested = nested and stride >= reach
+        reach += stride * (size - 1)
+    if nested or any(stride == 0 for stride, _ in dimensions):
+        return not nested
+    if prod(array.shape) > _COUNTED:
+        return True
+    places = np.zeros(1, np.int64)
+    for stride, size in dimensions:
+        places = np.add.outer(places, np.arange(size, dtype=np.int64) * stride).ravel()
+    return bool(np.diff(np.sort(places)).min(initial=reach) < array.dtype.itemsize)
 
 
 def _op(array: _Stack, trans: str, name: str) -> _Stack:

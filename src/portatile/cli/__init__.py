@@ -25,6 +25,7 @@ from pathlib import Path
 import click
 
 from portatile import settings
+from portatile.cli._shown import shown
 from portatile.errors import PortatileError, UsageError
 
 _WHOLE = 1000  # characters of a summary; none is as long
@@ -157,7 +158,7 @@ def _open_streams() -> None:
 def _plain_warnings() -> Iterator[None]:
     """Warnings as one line each, without the place in the source that means nothing to whoever typed a command."""
     usual = warnings.formatwarning
-    warnings.formatwarning = lambda message, *rest, **named: f"portatile: warning: {message}\n"
+    warnings.formatwarning = lambda message, *rest, **named: shown(f"portatile: warning: {message}\n")
     try:
         yield
     finally:
@@ -167,5 +168,5 @@ def _plain_warnings() -> Iterator[None]:
 def _fail(error: PortatileError, code: int, cause: BaseException | None = None) -> int:
     if settings.debug():
         traceback.print_exception(cause or error, file=sys.stderr)
-    click.echo(f"portatile: {error}", err=True)
+    click.echo(shown(f"portatile: {error}"), err=True)
     return code

@@ -7,19 +7,29 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from portatile.cli._shown import shown
+
 T = TypeVar("T")
 _LINE_SECONDS = 1.0
 _NO_EDGE = 10_000
 
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _NO_EDGE)
-err = Console(stderr=True, highlight=False)
+
+class _Console(Console):
+    """A console to which no text can talk: what is printed as a string has no control characters."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(shown(item) if isinstance(item, str) else item for item in objects), **options)
+
+
+out = _Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _NO_EDGE)
+err = _Console(stderr=True, highlight=False)
 
 
 @dataclass(frozen=True)
@@ -32,23 +42,23 @@ class Listing:
     left: int
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        made = Table(title=self.title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+        made = Table(title=shown(self.title), title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
         for place, column in enumerate(self.columns):
             made.add_column(column, justify="left" if place < self.left else "right", no_wrap=True)
         for row in self.rows:
-            made.add_row(*map(Text, row))
+            made.add_row(*(Text(shown(cell)) for cell in row))
         if console.measure(made, options=options.update(max_width=_NO_EDGE)).maximum <= options.max_width:
             yield made
             return
         if self.title:
-            yield Text(self.title, "bold")
+            yield Text(shown(self.title), "bold")
         wide = max(map(len, self.columns))
         for number, row in enumerate(self.rows):
             if number:
                 yield Text("")
             for column, cell in zip(self.columns, row, strict=False):
                 if cell:
-                    yield Text.assemble((f"{column:{wide}}  ", "dim"), cell)
+                    yield Text.assemble((f"{column:{wide}}  ", "dim"), shown(cell))
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Listing:

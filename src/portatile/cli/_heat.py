@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from portatile.cli import _console
+from portatile.cli._shown import shown
 from portatile.figures.heat import Heat, colour, ink
 
 
@@ -13,11 +14,11 @@ def show(heat: Heat) -> None:
     """Print the table."""
     _console.out.print(heat.title, style="bold", markup=False)
     made = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
-    made.add_column(Text(f"{heat.down} \\ {heat.across}"), no_wrap=True)
+    made.add_column(Text(shown(f"{heat.down} \\ {heat.across}")), no_wrap=True)
     for name in heat.columns:
-        made.add_column(Text(name), justify="right", no_wrap=True)
+        made.add_column(Text(shown(name)), justify="right", no_wrap=True)
     for name, cells in zip(heat.rows, heat.cells, strict=True):
-        line = [Text(name)]
+        line = [Text(shown(name))]
         for cell in cells:
             paint = "" if cell.share is None else "rgb({},{},{}) on rgb({},{},{})".format(*ink(cell.share), *colour(cell.share))
             line.append(Text(f" {cell.text} ", style=paint))

@@ -20,6 +20,7 @@ from portatile.measure import peaks, transfers
 from portatile.measure.peaks import Question
 from portatile.measure.transfers import Copy, Direction, HostMemory, Mode
 from portatile.records import DeviceInfo, to_json
+from portatile.studies.form import table
 from portatile.trials import Budget
 
 _ARROWS = {"htod": "host to device", "dtoh": "device to host", "dtod": "device to device"}
@@ -180,4 +181,4 @@ def _write_csv(measured: Iterable[Measured]) -> None:
     rows = [_row(m) for m in measured]
     writer = csv.DictWriter(sys.stdout, list(rows[0]))
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: table.cell(value) for name, value in row.items()} for row in rows)

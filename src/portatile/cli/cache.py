@@ -10,10 +10,11 @@ import click
 import msgspec
 
 from portatile import cache, device, execute, program, settings, store, workloads
-from portatile.cli import Suggesting, _chips, _console, _formatting, _options
+from portatile.cli import Suggesting, _console, _formatting, _options
 from portatile.cli._workloads import flat_plan
 from portatile.device.base import Target
-from portatile.errors import CompileError, UsageError
+from portatile.errors import ArgumentError, CompileError, UsageError
+from portatile.formats import limits
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, to_json
 
 
@@ -106,16 +107,16 @@ def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
     if arch is None:
         chip = device.get(selector)
         return chip.info, chip.target
-    target: Target = device.backends()["cuda"].target(arch)
-    return _chips.chip(arch), target
+    info = device.datasheet(arch)
+    return info, device.backends()[info.backend].target(arch)
 
 
 def _read(file: Path) -> list[CachedConfig]:
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=list[CachedConfig] | CachedConfig)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
+        found = msgspec.convert(limits.decoded(limits.raw(file)), type=list[CachedConfig] | CachedConfig)
+    except ArgumentError:
+        raise
+    except (ValueError, msgspec.MsgspecError) as error:
         raise UsageError(f"{file}: {error}. It must hold objects with 'problem' and 'config', as `portatile tune --json` prints") from None
     return found if isinstance(found, list) else [found]
 

@@ -1,68 +1,73 @@
-"""Compile any OpenCL C file for CUDA, with no GPU needed, or for an OpenCL device: kernels, registers, spills, the compiler's messages."""
+"""Compile any OpenCL C file, with no GPU needed where the compiler needs none: kernels, registers, spills, the compiler's messages."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import click
 
 from portatile import device, program
 from portatile.cli import _console, _options
 from portatile.cli._kernels import KernelFile, kernel_file, without_kernels
-from portatile.device.base import Target
+from portatile.cli._resources import figured, figures
+from portatile.device.base import BackEnd, Product, Target
 from portatile.errors import UsageError
 from portatile.records import Binary, Entry, Resources, duration, to_json
 
-Emit = Literal["cuda", "ptx", "cubin", "opencl"]
-_ARCHITECTURE = "sm_90"
-_COLUMNS = ("kernel", "parameters", "work-group", "registers", "spill stores", "spill loads", "local bytes", "stack")
+_COLUMNS = ("kernel", "parameters", "work-group")
+_BACKENDS = device.backends()
+_FIRST = next(backend for backend in _BACKENDS.values() if backend.offline)
+_PRODUCTS = list(dict.fromkeys(product.name for backend in _BACKENDS.values() for product in backend.products))
 
 
 @click.command()
 @kernel_file
-@click.option("--backend", type=click.Choice(["cuda", "opencl"]), default="cuda", show_default=True, help="What to compile for.")
-@click.option("--arch", help=f"CUDA architecture. Default: that of the GPU here, else {_ARCHITECTURE}.")
-@click.option("--device", "selector", help="OpenCL device, as `portatile devices` names it; implies --backend opencl.")
-@click.option("--emit", type=click.Choice(["cuda", "ptx", "cubin", "opencl"]), help="What to write; text goes to the terminal without -o.")
+@click.option(
+    "--backend", type=click.Choice(list(_BACKENDS)), help=f"What to compile for. Default: by --arch or --device, else {_FIRST.name}."
+)
+@click.option("--arch", help=f"Architecture, such as sm_90 or gfx942. Default: that of the GPU here, else {_FIRST.usual}.")
+@click.option("--device", "selector", help="Device whose driver compiles, as `portatile devices` names it.")
+@click.option("--emit", type=click.Choice(_PRODUCTS), help="What to write; text goes to the terminal without -o.")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it. Default of --emit: by the ending."
 )
 @_options.document("Print kernels, parameters and resources as JSON.")
 def command(
-    file: KernelFile, backend: str, arch: str | None, selector: str | None, emit: Emit | None, output: Path | None, as_json: bool
+    file: KernelFile, backend: str | None, arch: str | None, selector: str | None, emit: str | None, output: Path | None, as_json: bool
 ) -> None:
-    """Compile FILE and say what its kernels take of the chip.
+    """Compile FILE and say what its kernels take of the device.
 
     \b
     portatile compile scan.cl -D BLOCK=256
     portatile compile scan.cl --arch sm_80 -o scan.cubin
     portatile compile scan.cl --emit cuda          the CUDA C++ that NVRTC is given
+    portatile compile scan.cl --arch gfx1100 --emit isa
     portatile compile scan.cl --device opencl:0:0
 
     Messages name the file and its lines. Exit code 1: it does not build.
     """
-    if selector is not None:
-        backend = "opencl"
-    kind = _kind(emit, output, backend)
-    if kind == "cuda":
-        _write(program.lower(file.source, _target(backend, arch, selector, "ptx"))[0].text.encode(), output)
+    asked = _asked(backend, arch, selector)
+    product = _product(emit, output, asked)
+    target = _target(asked, arch, selector, product)
+    if product is not None and not product.compiled:
+        _write(target.lower(file.source)[0].text.encode(), output)
         return
-    target = _target(backend, arch, selector, "ptx" if kind == "ptx" else "cubin")
     _console.say(f"compiling for {target.architecture}")
     binary = program.build(file.source, target, None)
     if not binary.entries:
         raise without_kernels(file.source)
-    if kind is not None:
-        _write(binary.data.rstrip(b"\0") if kind == "ptx" else binary.data, output)
+    if product is not None:
+        _write(target.payload(binary) if product.readable else binary.data, output)
         if output is None:
             return
     if as_json:
         click.echo(to_json(_document(file, target, binary)))
         return
-    rows = [_row(entry, binary.resources.get(entry.name, Resources())) for entry in binary.entries]
+    used = [binary.resources.get(entry.name, Resources()) for entry in binary.entries]
+    columns = figured(used)
+    rows = [(*_named(entry), *figures(one, columns)) for entry, one in zip(binary.entries, used, strict=True)]
     title = f"{file.source.file} for {target.architecture} ({target.compiler}), {duration(sum(binary.seconds.values()))}"
-    _console.out.print(_console.table(title, _COLUMNS, rows, left=3), markup=False)
+    _console.out.print(_console.table(title, (*_COLUMNS, *columns), rows, left=3), markup=False)
     if any("?" in row for row in rows):
         _console.err.print("? : this compiler does not say", markup=False)
     warnings = "\n".join(line for line in binary.log.splitlines() if "warning #" in line or "warning:" in line)
@@ -70,33 +75,51 @@ def command(
         _console.err.print(warnings, markup=False, soft_wrap=True)
 
 
-def _kind(emit: Emit | None, output: Path | None, backend: str) -> Emit | None:
+def _asked(backend: str | None, arch: str | None, selector: str | None) -> BackEnd:
+    """The back end that is meant."""
+    if selector is not None:
+        return _BACKENDS[device.get(selector).info.backend]
+    if backend is not None:
+        return _BACKENDS[backend]
+    if arch is not None and (known := [one for one in _BACKENDS.values() if one.offline and one.datasheet(arch)]):
+        return known[0]
+    return _FIRST
+
+
+def _product(emit: str | None, output: Path | None, backend: BackEnd) -> Product | None:
     """What is to be written, or nothing."""
-    if emit is None and output is not None:
-        known: dict[str, Emit] = {".cu": "cuda", ".ptx": "ptx", ".cubin": "cubin"}
-        emit = "opencl" if backend == "opencl" else known.get(output.suffix)
-        if emit is None:
-            raise UsageError(f"-o {output}: the ending is none of {', '.join(known)}; say with --emit what to write")
-    if emit is not None and (emit == "opencl") != (backend == "opencl"):
-        raise UsageError(f"--emit {emit} does not go with --backend {backend}")
-    if emit in ("cubin", "opencl") and output is None:
-        raise UsageError(f"--emit {emit} is no text: name a file with -o")
-    return emit
+    if emit is None:
+        if output is None:
+            return None
+        if len(backend.products) == 1:
+            return backend.products[0]
+        product = next((one for one in backend.products if one.ending == output.suffix), None)
+        if product is None:
+            endings = ", ".join(one.ending for one in backend.products)
+            raise UsageError(f"-o {output}: the ending is none of {endings}; say with --emit what to write")
+    else:
+        product = backend.product(emit)
+        if product is None:
+            raise UsageError(f"--emit {emit} does not go with --backend {backend.name}")
+    if not product.readable and output is None:
+        raise UsageError(f"--emit {product.name} is no text: name a file with -o")
+    return product
 
 
-def _target(backend: str, arch: str | None, selector: str | None, kind: str) -> Target:
-    if backend == "opencl":
+def _target(backend: BackEnd, arch: str | None, selector: str | None, product: Product | None) -> Target:
+    if not backend.offline:
         if arch is not None:
-            raise UsageError("--arch names a CUDA architecture; an OpenCL device is named with --device")
-        found = device.get(selector or "opencl")
-        if found.info.backend != "opencl":
-            raise UsageError(f"{found.info.id} is no OpenCL device; leave out --device to compile for CUDA")
+            raise UsageError(f"--arch goes with a compiler that needs no device; an {backend.title} device is named with --device")
+        found = device.get(selector or backend.name)
+        if found.info.backend != backend.name:
+            raise UsageError(f"{found.info.id} is no {backend.title} device; leave out --device to compile for {_FIRST.title}")
         return found.target
     if arch is None:
-        here = [found.info.architecture for found in device.devices() if found.info.backend == "cuda"]
-        arch = here[0] if here else _ARCHITECTURE
-    target: Target = device.backends()["cuda"].target(arch, kind)
-    return target
+        here = device.get(selector).info if selector is not None else None
+        found_here = [here] if here else [one.info for one in device.devices() if one.info.backend == backend.name]
+        arch = found_here[0].architecture if found_here else backend.usual
+    name = product.name if product is not None and product.compiled else ""
+    return backend.target(arch, name)
 
 
 def _write(data: bytes, output: Path | None) -> None:
@@ -109,11 +132,9 @@ def _write(data: bytes, output: Path | None) -> None:
         raise UsageError(f"-o {output}: {error.strerror}") from None
 
 
-def _row(entry: Entry, used: Resources) -> tuple[str, ...]:
+def _named(entry: Entry) -> tuple[str, str, str]:
     parameters = ", ".join(f"{'local ' if p.kind == 'local' else ''}{p.type} {p.name}" for p in entry.parameters)
-    group = "x".join(map(str, entry.work_group)) if entry.work_group else "any"
-    figures = (used.registers, used.spill_stores, used.spill_loads, used.local_memory, used.stack)
-    return entry.name, parameters, group, *("?" if figure < 0 else str(figure) for figure in figures)
+    return entry.name, parameters, "x".join(map(str, entry.work_group)) if entry.work_group else "any"
 
 
 def _document(file: KernelFile, target: Target, binary: Binary) -> dict[str, object]:

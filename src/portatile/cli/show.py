@@ -1,4 +1,4 @@
-"""Print a configuration's kernels: what its parameters mean, the text at each stage, PTX, registers and spills; needs no GPU."""
+"""Print a configuration's kernels: what its parameters mean, the text at each stage, instructions, registers and spills; needs no GPU."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from dataclasses import dataclass
 import click
 
 from portatile import cache, device, execute, program, workloads
-from portatile.analysis import ptx
-from portatile.cli import _chips, _console, _options
+from portatile.cli import _console, _options
+from portatile.cli._resources import figured, figures
 from portatile.cli._workloads import Sized, flat_plan, parameter_text, per_workload
 from portatile.device.base import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
-from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Source, Value, spelled
+from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Resources, Source, Value, spelled
 from portatile.select import choose
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.workload import Workload
 
-_STAGES = ("parameters", "template", "preprocessed", "lowered", "ptx", "instructions", "resources")
+_STAGES = ("parameters", "template", "preprocessed", "lowered", "assembly", "ptx", "instructions", "resources")
 _WIDTH = 120  # of lines of prose
 _KINDS = 4  # of a family of instructions that are named
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is shown: launches and texts of one configuration for one chip."""
+    """What is shown: launches and texts of one configuration for one device."""
 
     problem: Problem
     config: Config
@@ -45,8 +45,8 @@ class _Subject:
 @per_workload("show")
 @click.option("--config", "pairs", multiple=True, metavar="NAME=VALUE", help="Change one parameter; repeat. Default: what would run.")
 @click.option("--stage", type=click.Choice(_STAGES), default="template", show_default=True, help="What to print.")
-@click.option("--backend", type=click.Choice(["opencl", "cuda"]), help="Default: that of the device; cuda with --arch.")
-@click.option("--arch", help="CUDA architecture, for example sm_90; the chip need not be here.")
+@click.option("--backend", type=click.Choice(list(device.backends())), help="Default: that of the device, or of --arch.")
+@click.option("--arch", help="Architecture, for example sm_90 or gfx942; no such device need be here.")
 @_options.device("selector")
 def command(
     problem: Problem,
@@ -66,8 +66,8 @@ def command(
     template      the text with everything generated, and the definitions that go with it
     preprocessed  without macros and conditionals, as the back end sees it
     lowered       what the compiler is given: with the prelude, or translated to CUDA C++
-    ptx           the compiler's PTX (CUDA)
-    instructions  how many of each family stand in the PTX, and the most frequent kinds (CUDA)
+    assembly      the compiler's instructions: PTX, or an AMD architecture's own (ptx: the same)
+    instructions  how many of each family stand in them, and the most frequent kinds
     resources     registers, spills, local memory, work-groups
 
     The text goes to standard output; which configuration it is goes to standard error.
@@ -81,10 +81,10 @@ def command(
         _parameters(subject)
         return
     if stage == "resources":
-        _resources(subject, _target(info, "cubin"))
+        _resources(subject, device.target(info))
         return
     if stage == "instructions":
-        _instructions([_text(source, "ptx", info) for source in subject.sources])
+        _instructions(device.target(info), [_text(source, "assembly", info) for source in subject.sources])
         return
     for source in subject.sources:
         click.echo(_text(source, stage, info))
@@ -104,12 +104,13 @@ command.wrapped = _with_presets
 
 
 def _info(backend: str | None, arch: str | None, selector: str | None) -> DeviceInfo:
-    if arch is not None and (backend == "opencl" or selector is not None):
-        raise UsageError("--arch names a CUDA architecture: leave out --device and --backend opencl")
+    asked = None if backend is None else device.backends()[backend]
     if arch is not None:
-        return _chips.chip(arch)
-    if selector is None and backend == "cuda" and not any(found.info.backend == "cuda" for found in device.devices()):
-        raise UsageError("there is no CUDA device here; name an architecture, for example --arch sm_90")
+        if selector is not None or (asked is not None and not asked.offline):
+            raise UsageError("--arch names what a compiler without a device compiles for: leave out --device and --backend opencl")
+        return device.datasheet(arch, backend)
+    if selector is None and asked is not None and asked.offline and not any(found.info.backend == backend for found in device.devices()):
+        raise UsageError(f"there is no {asked.title} device here; name an architecture, for example --arch {asked.usual}")
     info = device.get(selector or backend).info
     if backend is not None and info.backend != backend:
         raise UsageError(f"{info.id} is a device of {info.backend}, not of {backend}")
@@ -146,27 +147,16 @@ def _parameter(space: ParameterSpace, pair: str) -> tuple[str, Value]:
     raise ArgumentError(f"{name}={text} is not one of {', '.join(map(str, space.parameters[name]))}")
 
 
-def _target(info: DeviceInfo, kind: str) -> Target:
-    if info.backend == "cuda":
-        target: Target = device.backends()["cuda"].target(info.architecture, kind)
-        return target
-    return device.get(info.id).target
-
-
 def _text(source: Source, stage: str, info: DeviceInfo) -> str:
     """One source at one stage."""
     if stage == "template":
         return "\n".join([f"// {source.file}", *(f"#define {name} {value}" for name, value in source.defines), source.text])
     if stage == "preprocessed":
-        return f"// {source.file}\n{squeeze(preprocess(source.text, source.file, dict(source.defines), info.backend))}"
+        return f"// {source.file}\n{squeeze(preprocess(source.text, source.file, dict(source.defines), device.target(info).prelude))}"
     if stage == "lowered":
-        return program.lower(source, _target(info, "cubin"))[0].text
-    target = _target(info, "ptx")
-    binary = target.compile(*program.lower(source, target))
-    text = binary.data.rstrip(b"\0")
-    if b".version" not in text[:4096]:
-        raise UsageError(f"{info.name} through {info.backend} compiles to no PTX; try --arch sm_90")
-    return text.decode()
+        return device.target(info).lower(source)[0].text
+    target = device.target(info, device.backends()[info.backend].assembly)
+    return target.assembly(target.compile(*target.lower(source)))
 
 
 def squeeze(text: str) -> str:
@@ -192,25 +182,24 @@ def _parameters(subject: _Subject) -> None:
 
 def _resources(subject: _Subject, target: Target) -> None:
     binaries = {source: program.build(source, target, cache.default()) for source in _console.track(subject.sources, "compiling")}
-    rows: dict[tuple[str, ...], int] = {}
-    for step in subject.plan.steps:
-        assert isinstance(step, Launch)
-        used = binaries[step.source].resources.get(step.kernel)
-        figures = (used.registers, used.spill_stores, used.spill_loads, used.local_memory, used.stack) if used else (-1,) * 5
+    steps = [step for step in subject.plan.steps if isinstance(step, Launch)]
+    used = [binaries[step.source].resources.get(step.kernel, Resources()) for step in steps]
+    columns = figured(used)
+    rows: Counter[tuple[str, ...]] = Counter()
+    for step, one in zip(steps, used, strict=True):
         group, grid = ("x".join(map(str, size)) for size in (step.local_size, step.global_size))
-        row = (step.kernel, *("?" if figure < 0 else str(figure) for figure in figures), group, grid)
-        rows[row] = rows.get(row, 0) + 1
-    columns = ("kernel", "registers", "spill stores", "spill loads", "local bytes", "stack", "work-group", "work-items", "launches")
-    _console.out.print(_console.table("", columns, [[*row, str(count)] for row, count in rows.items()]))
-    if any(row[1] == "?" for row in rows):
+        rows[step.kernel, *figures(one, columns), group, grid] += 1
+    titles = ("kernel", *columns, "work-group", "work-items", "launches")
+    _console.out.print(_console.table("", titles, [[*row, str(count)] for row, count in rows.items()]))
+    if any("?" in row for row in rows):
         _console.err.print("? : this compiler does not say", markup=False)
 
 
-def _instructions(texts: Sequence[str]) -> None:
+def _instructions(target: Target, texts: Sequence[str]) -> None:
     """A line for each family of instructions in each kernel, as they stand in the text: a loop's body counts once."""
     found: dict[str, dict[str, Counter[str]]] = {}
     for text in texts:
-        for instruction in ptx.instructions(text):
+        for instruction in target.instructions(text):
             found.setdefault(instruction.function, {}).setdefault(instruction.family, Counter())[instruction.kind] += 1
     rows = []
     for kernel, families in found.items():

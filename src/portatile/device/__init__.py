@@ -6,17 +6,15 @@ import importlib
 import os
 import pkgutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-from types import ModuleType
-from typing import get_args
 
 from portatile import settings
-from portatile.device.base import Device, Finding, Survey, Target
-from portatile.errors import ArgumentError, DeviceNotFoundError
-from portatile.records import Backend, DeviceInfo
+from portatile.device.base import BackEnd, Device, Finding, Survey, Target
+from portatile.errors import ArgumentError, DeviceNotFoundError, UnknownNameError
+from portatile.records import DeviceInfo
 
-__all__ = ["COLD_COMPILER", "Device", "backends", "check", "devices", "findings", "get", "target_maker"]
+__all__ = ["ANY", "COLD_COMPILER", "Device", "backends", "check", "datasheet", "devices", "findings", "get", "target"]
 
 COLD_COMPILER: Mapping[str, str] = {
     "POCL_KERNEL_CACHE": "0",
@@ -26,9 +24,10 @@ COLD_COMPILER: Mapping[str, str] = {
 }
 """The environment of a process in which no driver's own cache flatters the time of a compilation."""
 
-_CALLED = {"Portable Computing Language": "PoCL"}  # platforms that nobody calls as they call themselves
+ANY = "opencl"
+"""What records of other programs have for a back end where they name none."""
 
-_FIRST: Backend = "cuda"  # whose devices all rank above those of others: where it has one, nobody else is asked for the best
+_CALLED = {"Portable Computing Language": "PoCL"}  # platforms that nobody calls as they call themselves
 
 _lock = threading.RLock()
 _surveys: dict[str, Survey] = {}
@@ -45,24 +44,44 @@ if hasattr(os, "register_at_fork"):  # a driver's threads do not come along: the
 
 
 @lru_cache(maxsize=1)
-def backends() -> dict[str, ModuleType]:
-    """The back ends by name: every folder in this one."""
-    return {found.name: importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__) if found.ispkg}
+def backends() -> Mapping[str, BackEnd]:
+    """The back ends by name, the preferred one first: every folder in this one. None of their files is loaded."""
+    folders = [found.name for found in pkgutil.iter_modules(__path__) if found.ispkg]
+    made: list[BackEnd] = [importlib.import_module(f"{__name__}.{name}").BACKEND for name in folders]
+    return {backend.name: backend for backend in sorted(made, key=lambda backend: -backend.rank)}
 
 
 def devices() -> list[Device]:
     """Every device of every back end; cheap, makes no context. The same objects at every call."""
-    return [device for name in backends() for device in _survey(name).devices]
+    return [device for name in sorted(backends()) for device in _survey(name).devices]
 
 
 def findings() -> list[Finding]:
     """What the back ends looked for, found and found broken."""
-    return [finding for name in backends() for finding in _survey(name).findings]
+    return [finding for name in sorted(backends()) for finding in _survey(name).findings]
 
 
-def target_maker(backend: str) -> Callable[[str], Target] | None:
-    """What makes the Target of an architecture, where a back end's compiler needs no device; else compiling takes a context on it."""
-    return getattr(importlib.import_module(f"{__name__}.{backend}"), "target", None)
+def target(info: DeviceInfo, product: str = "") -> Target:
+    """The compiler for a device, which need not be here if its back end's compiler needs none; ``product`` as in ``BackEnd.target``."""
+    backend = backends()[info.backend]
+    return backend.target(info.architecture, product) if backend.offline else get(info.id).target
+
+
+def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
+    """The device here that has the architecture, else a common one from its data sheet. ``backend``: of that one only.
+
+    Raises UnknownNameError for an architecture that no back end lists.
+    """
+    asked = [one for one in backends().values() if one.offline and backend in (None, one.name)]
+    plain = architecture.rstrip("af") if architecture.startswith("sm_") else architecture
+    for one in asked:
+        for found in _survey(one.name).devices:
+            if found.info.architecture.rstrip("af") == plain:
+                return found.info
+        if (known := one.datasheet(architecture)) is not None:
+            return known
+    title = backends()[backend].title if backend is not None else "GPU"
+    raise UnknownNameError(f"{title} architecture", architecture, [name for one in asked for name in one.datasheets()])
 
 
 def _survey(name: str) -> Survey:
@@ -72,7 +91,7 @@ def _survey(name: str) -> Survey:
         with _lock:
             found = _surveys.get(name)
             if found is None:
-                found = _surveys[name] = importlib.import_module(f"{__name__}.{name}").survey()
+                found = _surveys[name] = backends()[name].survey()
     return found
 
 
@@ -95,7 +114,8 @@ def get(selector: str | None = None) -> Device:
 
 @lru_cache(maxsize=1)
 def _best() -> Device:
-    usable = _survey(_FIRST).devices or [device for device in devices() if not _is_checker(device)]
+    first = next(iter(backends()))  # its devices rank above all others: where it has one, nobody else is asked
+    usable = _survey(first).devices or [device for device in devices() if not _is_checker(device)]
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
     return max(usable, key=_rank)
@@ -116,7 +136,7 @@ def _names(info: DeviceInfo) -> tuple[str, ...]:
 def _match(selector: str, message: str) -> Device:
     wanted = selector.strip().lower()
     name, colon, _ = wanted.partition(":")
-    if colon and name in get_args(Backend):  # an id: nobody else is asked
+    if colon and name in backends():  # an id: nobody else is asked
         for device in _survey(name).devices:
             if device.info.id == wanted:
                 return device
@@ -152,7 +172,7 @@ def _is_checker(device: Device) -> bool:
 
 def _rank(device: Device) -> tuple[int, int, int]:
     info = device.info
-    return {"gpu": 2, "accelerator": 1, "cpu": 0}[info.kind], int(info.backend == "cuda"), info.compute_units
+    return {"gpu": 2, "accelerator": 1, "cpu": 0}[info.kind], backends()[info.backend].rank, info.compute_units
 
 
 def _listing(message: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from importlib import import_module
 from math import prod
 from operator import index
 from typing import Any
@@ -182,7 +183,7 @@ class Buffer:
 
     def _pointer(self, what: str) -> int:
         handle = self.memory.handle
-        if self.device.info.backend != "cuda":
+        if not self.device.info.can.addresses:
             raise AttributeError(f"{what}: {self.device.info.id} is no CUDA device; copy with numpy()")
         if handle is None:
             raise ArgumentError("this memory has been released")
@@ -213,7 +214,7 @@ def is_cuda_array(array: Any) -> bool:
     if isinstance(array, np.ndarray):
         return False
     if isinstance(array, Buffer):
-        return array.device.info.backend == "cuda"
+        return array.device.info.can.addresses
     if hasattr(array, "__cuda_array_interface__"):
         return True
     place = getattr(array, "__dlpack_device__", None)
@@ -257,7 +258,7 @@ def _foreign(array: Any) -> Strided:
         dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
         strides = tuple(interface.get("strides") or packed(shape, dtype.itemsize))
         pointer = int(interface["data"][0])
-        return Strided(pointer, shape, strides, dtype, devices.backends()["cuda"].ordinal(pointer), array)
+        return Strided(pointer, shape, strides, dtype, import_module("portatile.device.cuda.survey").ordinal(pointer), array)
     if hasattr(array, "__dlpack__") and is_cuda_array(array):
         return take(array.__dlpack__(stream=caller_stream(array)))
     raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")

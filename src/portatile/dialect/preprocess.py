@@ -15,10 +15,9 @@ from typing import Any
 from portatile.dialect.lexer import parted
 from portatile.dialect.macros import LinearPreprocessor
 from portatile.errors import CompileError
-from portatile.records import Backend
 
 _PRELUDES = Path(__file__).parent / "preludes"
-_SEEDS: Mapping[Backend, tuple[Path, Mapping[str, str]]] = {
+_SEEDS: Mapping[str, tuple[Path, Mapping[str, str]]] = {
     "cuda": (_PRELUDES / "cuda.h", {}),
     "opencl": (
         _PRELUDES / "opencl.h",
@@ -124,7 +123,7 @@ def _without_comments(text: str) -> str:
 
 
 @cache
-def _seed(backend: Backend) -> Mapping[str, Any]:
+def _seed(backend: str) -> Mapping[str, Any]:
     """The macros of the back end's header; OpenCL's as a device of version 1.2 with doubles sees them."""
     reader = _Pass(Places("", ""))
     path, defines = _SEEDS[backend]
@@ -138,7 +137,7 @@ def _seed(backend: Backend) -> Mapping[str, Any]:
     return dict(reader.macros)
 
 
-def preprocess(text: str, file: str, defines: Mapping[str, str], backend: Backend = "cuda") -> str:
+def preprocess(text: str, file: str, defines: Mapping[str, str], backend: str = "cuda") -> str:
     """``text`` without macros and comments, line for line. Raises CompileError with file and line."""
     reader = _Pass(Places(text, file))
     reader.macros.update(_seed(backend))

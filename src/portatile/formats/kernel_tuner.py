@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.formats import other_tuners
+from portatile.formats import limits, other_tuners
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
@@ -60,22 +60,24 @@ def parse(data: bytes | str) -> object:
     """
     text = data.decode(errors="replace") if isinstance(data, bytes) else data
     try:
-        return json.loads(text)
+        return limits.decoded(text)
     except json.JSONDecodeError as error:
         reason = error
+    except ValueError as error:
+        raise ArgumentError(f"this cannot be read: {error}") from None
     whole = text.rstrip().rstrip(",")
     entries = (whole, whole[: whole.rfind("}") + 1], whole[: whole.rfind("},") + 1])
     for repaired in (whole + "}", *(kept + "}}" for kept in entries)):
         try:
-            return json.loads(repaired)
-        except json.JSONDecodeError:
+            return limits.decoded(repaired)
+        except ValueError:
             continue
     raise ArgumentError(f"this is no JSON: {reason}")
 
 
 def read(path: Path) -> list[Trial]:
     """The trials of a cache file, plain or packed by gzip; raises ArgumentError with the path of what is wrong in it."""
-    document = parse(other_tuners.raw(path))
+    document = parse(limits.raw(path))
     if not is_one(document):
         raise ArgumentError(f"{path} is no cache of Kernel Tuner: it has no 'tune_params_keys' beside 'cache'")
     try:

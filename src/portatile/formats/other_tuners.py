@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import math
-import zlib
-from pathlib import Path
 
-from portatile.errors import ArgumentError, reason
+from portatile.device import ANY
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
 
-def raw(path: Path) -> bytes:
-    """The content of a file, unpacked if it is packed by gzip; raises ArgumentError where it cannot be read."""
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-    except (OSError, EOFError, zlib.error) as error:
-        raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
-
-
 def device(name: str) -> DeviceInfo:
-    """A device of which only the name is known. Its back end is not known either: ``opencl`` stands for any."""
+    """A device of which only the name is known. Its back end is not known either."""
     return DeviceInfo(
         id=f"recorded:{name}",
-        backend="opencl",
+        backend=ANY,
         name=name,
         vendor="",
         platform="",

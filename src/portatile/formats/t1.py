@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, reason
+from portatile.formats import calculation, limits
 from portatile.records import Config, Value
 from portatile.space import ParameterSpace
 from portatile.trials import Budget
@@ -39,6 +40,8 @@ _METHODS = ("AbsoluteDifference", "SideBySideComparison", "SideBySideRelativeCom
 _AXES = ("X", "Y", "Z")
 _KERNEL = "KernelSpecification"
 _SEED = 0
+_LONGEST = 400  # characters of a message
+_MOST_ELEMENTS = 2**31 - 1  # of an argument
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,9 @@ def read(path: Path) -> Specification:
     missing, wrong or not supported.
     """
     try:
-        document = msgspec.json.decode(path.read_bytes())
-    except OSError as error:
-        raise ArgumentError(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
-        raise ArgumentError(f"{path} is not JSON: {error}") from None
+        document = limits.decoded(limits.raw(path))
+    except ValueError as error:
+        raise error if isinstance(error, ArgumentError) else ArgumentError(f"{path} is not JSON: {error}") from None
     if not isinstance(document, Mapping) or not {"KernelSpecification", "ConfigurationSpace"} <= set(document):
         raise ArgumentError(f"{path} is no T1 file: it lacks ConfigurationSpace or KernelSpecification")
     return _Reader(path, document).specification()
@@ -103,7 +104,7 @@ class _Reader:
     def specification(self) -> Specification:
         """Everything that the file says."""
         if (language := self._get(self.kernel, _KERNEL, "Language", str)) != "OpenCL":
-            self._fail(f"{_KERNEL}.Language is {language}; portatile takes OpenCL C, which it runs through OpenCL and through CUDA")
+            self._fail(f"{_KERNEL}.Language is {language!r}; portatile takes OpenCL C, which it runs through OpenCL and through CUDA")
         if self.kernel.get("SharedMemory"):
             self._fail(f"{_KERNEL}.SharedMemory is CUDA's dynamic memory; declare a __local argument and give it MemoryType Local")
         default = self._read_parameters()
@@ -113,7 +114,7 @@ class _Reader:
         local = self._local_size()
         legal = ParameterSpace(self.parameters, constraints)
         return Specification(
-            kernel_file=self.path.parent / self._get(self.kernel, _KERNEL, "KernelFile", str),
+            kernel_file=limits.regular(self.path.parent / self._file(self.kernel, _KERNEL, "KernelFile")),
             kernel=self._get(self.kernel, _KERNEL, "KernelName", str),
             arguments=values,
             roles=tuple(self._role(entry, at) for entry, at in arguments),
@@ -134,6 +135,8 @@ class _Reader:
         default: dict[str, Value] = {}
         for entry, at in self._list(self.space, "ConfigurationSpace", "TuningParameters"):
             name = self._get(entry, at, "Name", str)
+            if not name.isidentifier():
+                self._fail(f"{at}.Name is {name!r}; a parameter's name is a word that an expression can read")
             kind = self._get(entry, at, "Type", str)
             values = self._evaluate(self._get(entry, at, "Values", str), f"{at}.Values", {})
             if not isinstance(values, list | tuple) or not values or not all(isinstance(v, int | float | str) for v in values):
@@ -173,6 +176,9 @@ class _Reader:
         """Work-items. Where there are divisors of the grid, they and ProblemSize count, as in Kernel Tuner, and GlobalSize does not."""
         problem = self._problem_size()
         divisors = [self.kernel.get(f"GridDiv{axis}") for axis in _AXES]
+        for name, given in zip(_AXES, divisors, strict=True):
+            if given is not None and not isinstance(given, list):
+                self._fail(f"{_KERNEL}.GridDiv{name} is {given!r}; it must be a list of expressions")
         if problem and any(divisors):
             found = []
             for axis, size in enumerate(problem):
@@ -227,12 +233,14 @@ class _Reader:
 
     def _filled(self, entry: Mapping[str, Any], at: str, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
         """``count`` numbers as FillType says."""
+        if count * dtype.itemsize > _most_bytes():
+            self._fail(f"{at} has {count} elements of type {dtype}, which is more than half of this machine's memory")
         fill = entry.get("FillType", "Constant")
         value = entry.get("FillValue")
         if not isinstance(value, int | float | None):
             self._fail(f"{at}.FillValue is {value!r}, not a number")
         if fill == "BinaryRaw":
-            return self._raw(self.path.parent / self._get(entry, at, "DataSource", str), at, dtype, count)
+            return self._raw(self.path.parent / self._file(entry, at, "DataSource"), at, dtype, count)
         seed = entry.get("RandomSeed", _SEED)
         if not isinstance(seed, int) or seed < 0:
             self._fail(f"{at}.RandomSeed is {seed!r}, not a whole number of 0 or more")
@@ -247,9 +255,10 @@ class _Reader:
 
     def _raw(self, file: Path, at: str, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
         try:
-            found = np.fromfile(file, dtype)
-        except OSError as error:
-            self._fail(f"{at}.DataSource {file} cannot be read: {error.strerror}")
+            size = limits.regular(file).stat().st_size
+            found = np.fromfile(file, dtype) if size == count * dtype.itemsize else np.empty(size // dtype.itemsize, dtype)
+        except (OSError, ValueError) as error:
+            self._fail(f"{at}.DataSource {file} cannot be read: {reason(error)}")
         if found.size != count:
             self._fail(f"{at}.DataSource {file} holds {found.size} numbers of type {dtype}, not {count}")
         return found
@@ -269,12 +278,14 @@ class _Reader:
         size = self._evaluate(given, f"{at}.Size", names) if isinstance(given, str) else given
         if not isinstance(size, int | float) or not 0 < size < math.inf or size != int(size):
             self._fail(f"{at}.Size is {given!r}, not a positive whole number")
+        if size > _MOST_ELEMENTS:
+            self._fail(f"{at}.Size is {int(size)}; up to {_MOST_ELEMENTS} elements are supported")
         return int(size)
 
     def _role(self, entry: Mapping[str, Any], at: str) -> str | None:
         if entry.get("MemoryType") != "Vector" or "AccessType" not in entry:
             return None
-        if entry["AccessType"] not in _ROLES:
+        if not isinstance(entry["AccessType"], str) or entry["AccessType"] not in _ROLES:
             self._fail(f"{at}.AccessType is {entry['AccessType']!r}; it must be one of {', '.join(_ROLES)}")
         return _ROLES[entry["AccessType"]]
 
@@ -322,6 +333,13 @@ class _Reader:
             self._fail(f"{place} is {record[name]!r}; that is not what belongs there")
         return record[name]
 
+    def _file(self, record: Mapping[str, Any], at: str, name: str) -> str:
+        """The name of a file, which has no control characters."""
+        given: str = self._get(record, at, name, str)
+        if not given or not given.isprintable():
+            self._fail(f"{at}.{name} is {given!r}, which is no name of a file")
+        return given
+
     def _list(self, record: Mapping[str, Any], at: str, name: str) -> list[tuple[Mapping[str, Any], str]]:
         """The records of a list with their places; none where the list is not there."""
         place = f"{at}.{name}" if at else name
@@ -333,11 +351,13 @@ class _Reader:
 
     def _expression(self, text: str, at: str, known: Mapping[str, object]) -> str:
         """An expression of Python that can only calculate, with ``&&`` and ``||`` as words; fails for anything else."""
+        if len(text) > calculation.MOST_CHARACTERS:
+            self._fail(f"{at} is an expression of {len(text)} characters; up to {calculation.MOST_CHARACTERS} are read")
         spelled = " ".join(text.replace("&&", " and ").replace("||", " or ").split())
         try:
             tree = ast.parse(spelled, mode="eval")
-        except SyntaxError as error:
-            self._fail(f"{at}: {text!r} is not an expression: {error.msg}")
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # a NUL, parentheses nested too deeply
+            self._fail(f"{at}: {_short(text)} is not an expression: {getattr(error, 'msg', error) or 'it is nested too deeply'}")
         names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
         bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
         for node in ast.walk(tree):
@@ -346,6 +366,10 @@ class _Reader:
         for name in names:
             if name not in known and name not in bound and name not in _FUNCTIONS:
                 self._fail(f"{at}: {text!r} reads {name!r}, which is none of {', '.join(known) or 'the parameters'}")
+        try:
+            calculation.check(tree, {name: values if isinstance(values, tuple) else () for name, values in known.items()})
+        except calculation.TooMuchError as error:
+            self._fail(f"{at}: {_short(text)} calculates too much: {error}")
         return spelled
 
     def _evaluate(self, text: str, at: str, names: Mapping[str, Any]) -> Any:
@@ -353,10 +377,21 @@ class _Reader:
         try:
             return eval(code, {"__builtins__": {}, **_FUNCTIONS, **names})
         except Exception as error:
-            self._fail(f"{at}: {text!r} cannot be computed: {type(error).__name__}: {error}")
+            self._fail(f"{at}: {_short(text)} cannot be computed: {type(error).__name__}: {error}")
 
     def _fail(self, message: str) -> NoReturn:
-        raise ArgumentError(f"{self.path}: {message}")
+        raise ArgumentError(f"{self.path}: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}")
+
+
+def _most_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):  # not on this system
+        return 2**33
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 def _random(rng: np.random.Generator, most: float, dtype: np.dtype[Any], count: int) -> NDArray[Any]:

@@ -8,7 +8,6 @@ another store, stands in ``metadata.portatile`` (problem and device) and in each
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from portatile.errors import ArgumentError
-from portatile.formats import other_tuners
+from portatile.formats import limits, other_tuners
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
 
@@ -136,7 +135,7 @@ def load(data: bytes) -> list[Trial]:
         [({'block': 16}, 0.002)]
     """
     try:
-        return read(json.loads(data))
+        return read(limits.decoded(data))
     except ValueError as error:
         raise ArgumentError(f"this is no JSON: {error}" if not isinstance(error, ArgumentError) else str(error)) from None
 

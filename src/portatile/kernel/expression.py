@@ -22,11 +22,15 @@ FUNCTIONS: Mapping[str, Any] = {
     "float": float,
     "floor": math.floor,
     "int": int,
+    "len": len,
+    "list": list,
     "log2": math.log2,
     "max": max,
     "min": min,
+    "range": range,
     "round": round,
     "sqrt": math.sqrt,
+    "sum": sum,
 }
 
 
@@ -66,8 +70,10 @@ class Expression:
         except SyntaxError as error:
             raise ArgumentError(f"{what}={text!r} is not an expression: {error.msg}") from None
         bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-        used = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        reads = tuple(dict.fromkeys(name for name in used if name not in bound and name not in FUNCTIONS))
+        called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        used = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        values = (node.id for node in used if not (node.id in FUNCTIONS and id(node) in called))  # a parameter may be called `len` too
+        reads = tuple(dict.fromkeys(name for name in values if name not in bound))
         code = compile(tree, f"<{what}>", "eval")
         return cls(reads, lambda values: eval(code, {"__builtins__": {}, **FUNCTIONS, **values}), repr(text), text)
 

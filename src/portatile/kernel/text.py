@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from portatile import dialect
+from portatile.capabilities import Capabilities
 from portatile.dialect.signature import Signature, signature
 from portatile.errors import ArgumentError, CompileError, reason
 from portatile.records import Config, DeviceInfo, Size3, Source, Value
@@ -116,7 +117,8 @@ def limits(device: DeviceInfo) -> dict[str, Value]:
     return {f"max_work_item_{axis}": size for axis, size in zip("xyz", device.max_work_item_sizes, strict=True)}
 
 
-_NOMINAL = DeviceInfo(**cast(Any, {entry.name: (1, 1, 1) if "sizes" in entry.name else 0 for entry in fields(DeviceInfo)}))
+_NUMBERS = {entry.name: (1, 1, 1) if "sizes" in entry.name else 0 for entry in fields(DeviceInfo)}
+_NOMINAL = DeviceInfo(**cast(Any, {**_NUMBERS, "capabilities": Capabilities()}))
 DEVICE_FACTS = (*_NOMINAL.facts(), *limits(_NOMINAL))
 """The names of the facts of a device that expressions and constraints may read."""
 

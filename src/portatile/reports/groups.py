@@ -10,7 +10,8 @@ from datetime import datetime
 from functools import cached_property
 
 from portatile import ceilings, workloads
-from portatile.ceilings import Ceilings, WorkPerRun
+from portatile.ceilings import Ceilings, Work
+from portatile.device import backends
 from portatile.figures import quantities
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import formatting
@@ -64,7 +65,7 @@ class Group:
     @property
     def way(self) -> str:
         """Platform and back end: one chip is often reached by two."""
-        name = {"opencl": "OpenCL", "cuda": "CUDA"}[self.device.backend]
+        name = known.title if (known := backends().get(self.device.backend)) else self.device.backend
         return self.device.platform if name in self.device.platform else f"{self.device.platform}, {name}"
 
     @cached_property
@@ -130,7 +131,7 @@ class Group:
         if self.ceilings is None or self.workload is None:
             return None
         functions = self.workload.functions(self.problem)
-        work = WorkPerRun(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
+        work = Work(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
         shares = self.ceilings.shares(work, trial.median)
         return max(shares.items(), key=lambda item: item[1], default=None)
 

@@ -6,13 +6,17 @@ device; the work is queued on the caller's current stream, the result is of the 
 
 from __future__ import annotations
 
+from typing import cast
+
 from portatile.arguments import checks, matrices, outputs, stacks
 from portatile.arguments.letters import Trans, op
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
 from portatile.errors import ArgumentError
-from portatile.runtime.perform import perform
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
+
+_PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
 
 def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None = None) -> Array:
@@ -29,7 +33,7 @@ def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None =
         >>> portatile.matmul(a, b)[0, 0]
         np.float32(3.0)
     """
-    return gemm(a, b, out=out, device=device)
+    return cast(Array, _RECORDER.call(_plan, (a, b), _PLAIN, ("N", "N"), out, device))
 
 
 def gemm(
@@ -60,7 +64,15 @@ def gemm(
         array([[3., 7.],
                [5., 9.]])
     """
-    alpha, beta = checks.factor(alpha, "alpha"), checks.factor(beta, "beta")
+    factors = checks.factor(alpha, "alpha"), checks.factor(beta, "beta")
+    arrays = (a, b) if c is None else (a, b, c)
+    return cast(Array, _RECORDER.call(_plan, arrays, factors, (trans_a, trans_b), out, device))
+
+
+def _plan(call: Call) -> Planned:
+    """A request for each launch's worth of matrices. Raises ArgumentError for what does not fit."""
+    a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
+    (alpha, beta), (trans_a, trans_b), out = call.factors, call.options, call.out
     if stacks.stacked(a) or stacks.stacked(b):
         found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out))
     else:
@@ -71,23 +83,25 @@ def gemm(
         matrices.alike(stored_a, stored_b)
         result, stored_c, begin = outputs.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta)
         found = stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
-    begin = found.begin
+    requests, begin = [], found.begin
     for product in found.products:
         _, _, stored_c = operands = stacks.merged(product.row_major())
         stored_a, stored_b = (stored.reading(alpha != 0) for stored in operands[:2])
         batch, workload = ((stored_c.number,), "gemm_batched") if stored_c.number > 1 else ((), "gemm")
         k = stored_a.rows if stored_a.transposed else stored_a.columns
-        perform(
-            Request(
-                workload,
-                (*batch, stored_c.rows, stored_c.columns, k),
-                ("T" if stored_a.transposed else "N", "T" if stored_b.transposed else "N"),
-                (stored_a, stored_b, stored_c.reading(beta != 0)),
-                found.result,
-                device,
-                {"alpha": alpha, "beta": beta},
-                begin,
-            )
+        request = Request(
+            workload,
+            (*batch, stored_c.rows, stored_c.columns, k),
+            ("T" if stored_a.transposed else "N", "T" if stored_b.transposed else "N"),
+            (stored_a, stored_b, stored_c.reading(beta != 0)),
+            found.result,
+            call.device,
+            {"alpha": alpha, "beta": beta},
+            begin,
         )
+        requests.append(request)
         begin = None
-    return found.result
+    return Planned(found.result, requests)
+
+
+_RECORDER = Recorder(("alpha", "beta"))

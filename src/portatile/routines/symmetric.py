@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
+from typing import Any, cast
 
 from portatile.arguments import matrices, outputs
 from portatile.arguments.checks import check_options, factor
@@ -10,7 +11,7 @@ from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, op
 from portatile.arguments.matrices import Array, check_square
 from portatile.arguments.outputs import Begin
 from portatile.errors import ArgumentError
-from portatile.runtime.perform import perform
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
 
@@ -38,21 +39,7 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
-    alpha, beta = factor(alpha, "alpha"), factor(beta, "beta")
-    stored_a, stored_b = matrices.matrix(a, "a"), matrices.matrix(b, "b")
-    m, n = stored_b.shape
-    check_square(stored_a, side, (m, n))
-    matrices.alike(stored_a, stored_b)
-    result, stored_c, begin = outputs.receiving(out, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
-    if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
-        uplo = OTHER[uplo]
-    if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
-        side, m, n, stored_b = OPPOSITE[side], n, m, stored_b.flipped()
-    options = (side, uplo, "T" if stored_b.transposed else "N")
-    operands = stored_a.reading(alpha != 0), stored_b.reading(alpha != 0), stored_c.reading(beta != 0)
-    perform(Request("symm", (m, n), options, operands, result, device, {"alpha": alpha, "beta": beta}, begin))
-    return result
+    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo), out, device)))
 
 
 def syrk(
@@ -77,7 +64,7 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    return _update("syrk", {"a": a}, c, (uplo, trans), (alpha, beta), out, device)
+    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans), out, device)))
 
 
 def syr2k(
@@ -102,22 +89,43 @@ def syr2k(
         array([[ 6.,  0.],
                [11., 20.]])
     """
-    return _update("syr2k", {"a": a, "b": b}, c, (uplo, trans), (alpha, beta), out, device)
+    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans), out, device)))
 
 
-def _update(
-    workload: str,
-    given: Mapping[str, Array],
-    c: Array | None,
-    options: tuple[Uplo, Trans],
-    factors: tuple[float, float],
-    out: Array | None,
-    device: str | None,
-) -> Array:
-    """A triangle of a sum of products of the arrays ``given``, which all are n x k, and their transposes."""
-    uplo, trans = options
+def _call(factors: tuple[Any, ...], c: Any, scalars: tuple[Any, Any], letters: tuple[str, ...], out: Any, device: str | None) -> Call:
+    """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta."""
+    alpha, beta = scalars
+    return Call(factors if c is None else (*factors, c), (factor(alpha, "alpha"), factor(beta, "beta")), letters, out, device)
+
+
+def _plan_symm(call: Call) -> Planned:
+    """The request for a product with a symmetric matrix. Raises ArgumentError for what does not fit."""
+    a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
+    (alpha, beta), (side, uplo) = call.factors, call.options
+    check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
+    stored_a, stored_b = matrices.matrix(a, "a"), matrices.matrix(b, "b")
+    m, n = stored_b.shape
+    check_square(stored_a, side, (m, n))
+    matrices.alike(stored_a, stored_b)
+    result, stored_c, begin = outputs.receiving(call.out, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
+    if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
+        uplo = OTHER[uplo]
+    if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
+        side, m, n, stored_b = OPPOSITE[side], n, m, stored_b.flipped()
+    options = (side, uplo, "T" if stored_b.transposed else "N")
+    operands = stored_a.reading(alpha != 0), stored_b.reading(alpha != 0), stored_c.reading(beta != 0)
+    return Planned(result, [Request("symm", (m, n), options, operands, result, call.device, {"alpha": alpha, "beta": beta}, begin)])
+
+
+def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
+    """The request for a triangle of a sum of products of the arrays ``names``, which all are n x k, and their transposes.
+
+    Raises ArgumentError for what does not fit.
+    """
+    given = dict(zip(names, call.arrays, strict=False))
+    c = call.arrays[-1] if len(call.arrays) > len(names) else None
+    (alpha, beta), (uplo, trans), out = call.factors, call.options, call.out
     check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
-    alpha, beta = factor(factors[0], "alpha"), factor(factors[1], "beta")
     stored = {name: op(matrices.matrix(array, name), trans, "trans") for name, array in given.items()}
     first = stored["a"]
     n, k = first.shape
@@ -128,10 +136,17 @@ def _update(
     result, stored_c, begin = outputs.receiving(out, (n, n), given["a"], stored, c, beta)
     if out is None and beta == 0:
         begin = Begin(stored_c.array)
+    elif out is not None and begin is not None:  # the other triangle of out stays as it is
+        turned = stored_c.on_device and stored_c.transposed
+        begin = begin._replace(triangle=OTHER[uplo] if turned else uplo)
     if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
         uplo = OTHER[uplo]
     letters = "".join("T" if matrix.transposed else "N" for matrix in stored.values())
     how = letters if len(set(letters)) > 1 else letters[0]
     operands = *(matrix.reading(alpha != 0) for matrix in stored.values()), stored_c
-    perform(Request(workload, (n, k), (uplo, how), operands, result, device, {"alpha": alpha, "beta": beta}, begin))
-    return result
+    scalars = {"alpha": alpha, "beta": beta}
+    return Planned(result, [Request(workload, (n, k), (uplo, how), operands, result, call.device, scalars, begin)])
+
+
+_plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))
+_SYMM, _SYRK, _SYR2K = (Recorder(("alpha", "beta")) for _ in range(3))

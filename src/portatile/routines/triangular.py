@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import cast
+
 from portatile.arguments import outputs
 from portatile.arguments.checks import check_options, factor
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo
 from portatile.arguments.matrices import Array, alike, check_square, matrix
-from portatile.runtime.perform import perform
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
 
@@ -34,7 +37,7 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    return _apply("trmm", a, b, (side, uplo, trans, diag), alpha, out, device)
+    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
 
 
 def trsm(
@@ -63,19 +66,13 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    return _apply("triangular", a, b, (side, uplo, trans, diag), alpha, out, device)
+    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
 
 
-def _apply(
-    workload: str, a: Array, b: Array, letters: tuple[Side, Uplo, Trans, Diag], alpha: float, out: Array | None, device: str | None
-) -> Array:
-    """Run ``workload``, whose ``letters`` are BLAS's, on the triangle ``a`` and on ``b``; in ``out`` if given.
-
-    Raises ArgumentError for what does not fit.
-    """
-    side, uplo, trans, diag = letters
+def _plan(workload: str, call: Call) -> Planned:
+    """The request for ``workload`` on the triangle ``a`` and on ``b``. Raises ArgumentError for what does not fit."""
+    (a, b), (alpha,), (side, uplo, trans, diag), out = call.arrays, call.factors, call.options, call.out
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
-    alpha = factor(alpha, "alpha")
     stored_a, source = matrix(a, "a"), matrix(b, "b")
     m, n = source.shape
     check_square(stored_a, side, (m, n))
@@ -91,5 +88,8 @@ def _apply(
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
     options = (side, uplo, "T" if transpose else "N", diag)
     operands = stored_a.reading(alpha != 0), stored_b
-    perform(Request(workload, (m, n), options, operands, result, device, {"alpha": alpha}, begin))
-    return result
+    return Planned(result, [Request(workload, (m, n), options, operands, result, call.device, {"alpha": alpha}, begin)])
+
+
+_plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")
+_TRMM, _TRSM = Recorder(("alpha",)), Recorder(("alpha",))

@@ -85,14 +85,14 @@ class Certifier:
         for what, old, new in (("driver", then.driver, info.driver), ("compiler", then.compiler, info.compiler)):
             if old != new:
                 return f"with {what} {old} fails with {new}"
-        return "with another kernel text fails with this one" if trial.proven else "without all of its checks fails one"
+        return "with another kernel text fails with this one" if trial.fully_checked else "without all of its checks fails one"
 
     def _holds(self, trial: Trial, problem: Problem, choice: Choice, plan: Plan) -> bool:
         """Whether the trial was verified with what is here now."""
         info = self._device.info
         if (trial.device.driver, trial.device.compiler) != (info.driver, info.compiler) or device_key(trial.device) != device_key(info):
             return False
-        if not trial.proven:
+        if not trial.fully_checked:
             return False
         if trial.problem.key != problem.key:
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from portatile import cache, execute, select, store, workloads
@@ -32,6 +33,14 @@ class Prepared:
         self.executable.run(queue, operands, scalars)
 
 
+class Bound(NamedTuple):
+    """A prepared problem, and the names of its operands in the order of a request."""
+
+    engine: Engine
+    prepared: Prepared
+    names: tuple[str, ...]
+
+
 class Engine:
     """What is prepared on one device. Safe to use from several threads."""
 
@@ -39,6 +48,7 @@ class Engine:
         self.device = device
         self.generation = device.generation
         self.lock = threading.RLock()
+        self._streams: dict[int, Queue] = {}
         self._prepared: dict[str, Prepared] = {}
         self._cache = cache.default()
         self._results = store.known_results()
@@ -47,6 +57,15 @@ class Engine:
         self._assembled: dict[Hashable, execute.Executable] = {}
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
         self._workspaces = execute.Workspaces(device)
+
+    def queue_of(self, stream: int) -> Queue:
+        """The queue on another library's stream, the same for each call; the device's default queue for -1."""
+        if stream < 0:
+            return self.device.default_queue()
+        queue = self._streams.get(stream)
+        if queue is None:
+            queue = self._streams.setdefault(stream, self.device.foreign_queue(stream))
+        return queue
 
     def prepare(self, problem: Problem, choice: Choice | None = None, whole: Problem | None = None) -> Prepared:
         """The problem with ``choice``, else with the best configuration known for it; compiled at the first call, memoised after it.

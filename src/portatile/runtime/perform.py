@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,53 +13,66 @@ from portatile.arguments.matrices import Matrix
 from portatile.arguments.placement import Placed, place
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, UsageError
 from portatile.records import Problem
 from portatile.runtime import memory_limit, scratch, slabs
-from portatile.runtime.engine import Engine, Prepared, engine_of, forget_engines
+from portatile.runtime.engine import Bound, Engine, Prepared, engine_of, forget_engines
 from portatile.runtime.request import Request
 
 _MAX_REMEMBERED = 4096
 _LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # of a Matrix, all that tells how it lies in memory
-_remembered: dict[tuple[object, ...], tuple[Engine, Prepared, tuple[str, ...]]] = {}
+_remembered: dict[tuple[object, ...], Bound] = {}
+forgetting: list[Callable[[], None]] = []
+"""Who else drops what it remembers when ``forget`` is called."""
 _devices: dict[object, Device] = {}  # by selector, or by what the environment selects
-_streams: dict[tuple[Device, int, int], Queue] = {}
 
 
-def perform(request: Request) -> None:
+def perform(request: Request) -> Bound | None:
     """Compute. With operands on the host it returns when the last of them, the output, is in the caller's array.
 
-    With operands on a device it queues the work, for a result of another library on that library's current stream.
+    With operands on a device it queues the work, for a result of another library on that library's current stream. None comes back where
+    it took more than one prepared problem.
     """
+    operands = request.operands
+    found = request.bound or _bound(request)
+    if found is None:
+        return None
+    engine, prepared, names = found
+    if request.begin is not None:
+        request.begin.put(_queue(engine.device, request.result))
+    if operands[-1].on_device:  # and then so do all that are read
+        memories = {name: stored.array.memory for name, stored in zip(names, operands, strict=True) if stored.on_device}
+        launch(engine, prepared, memories, request.scalars, request.result)
+    else:
+        start(engine, prepared, dict(zip(names, operands, strict=True)), request.scalars, request.result)
+    return found
+
+
+def _bound(request: Request) -> Bound | None:
+    """The request's problem, prepared, and found again when it comes again. One too large for the device is computed here: then None."""
     operands = request.operands
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
     dtype = operands[-1].array.dtype
     key = (device, device.generation, request.workload, request.sizes, request.options, dtype, memory_limit.asked(), layouts)
     found = _remembered.get(key)
-    if found is None:
-        problem = _problem(request)
-        engine, names = engine_of(device), tuple(problem.layout)
-        if not operands[-1].on_device and _too_large(engine, problem, operands):
-            task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
-            if task.cuts:
-                if request.begin is not None:
-                    request.begin.put(device.default_queue())
-                engine.free_workspaces()
-                slabs.run(engine, task)
-                return
-        found = engine, engine.prepare(problem), names
-        if len(_remembered) >= _MAX_REMEMBERED:
-            _remembered.clear()
-        _remembered[key] = found
-    if request.begin is not None:
-        request.begin.put(_queue(device, request.result))
-    engine, prepared, names = found
-    if operands[-1].on_device:  # and then so do all
-        memories = {name: stored.array.memory for name, stored in zip(names, operands, strict=True)}
-        launch(engine, prepared, memories, request.scalars, request.result)
-    else:
-        start(engine, prepared, dict(zip(names, operands, strict=True)), request.scalars, request.result)
+    if found is not None:
+        return found
+    problem = _problem(request)
+    engine, names = engine_of(device), tuple(problem.layout)
+    if not operands[-1].on_device and _too_large(engine, problem, operands):
+        task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
+        if task.cuts:
+            if request.begin is not None:
+                request.begin.put(device.default_queue())
+            engine.free_workspaces()
+            slabs.run(engine, task)
+            return None
+    found = Bound(engine, _prepared(engine, problem, request), names)
+    if len(_remembered) >= _MAX_REMEMBERED:
+        _remembered.clear()
+    _remembered[key] = found
+    return found
 
 
 def start(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
@@ -94,7 +107,19 @@ def forget() -> None:
     forget_engines()
     scratch.forget()
     _remembered.clear()
+    for listener in forgetting:
+        listener()
     _devices.clear()
+
+
+def _prepared(engine: Engine, problem: Problem, request: Request) -> Prepared:
+    """The problem, compiled and loaded; raises UsageError while the caller's stream is captured, where drivers refuse to load."""
+    if request.operands[-1].on_device and _queue(engine.device, request.result).capturing:
+        sizes = " ".join(f"{name}={size}" for name, size in problem.sizes.items())
+        raise UsageError(
+            f"{problem.workload} with {sizes} was not called before this capture: call it once before, which compiles and loads it"
+        )
+    return engine.prepare(problem)
 
 
 def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -> bool:
@@ -130,11 +155,7 @@ def _queue(device: Device, result: Any) -> Queue:
     """The queue that the owner of ``result`` expects its work on."""
     if isinstance(result, (np.ndarray, Buffer)):
         return device.default_queue()
-    key = device, device.generation, caller_stream(result)
-    queue = _streams.get(key)
-    if queue is None:
-        queue = _streams[key] = device.foreign_queue(key[-1])
-    return queue
+    return engine_of(device).queue_of(caller_stream(result))
 
 
 def _problem(request: Request) -> Problem:

@@ -19,7 +19,7 @@ import msgspec
 from portatile import cache, device, execute, program, workloads
 from portatile.device.base import Device, Target
 from portatile.errors import CompileError, UsageError
-from portatile.records import Arg, Backend, Binary, Config, DeviceInfo, Entry, Launch, Plan, Problem, Source, digest
+from portatile.records import Arg, Binary, Config, DeviceInfo, Entry, Launch, Plan, Problem, Source, digest
 from portatile.select import choose, resolver
 from portatile.shipping import loader
 from portatile.store import device_key, known_results
@@ -119,17 +119,17 @@ class Programs:
 
     def add(self, source: Source, info: DeviceInfo) -> str:
         """The name of a text for a device; written at its first use, with the binaries that can be made here."""
-        name = digest(source.digest, info.backend, info.architecture if info.backend == "cuda" else device_key(info))[:16]
+        name = digest(source.digest, info.backend, info.architecture if device.backends()[info.backend].offline else device_key(info))[:16]
         if name in self.table:
             return name
         targets = self._of(info)
         entry: dict[str, Any] = {"backend": info.backend, "file": source.file, "defines": dict(source.defines), "binaries": []}
-        if info.backend == "opencl":
+        if not device.backends()[info.backend].offline:
             defines = "".join(f"#define {macro} {value}\n" for macro, value in source.defines)
             entry |= {"text": f"{PROGRAMS}/{name}.cl", "options": list(source.options)}
-            text = defines + program.lower(source, _Absent())[0].text
+            text = defines + _Absent().lower(source)[0].text
         else:
-            lowered, _ = program.lower(source, targets[0][0])
+            lowered, _ = targets[0][0].lower(source)
             entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
             text = lowered.text
         entry["symbols"] = {}
@@ -142,14 +142,12 @@ class Programs:
     def _binary(self, name: str, source: Source, target: Target, chip: Device | None, symbols: dict[str, str]) -> dict[str, Any]:
         binary = program.build(source, target, cache.default())
         symbols.update({entry.name: entry.symbol for entry in binary.entries})
-        data = binary.data
+        data = target.payload(binary)
         about: dict[str, Any] = {"kind": binary.kind, "architecture": target.architecture, "compiler": target.compiler}
         if chip is not None:
-            data = device.backends()["opencl"].payload(data)
             about["built_by"] = loader._OpenCL(chip.cl_device).identity  # type: ignore[attr-defined]
-        elif binary.kind == "ptx":
-            data = data.rstrip(b"\0")
-        path = f"{PROGRAMS}/{name}.{'bin' if binary.kind == 'opencl' else binary.kind}"
+        product = device.backends()[target.backend].product(binary.kind)
+        path = f"{PROGRAMS}/{name}{product.ending if product else '.bin'}"
         (self.folder / path).write_bytes(data)
         return {**about, "file": path, "digest": hashlib.blake2b(data, digest_size=16).hexdigest()}
 
@@ -157,9 +155,10 @@ class Programs:
         """What makes binaries for a device here; with the device itself where it is an OpenCL one."""
         key = device_key(info)
         if key not in self._targets:
-            if info.backend == "cuda":
-                make = device.backends()["cuda"].target
-                self._targets[key] = ((make(info.architecture, "cubin"), None), (make(info.architecture, "ptx"), None))
+            backend = device.backends()[info.backend]
+            if backend.offline:
+                made = (backend.target(info.architecture, product.name) for product in backend.products if product.compiled)
+                self._targets[key] = tuple((target, None) for target in made)
             else:
                 here = next((chip for chip in device.devices() if device_key(chip.info) == key), None)
                 self._targets[key] = () if here is None else ((here.target, here),)
@@ -169,8 +168,7 @@ class Programs:
 class _Absent(Target):
     """OpenCL C for a device that is not here: its text depends on no chip, its binary does."""
 
-    backend: Backend = "opencl"
-    architecture = compiler = ""
+    backend = architecture = compiler = ""
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         raise CompileError(f"{source.file}: the device is not here")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +9,13 @@ from pathlib import Path
 
 from portatile import workloads
 from portatile.errors import ArgumentError, UsageError
-from portatile.formats import kernel_tuner, other_tuners, portatile_json, t4
+from portatile.formats import kernel_tuner, limits, portatile_json, t4
 from portatile.records import DeviceInfo, Problem, canonical
 from portatile.shipping.folder import TABLE, TRIALS
 from portatile.store import Query, ResultStore, device_key
 from portatile.trials import Trial
+
+_SQLITE = b"SQLite format 3"
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,12 @@ def read(path: Path) -> list[Trial]:
             raise UsageError(f"{path} is no folder that `portatile export` wrote: it lacks {TABLE} or {TRIALS}")
         path = path / TRIALS
     try:
-        document = json.loads(other_tuners.raw(path))
+        data = limits.raw(path)
+        if data.startswith(_SQLITE):
+            raise UsageError(f"{path} is a result store: list its trials with `portatile results --store {path} --json` first")
+        document = limits.decoded(data)
     except ValueError as error:
-        if isinstance(error, ArgumentError):
-            raise
-        if _is_store(path):
-            raise UsageError(f"{path} is a result store: list its trials with `portatile results --store {path} --json` first") from None
-        raise ArgumentError(f"{path} is no JSON: {error}") from None
+        raise error if isinstance(error, ArgumentError) else ArgumentError(f"{path} is no JSON: {error}") from None
     try:
         if kernel_tuner.is_one(document):
             raise UsageError("a cache of Kernel Tuner is of a kernel that no workload here computes; search it with tune --replay")
@@ -59,10 +59,6 @@ def read(path: Path) -> list[Trial]:
     except UsageError as error:
         kind = ArgumentError if isinstance(error, ArgumentError) else UsageError
         raise kind(f"{path}: {error}") from None
-
-
-def _is_store(path: Path) -> bool:
-    return path.read_bytes()[:15] == b"SQLite format 3"
 
 
 def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[Arrived]:

@@ -60,13 +60,13 @@ def load(workload: str, *, dtype: str | None = None, device: str | None = None, 
     seen = []
     for problem in fitting:
         tuned = problem["device"]
-        for chip in (_cuda_chips if tuned["backend"] == "cuda" else _opencl_chips)():
+        for chip in _find.get(tuned["backend"], list)():
             seen.append(f"{chip.name} ({tuned['backend']})")
             if device.lower() in chip.name.lower() if device else (chip.name, chip.platform) == (tuned["name"], tuned["platform"]):
                 return Loaded(problem, chip)
     wanted = device or ", ".join(sorted({p["device"]["name"] for p in fitting}))
     there = ", ".join(dict.fromkeys(seen)) or "none"
-    advice = _UNREGISTERED if any(p["device"]["backend"] == "opencl" for p in fitting) else ""
+    advice = _UNREGISTERED if any(_find.get(p["device"]["backend"]) is _find_opencl for p in fitting) else ""
     raise LookupError(f"no such device here: {wanted}; there is {there}. device= chooses one by name{advice}")
 
 
@@ -171,7 +171,7 @@ class _OpenCL:
     def build(self, program: dict[str, Any]) -> Any:
         for binary in program["binaries"]:
             file = HERE / binary["file"]
-            if binary["kind"] == "opencl" and binary["built_by"] == self.identity and file.is_file():
+            if binary.get("built_by") == self.identity and file.is_file():
                 data = file.read_bytes()
                 if hashlib.blake2b(data, digest_size=16).hexdigest() == binary["digest"]:  # drivers crash on a damaged binary
                     return self.cl.Program(self.context, [self.device], [data]).build()
@@ -324,7 +324,7 @@ def _code(image: dict[str, Any]) -> int:
     return int(image["channels"] | dtype.itemsize << 8 | {"f": 1, "i": 2, "u": 3}[dtype.kind] << 16)
 
 
-def _opencl_chips() -> list[_OpenCL]:
+def _find_opencl() -> list[_OpenCL]:
     try:
         import pyopencl as cl
     except ImportError as error:
@@ -374,7 +374,7 @@ def _unregistered(known: dict[str, str]) -> str | None:
     return None
 
 
-def _cuda_chips(driver: Any = None) -> list[_Cuda]:
+def _find_cuda(driver: Any = None) -> list[_Cuda]:
     try:
         driver = driver or ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -383,3 +383,7 @@ def _cuda_chips(driver: Any = None) -> list[_Cuda]:
     if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
         return []
     return [_Cuda(driver, index) for index in range(count.value)]
+
+
+_find: dict[str, Any] = {name.removeprefix("_find_"): function for name, function in list(globals().items()) if name.startswith("_find_")}
+"""What looks for devices, by the name that the table has for their back end."""

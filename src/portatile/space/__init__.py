@@ -12,15 +12,12 @@ import numpy as np
 from portatile.errors import SpaceError, UnknownNameError
 from portatile.records import Config, Value, canonical
 from portatile.space.constraint import Constraint, Predicate
-from portatile.space.counting import DRY, Counting, TooManyStatesError
+from portatile.space.counting import Counting, TooManyStatesError
 from portatile.space.deadline import Steps
+from portatile.space.effort import Effort
 from portatile.space.rules import Rules
 
-_DRAWS = 300  # random combinations that must show a legal one, or legal ones count as rare
-_STATES, _FEW_STATES = 250_000, 10_000  # of partial configurations, when legal ones are counted; where it must be done soon
 _USUAL = 0.8  # of the tries take the value that a later parameter has in earlier configurations
-_DESCENTS = 4000  # tries for ...
-_KEPT = 16  # ... so many that reach the end
 
 
 class ParameterSpace:
@@ -28,7 +25,8 @@ class ParameterSpace:
 
     ``parameters`` maps a name to its values (int, float, bool or str). A constraint is a callable whose argument names
     are parameters or ``facts``, or an expression over them; it is checked as soon as its last name is bound. ``absent`` are
-    the values of parameters that a configuration recorded before they were there does not name.
+    the values of parameters that a configuration recorded before they were there does not name. ``effort`` says how long each way of
+    finding legal ones is tried.
     """
 
     def __init__(
@@ -37,16 +35,18 @@ class ParameterSpace:
         constraints: Iterable[Predicate | str] = (),
         facts: Mapping[str, Value] | None = None,
         absent: Mapping[str, Value] | None = None,
+        effort: Effort | None = None,
     ) -> None:
         self.parameters: dict[str, tuple[Value, ...]] = {name: tuple(values) for name, values in parameters.items()}
         self.facts = dict(facts or {})
+        self._effort = effort or Effort()
         self.absent = {name: value for name, value in (absent or {}).items() if name in self.parameters}
         for name, values in self.parameters.items():
             if not values:
                 raise SpaceError(f"parameter {name!r} has no values")
             if len(set(map(canonical, values))) != len(values):
                 raise SpaceError(f"parameter {name!r} lists a value twice: {values}")
-        self.constraints = tuple(Constraint.of(rule) for rule in constraints)
+        self.constraints = tuple(Constraint.of(rule, self.parameters.keys() | self.facts.keys()) for rule in constraints)
         self._check_names()
         self._rules = Rules(self.parameters, self.facts, self.constraints)
         self._configs: tuple[dict[str, Value], ...] | None = None
@@ -76,7 +76,7 @@ class ParameterSpace:
         """The number of legal configurations, counted without listing them where constraints tie few parameters together."""
         if self._configs is not None:
             return len(self._configs)
-        counting = self._counting(_STATES)
+        counting = self._counting(self._effort.states)
         return sum(1 for _ in self) if counting is None else counting.total
 
     def complete(self, config: Config) -> Config:
@@ -109,7 +109,7 @@ class ParameterSpace:
         if self._configs is not None:
             yield from (dict(config) for config in self._configs)
             return
-        if (counting := self._counting(_FEW_STATES)) is not None:
+        if (counting := self._counting(self._effort.few_states)) is not None:
             yield from counting.listed()
         elif self._rules.open is not None:
             yield from self._extend(dict(self.facts), 0, self._rules.open, _Walk())
@@ -128,11 +128,11 @@ class ParameterSpace:
                 config = self._draw(rng)
                 if self._legal(config):
                     return config
-        if (counting := self._counting(_STATES)) is not None:
+        if (counting := self._counting(self._effort.states)) is not None:
             if not counting.total:
                 raise SpaceError(self._empty_message())
             return counting.draw(rng)
-        descents = list(islice(filter(None, (self._descend(rng) for _ in range(_DESCENTS))), _KEPT))
+        descents = list(islice(filter(None, (self._descend(rng) for _ in range(self._effort.descents))), self._effort.kept))
         if descents:
             weights = np.exp(np.array([weight for _, weight in descents]) - max(weight for _, weight in descents))
             return descents[int(rng.choice(len(descents), p=weights / weights.sum()))][0]
@@ -146,7 +146,7 @@ class ParameterSpace:
 
         In a space too sparse to draw from and too large to be counted at once, each costs one random descent, and some may be missing.
         """
-        if self.recorded or self._common or self._counting(_FEW_STATES) is not None:
+        if self.recorded or self._common or self._counting(self._effort.few_states) is not None:
             return [self.sample(rng) for _ in range(count)]
         descents = (self._descend(rng) for _ in range(4 * count))
         return [config for config, _ in islice(filter(None, descents), count)] or [self.sample(rng)]
@@ -178,7 +178,7 @@ class ParameterSpace:
     def _common(self) -> bool:
         """Whether random combinations are legal often enough to wait for one; by its own dice, so that a seed repeats."""
         rng = np.random.default_rng(0)
-        return any(self._legal(self._draw(rng)) for _ in range(_DRAWS))
+        return any(self._legal(self._draw(rng)) for _ in range(self._effort.draws))
 
     def _counting(self, states: int) -> Counting | None:
         """Counts of the legal completions, or None where that takes more than so many states."""
@@ -186,7 +186,7 @@ class ParameterSpace:
             if self._counted[limit] is not None or limit >= states:
                 return self._counted[limit]
         try:
-            self._counted[states] = Counting(self._rules, states)
+            self._counted[states] = Counting(self._rules, states, self._effort.dry)
         except TooManyStatesError:
             self._counted[states] = None
         return self._counted[states]
@@ -211,7 +211,7 @@ class ParameterSpace:
             walk.dry += 1
             values[name] = candidates[place]
             left = self._rules.settle(values, name, pending)
-            if left is not None and not (walk.dry > DRY and self._rules.hopeless(values, depth + 1, left)):
+            if left is not None and not (walk.dry > self._effort.dry and self._rules.hopeless(values, depth + 1, left)):
                 yield from self._extend(values, depth + 1, left, walk)
         del values[name]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -29,14 +30,17 @@ class Constraint:
     code: CodeType | None = None
 
     @classmethod
-    def of(cls, rule: Predicate | str) -> Constraint:
-        """From a callable, whose argument names say what it reads, or from a Python expression."""
+    def of(cls, rule: Predicate | str, known: Collection[str] = ()) -> Constraint:
+        """From a callable, whose argument names say what it reads, or from a Python expression.
+
+        A name in ``known`` is that of a value, even where a function has it too.
+        """
         if isinstance(rule, str):
             try:
                 code = _compiled(rule)
             except SyntaxError as error:
                 raise SpaceError(f"constraint {rule!r} is not an expression: {error.msg}") from None
-            names = tuple(n for n in code.co_names if n not in BUILTINS)
+            names = tuple(n for n in code.co_names if n in known or n not in BUILTINS)
             return cls(names, lambda **values: eval(code, {"__builtins__": BUILTINS}, values), rule, code)
         names = tuple(inspect.signature(rule).parameters)
         return cls(names, rule, f"{getattr(rule, '__name__', 'constraint')}({', '.join(names)})")
@@ -99,4 +103,4 @@ def _parts(node: ast.AST) -> list[set[str]]:
 
 
 BUILTINS: dict[str, Any] = {"min": min, "max": max, "abs": abs, "int": int, "float": float, "round": round, "len": len, "sum": sum}
-BUILTINS |= {"True": True, "False": False, "all": all, "any": any}
+BUILTINS |= {"True": True, "False": False, "all": all, "any": any, "ceil": math.ceil, "floor": math.floor, "list": list, "range": range}

@@ -14,8 +14,6 @@ from portatile.space.rules import Rules
 
 _TRIES = 8  # values of parameters that may be looked at for each state that there may be
 
-DRY = 5000  # partial configurations without a legal one, after which it is worth asking of each whether it can become one
-
 
 class TooManyStatesError(Exception):
     """Counting takes too long."""
@@ -29,8 +27,8 @@ class Counting:
     of the space. Raises TooManyStatesError beyond ``states`` of them.
     """
 
-    def __init__(self, rules: Rules, states: int) -> None:
-        self._rules, self._states = rules, states
+    def __init__(self, rules: Rules, states: int, dry: int) -> None:
+        self._rules, self._states, self._most_dry = rules, states, dry
         self._known: dict[tuple[int, int, Any], int] = {}
         self._readers: dict[tuple[int, int], Reader] = {}
         self._steps, self._dry = Steps(), 0
@@ -71,7 +69,7 @@ class Counting:
             if len(self._known) >= self._states or self._steps.taken > _TRIES * self._states:
                 raise TooManyStatesError
             self._dry += 1
-            hopeless = self._dry > DRY and self._rules.hopeless(values, depth, pending)
+            hopeless = self._dry > self._most_dry and self._rules.hopeless(values, depth, pending)
             self._known[key] = 0 if hopeless else sum(count for _, _, count in self._ways(values, depth, pending))
         return self._known[key]
 

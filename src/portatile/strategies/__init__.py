@@ -6,19 +6,19 @@ A strategy is a generator function called ``search`` in ``strategies/<name>.py``
 
     def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search: ...
 
-It **yields its wishes**: configurations of ``space``, the one it wants most first. A wish list replaces the one before it;
-what the caller has begun meanwhile is not taken back. The caller takes as many from the front as it can evaluate at once, so a
-strategy that wishes for several keeps several devices busy, and one that wishes for a single configuration is evaluated in turn.
+It **yields requests**: a list of configurations of ``space``, the most wanted first. A list replaces the one before it; what the
+caller has begun is not taken back. The caller takes as many from the front as it can evaluate at once. So a strategy that requests
+several keeps several devices busy, and one that requests a single configuration is evaluated one by one.
 
-It **is sent what has finished since**, in any order, perhaps nothing: objects with ``config`` and ``median`` (seconds, or another
-measure that is to be least, perhaps negative; infinite for a configuration that failed), as a Trial has. Every configuration comes
-back once. A wish that is being evaluated may be repeated: it is not evaluated twice. A wish that has come back must not be repeated.
+It **is sent what has finished since**, in any order, perhaps nothing: objects with ``config`` and ``median``, as a Trial has. The
+median is in seconds or another measure to minimise, which may be negative; it is infinite for a configuration that failed. Every
+configuration comes back once. A request that is being evaluated may be repeated; one that has come back must not be.
 
-It **ends** by returning, or by wishing for nothing while nothing is being evaluated.
+It **ends** by returning, or by requesting nothing while nothing is being evaluated.
 
-``start`` are legal configurations to try first, in this order: the default, and what was good on a similar problem or device. The
-generator has no other source of randomness than ``rng``, and it knows no clock, budget, cache or device: recorded,
-distributed and live evaluation are three callers of the same generator. ``evaluate`` is the plainest one.
+``start`` are legal configurations to try first, in this order: the default, and what was good on a similar problem or device. All
+randomness comes from ``rng``. The generator knows no clock, budget, cache or device: recorded, distributed and live evaluation are
+three callers of the same generator. ``evaluate`` is the simplest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Finished(Protocol):
 
     @property
     def median(self) -> float:
-        """Seconds per run, or what else is to be least; infinite for a failure."""
+        """Seconds per run, or another measure to minimise; infinite for a failure."""
 
 
 Search = Generator[Sequence[Config], Sequence[Finished], None]
@@ -52,12 +52,12 @@ Strategy = Callable[[ParameterSpace, np.random.Generator, Sequence[Config]], Sea
 
 
 def names() -> list[str]:
-    """The strategies there are."""
+    """The names of all strategies."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def get(name: str) -> Strategy:
-    """The strategy called ``name``; raises UnknownNameError with the names there are."""
+    """The strategy called ``name``; raises UnknownNameError, which lists the known names."""
     if name not in names():
         raise UnknownNameError("strategy", name, names())
     strategy: Strategy = importlib.import_module(f"{__name__}.{name}").search
@@ -69,15 +69,15 @@ def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[
     known: dict[str, Finished] = {}
     finished: list[Finished] = []
     try:
-        wishes = next(search)
+        requests = next(search)
         while True:
-            wish = next((config for config in wishes if canonical(config) not in known), None)
-            if wish is None:
+            request = next((config for config in requests if canonical(config) not in known), None)
+            if request is None:
                 return
-            outcome = known[canonical(wish)] = measure(wish)
+            outcome = known[canonical(request)] = measure(request)
             yield outcome
             finished = [outcome]
-            wishes = search.send(finished)
+            requests = search.send(finished)
     except StopIteration:
         return
     finally:

@@ -1,4 +1,4 @@
-"""A space as a search sees it: configurations as tuples of positions, as points with coordinates, and where to find more of them."""
+"""A space as a search sees it: configurations as tuples of positions and as points with coordinates, and how to draw more of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Encoding:
 
 
 class Terrain:
-    """Where a search finds configurations: all of them when they can be listed, else by drawing and by going to neighbours.
+    """Where a search finds configurations: all of them where the space can be listed, else random draws and neighbours.
 
     ``listed`` holds the codes of all legal configurations, [count, parameters], or is None.
     """
@@ -72,7 +72,7 @@ class Terrain:
         self._around: dict[Code, list[Code]] = {}
 
     def draw(self, count: int, known: Collection[Code] = ()) -> list[Code]:
-        """Up to ``count`` different random codes that are not ``known``; of an unlisted space perhaps none though some are left."""
+        """Up to ``count`` different random codes that are not ``known``; for an unlisted space perhaps none although some are left."""
         if self.listed is not None:
             order = self.rng.permutation(len(self.listed))[: count + len(known)]
             fresh = (code for code in map(tuple, self.listed[order].tolist()) if code not in known)
@@ -95,7 +95,7 @@ class Terrain:
         return self.encoding.config(code) in self.space if self._legal is None else code in self._legal
 
     def fresh(self, count: int, known: Collection[Code]) -> list[Code]:
-        """Like ``draw``, but sure to find what is left: when drawing brings nothing new, the space is listed."""
+        """Like ``draw``, but certain to find what is left: where draws find nothing new, the space is listed."""
         drawn = self.draw(count, known)
         return drawn or list(islice(self.rest(known), count))
 

@@ -1,4 +1,4 @@
-"""What counts as twice as slow where a user's measure may be zero or negative: its ratios are taken above a floor."""
+"""Ratios of a user's measure that may be zero or negative: they are taken above a floor."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 import numpy as np
 
-_LEAST = 1e-9  # of the least value, how far the floor is below it: else the difference would be lost in rounding
+_LEAST = 1e-9  # distance of the floor below the least value, relative to it: less would be lost in rounding
 _TINY = 1e-300
 
 
 def floor(values: Collection[float]) -> float:
-    """What to take off finite values before their ratios and logarithms mean something; all of them are above it.
+    """The floor to subtract from finite values so that their ratios and logarithms mean something; all values are above it.
 
     0 where all are positive, as times are. Else it is so far below the least that the median is three times the least: that does
     not depend on what the measure is multiplied with, nor on what was added to it.

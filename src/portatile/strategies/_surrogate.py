@@ -1,4 +1,4 @@
-"""Gaussian-process regression over points in the unit cube: what a few measurements say of every other point.
+"""Gaussian-process regression over points in the unit cube: a few measurements predict every other point.
 
 Zero mean, squared-exponential kernel with a weight per coordinate, independent noise, signal variance profiled out;
 C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning" (2006), equations 2.23-2.26 and 5.8-5.9.
@@ -23,7 +23,7 @@ _JITTER = 1e-8
 
 
 class Surrogate:
-    """A Gaussian process that is fitted now and then, and extended by single observations in between.
+    """A Gaussian process that is refitted from time to time and extended by single observations in between.
 
     ``condition`` chooses the observations and the candidates; ``extend`` adds one observation in
     O(observations x candidates); ``widen`` adds candidates. ``predict`` takes the values observed, so these may be
@@ -128,6 +128,6 @@ class Surrogate:
 
 
 def _times(vector: Array, matrix: Array) -> Array:
-    """``vector @ matrix`` on one thread: these products are many and small, and threads cost more than they save on a busy machine."""
+    """``vector @ matrix`` on one thread: these products are many and small, so that threads cost more than they save."""
     product: Array = np.einsum("i,ij->j", vector, matrix)
     return product

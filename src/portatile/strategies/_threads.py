@@ -1,4 +1,4 @@
-"""One thread for small linear algebra: a BLAS that wakes a thread on every core takes many times as long while others compile."""
+"""One thread for small linear algebra: a BLAS with a thread on every core is many times slower while other processes compile."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 
+Names = tuple[tuple[str, str], ...]
+
 # How to ask for the number of threads and how to set it: OpenBLAS as NumPy's wheels and as distributions have it, and MKL.
-_CONTROLS = (
+CONTROLS: Names = (
     ("scipy_openblas_get_num_threads64_", "scipy_openblas_set_num_threads64_"),
     ("scipy_openblas_get_num_threads", "scipy_openblas_set_num_threads"),
     ("openblas_get_num_threads64_", "openblas_set_num_threads64_"),
@@ -19,9 +21,9 @@ _CONTROLS = (
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """NumPy's BLAS uses the caller's thread only meanwhile; nothing changes where that BLAS has no such switch."""
-    found = controls()
+def one_thread(names: Names = CONTROLS) -> Iterator[None]:
+    """Limit NumPy's BLAS to the caller's thread; does nothing where that BLAS has no such switch."""
+    found = controls(names)
     if found is None:
         yield
         return
@@ -35,13 +37,13 @@ def one_thread() -> Iterator[None]:
 
 
 @cache
-def controls() -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    """How many threads NumPy's BLAS uses, and how to tell it; found among what NumPy's own library is linked with."""
+def controls(names: Names = CONTROLS) -> tuple[Callable[[], int], Callable[[int], object]] | None:
+    """Functions that get and set the number of threads of NumPy's BLAS, found in the libraries that NumPy is linked with."""
     try:
         library = ctypes.CDLL(import_module("numpy.linalg._umath_linalg").__file__)
     except (ImportError, AttributeError, TypeError, OSError):  # another NumPy than is known
         return None
-    for ask, tell in _CONTROLS:
+    for ask, tell in names:
         if hasattr(library, ask) and hasattr(library, tell):
             setting = getattr(library, tell)
             setting.argtypes, setting.restype = (ctypes.c_int,), None

@@ -18,23 +18,23 @@ from portatile.strategies._encoding import Code, Terrain
 from portatile.strategies._scale import floor
 
 OPENING = 10  # random configurations; the walk starts at the best
-WISHES = 8  # neighbours at a time
+BATCH = 8  # neighbours requested at a time
 HOT, COLD = 0.2, 0.01  # temperatures: a configuration e^0.2, e^0.01 times slower is accepted with probability 1/e
 COOLING = 0.9  # at each step
 PATIENCE = 20  # steps without a new best after which the walk goes back to the best and is warmed up
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-    """Walk until nothing unknown is left; a neighbourhood that is used up is left by a jump to a random configuration."""
+    """Walk until every configuration is known. When a neighbourhood is used up, jump to a random configuration."""
     terrain = Terrain(space, rng)
     code_of, config_of = terrain.encoding.code, terrain.encoding.config
     known: dict[Code, float] = {}
     opening = list(dict.fromkeys([*map(code_of, start), *terrain.draw(OPENING)]))
     here: Code | None = None
     temperature, idle = HOT, 0
-    wishes = opening
-    while wishes:
-        finished = yield [config_of(code) for code in wishes]
+    requests = opening
+    while requests:
+        finished = yield [config_of(code) for code in requests]
         for outcome in finished:
             code = code_of(outcome.config)
             if code in known:
@@ -48,21 +48,21 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
             idle = 0 if outcome.median < best else idle + 1
             if here is None or _accepts(known[here], outcome.median, base, temperature, rng):
                 here = code
-        wishes = [code for code in opening if code not in known]
-        if wishes:
+        requests = [code for code in opening if code not in known]
+        if requests:
             continue
         if here is None or idle >= PATIENCE:
             here, temperature, idle = min(known, key=lambda code: known[code]), HOT, 0
         fresh = [code for code in terrain.around(here) if code not in known]
         if fresh:
-            wishes = [fresh[i] for i in rng.permutation(len(fresh))[:WISHES]]
+            requests = [fresh[i] for i in rng.permutation(len(fresh))[:BATCH]]
         else:
             here = None
-            wishes = terrain.fresh(WISHES, known)
+            requests = terrain.fresh(BATCH, known)
 
 
 def _accepts(old: float, new: float, base: float, temperature: float, rng: np.random.Generator) -> bool:
-    """Metropolis, by ratios of what is above ``base``: always what is not slower; a failure only from a failure."""
+    """The Metropolis rule on ratios above ``base``: accept what is not slower; accept a failure only after a failure."""
     if new <= old:
         return True
     return math.isfinite(new) and bool(rng.random() < math.exp(-math.log((new - base) / (old - base)) / temperature))

@@ -1,4 +1,4 @@
-"""The default: the Gaussian process, told to care for the fast half, offered the children of the fastest, and kept near them."""
+"""The default strategy: a Gaussian process that models the fast half, considers crossovers of the fastest, and stays near them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from portatile.strategies._encoding import Code
 from portatile.strategies.gaussian import POOL, TOP, Array, Explorer
 from portatile.strategies.genetic import POPULATION, child
 
-SOFTENING = 0.3  # what a difference between two slow configurations counts, beside one between fast ones
-CHILDREN = 16  # bred for each fit
-STEPS = 2  # parameters in which what is near differs
+SOFTENING = 0.3  # weight of a difference between slow configurations, relative to one between fast ones
+CHILDREN = 16  # crossovers for each fit
+STEPS = 2  # parameters in which a near configuration may differ
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
@@ -26,13 +26,13 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
 
 class _Default(Explorer):
     def targets(self, logarithms: Array) -> Array:
-        """Slower than the median: less apart. How slow is of no use, and would stretch the scale on which the fast ones differ."""
+        """Compress times slower than the median: how slow they are does not help, and would dominate the scale of the fast ones."""
         middle = np.median(logarithms)
         softened: Array = np.where(logarithms > middle, middle + SOFTENING * (logarithms - middle), logarithms)
         return softened
 
     def candidates(self) -> list[Code]:
-        """Also the children of the fastest, unless all there is are candidates anyway."""
+        """Also crossovers of the fastest, unless every configuration is a candidate anyway."""
         anywhere = super().candidates()
         if self.terrain.listed is not None and len(self.terrain.listed) <= POOL:
             return anywhere

@@ -11,19 +11,19 @@ from portatile.records import Config, canonical
 from portatile.space import ParameterSpace
 from portatile.strategies import Search
 
-AHEAD = 64  # wishes at a time: enough for any number of compile workers, few enough for a space that is never listed
+AHEAD = 64  # requests at a time: enough for any number of compile workers, few enough for a space too large to list
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
     """List the space lazily; ``rng`` is not used."""
     coming = _distinct(space, start)
-    wishes = {canonical(config): config for config in islice(coming, AHEAD)}
-    while wishes:
-        finished = yield list(wishes.values())
+    requests = {canonical(config): config for config in islice(coming, AHEAD)}
+    while requests:
+        finished = yield list(requests.values())
         for outcome in finished:
-            wishes.pop(canonical(outcome.config), None)
-        for config in islice(coming, AHEAD - len(wishes)):
-            wishes[canonical(config)] = config
+            requests.pop(canonical(outcome.config), None)
+        for config in islice(coming, AHEAD - len(requests)):
+            requests[canonical(config)] = config
 
 
 def _distinct(space: ParameterSpace, start: Sequence[Config]) -> Iterator[Config]:

@@ -1,4 +1,4 @@
-"""Gaussian process: model the logarithm of the time and the chance of failure, and try where improvement is most expected."""
+"""Gaussian process: model the logarithm of the time and the probability of failure, and try where expected improvement is largest."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from portatile.strategies._surrogate import Surrogate
 Array = NDArray[np.float64]
 
 OPENING = 6  # configurations spread over the space before the first model
-WISHES = 16  # at a time: enough for as many evaluators
-FREE = 4  # of so many wishes one may go anywhere, the first; see ``near``
+BATCH = 16  # requests at a time: enough for as many evaluators
+FREE = 4  # one in so many requests, the first, may lie anywhere; see ``near``
 POOL = 2000  # candidates the models are asked about, at first
-FIRST_DRAWS, DRAWS = 256, 16  # in a space that cannot be listed: of these, at the first fit and at each further one
-CLIMBS, TOP = 2, 4  # then, so many times, the surroundings of the best few candidates join them
-MEMORY = 300  # observations a model rests on
-LEARN_FROM = 120  # observations its hyper-parameters are fitted to
-STEPS = 8  # of that fit
-GROWTH = 1.08  # fit again when there are this many times the observations of the last fit
+FIRST_DRAWS, DRAWS = 256, 16  # candidates drawn where the space cannot be listed: at the first fit, and at each later one
+CLIMBS, TOP = 2, 4  # then, this many times, the neighbours of the best few candidates join them
+MEMORY = 300  # observations that a model uses
+LEARN_FROM = 120  # observations that its hyper-parameters are fitted to
+STEPS = 8  # steps of that fit
+GROWTH = 1.08  # fit again when the number of observations has grown by this factor
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-    """Spread a few configurations over the space, then follow the model; ends when nothing is left."""
+    """Spread a few configurations over the space, then follow the model; ends when every configuration is known."""
     return Explorer(space, rng).search(start)
 
 
 class Explorer:
-    """The state of one search: what is known, and what the models make of it.
+    """The state of one search: the observations, and the models fitted to them.
 
-    ``targets``, ``candidates`` and ``near`` are what a variant may do otherwise.
+    A variant of the strategy may override ``targets``, ``candidates`` and ``near``.
     """
 
     def __init__(self, space: ParameterSpace, rng: np.random.Generator) -> None:
@@ -47,7 +47,7 @@ class Explorer:
         self.known: dict[Code, float] = {}
         self.time = Surrogate(self.encoding.dimensions)
         self.validity = Surrogate(self.encoding.dimensions)
-        self._order: list[Code] = []  # what the models rest on
+        self._order: list[Code] = []  # the observations that the models use
         self._pool: list[Code] = []
         self.pool = np.zeros((0, len(self.encoding.names)), dtype=np.int64)  # the same, [candidates, parameters]
         self._place: dict[Code, int] = {}
@@ -57,20 +57,20 @@ class Explorer:
         self._next_fit = 0
 
     def search(self, start: Sequence[Config]) -> Search:
-        """The generator of wishes."""
+        """Yield lists of requests, receive finished evaluations."""
         opening = list(dict.fromkeys(self.encoding.code(config) for config in start))
-        spread = self.terrain.spread(OPENING + WISHES, opening)
+        spread = self.terrain.spread(OPENING + BATCH, opening)
         opening, spare = opening + spread[:OPENING], spread[OPENING:]  # spare ones keep evaluators busy until the opening is back
         while True:
             opening = [code for code in opening if code not in self.known]
-            wishes = [*opening, *(code for code in spare if code not in self.known)] if opening else self._wishes()
-            if not wishes:
+            requests = [*opening, *(code for code in spare if code not in self.known)] if opening else self._requests()
+            if not requests:
                 return
-            finished = yield [self.encoding.config(code) for code in wishes]
+            finished = yield [self.encoding.config(code) for code in requests]
             self._learn(finished)
 
     def targets(self, logarithms: Array) -> Array:
-        """What the model of the time learns, from the logarithms of the times in seconds, or of another measure above its floor."""
+        """The values that the model of the time is fitted to: logarithms of times in seconds, or of another measure above its floor."""
         return logarithms
 
     def candidates(self) -> list[Code]:
@@ -84,7 +84,7 @@ class Explorer:
         return self._drawn
 
     def near(self) -> NDArray[np.bool_]:
-        """Which candidates, [candidates], most of several wishes are taken from: all."""
+        """Which candidates, [candidates], most of several requests come from: here all."""
         return np.ones(len(self.pool), dtype=bool)
 
     def _learn(self, finished: Sequence[Finished]) -> None:
@@ -95,26 +95,26 @@ class Explorer:
                 if self._pool:
                     self._extend(code)
 
-    def _wishes(self) -> list[Code]:
+    def _requests(self) -> list[Code]:
         if sum(map(math.isfinite, self.known.values())) < 2:
-            return self.terrain.spread(WISHES, self.known) or self.terrain.fresh(WISHES, self.known)
+            return self.terrain.spread(BATCH, self.known) or self.terrain.fresh(BATCH, self.known)
         if len(self.known) >= self._next_fit or not self._open.any():
             self._fit()
         if not self._pool:
-            return self.terrain.fresh(WISHES, self.known)
+            return self.terrain.fresh(BATCH, self.known)
         worth, near = self._worth(), self.near()
         chosen: list[Code] = []
-        for turn in range(min(WISHES, int(self._open.sum()))):
+        for turn in range(min(BATCH, int(self._open.sum()))):
             worth[~self._open] = -1.0
             here = np.where(near, worth, -1.0) if turn % FREE else worth
             place = int(np.argmax(here if here.max() >= 0 else worth))
             chosen.append(self._pool[place])
-            worth *= np.sqrt(1.0 - self.time.likeness(place) ** 2)  # the doubt that is left once this one is known
+            worth *= np.sqrt(1.0 - self.time.likeness(place) ** 2)  # the uncertainty that remains once this one is known
             worth[place] = -1.0
         return chosen
 
     def _fit(self) -> None:
-        """Fit both models to what is known, and gather candidates anew."""
+        """Fit both models to the observations, and draw new candidates."""
         self._next_fit = max(len(self.known) + 2, int(len(self.known) * GROWTH))
         self._order = self._memorable()
         self._pool, self._place, self._open = [], {}, np.zeros(0, dtype=bool)
@@ -137,7 +137,7 @@ class Explorer:
                     model.widen(self.encoding.points(fresh))
 
     def _gather(self, codes: Iterable[Code]) -> list[Code]:
-        """Make candidates of those that are neither known nor candidates; which these are."""
+        """Add those that are neither known nor candidates yet; return what was added."""
         fresh = [code for code in dict.fromkeys(codes) if code not in self.known and code not in self._place]
         self._place |= {code: place for place, code in enumerate(fresh, len(self._pool))}
         self._pool += fresh
@@ -151,7 +151,7 @@ class Explorer:
         model.condition(points, candidates)
 
     def _extend(self, code: Code) -> None:
-        """Tell the models of one more observation."""
+        """Add one observation to the models."""
         if code in self._place:
             self._open[self._place[code]] = False
         self._order.append(code)
@@ -183,7 +183,7 @@ class Explorer:
         return np.array([math.isfinite(self.known[code]) for code in self._order])
 
     def _memorable(self) -> list[Code]:
-        """What the models shall rest on: everything, or the best and a random part of the rest."""
+        """The observations that the models use: all, or the best and a random part of the rest."""
         codes = sorted(self.known, key=lambda code: self.known[code])
         if len(codes) <= MEMORY:
             return codes

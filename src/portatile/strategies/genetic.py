@@ -15,26 +15,26 @@ from portatile.strategies import Search
 from portatile.strategies._encoding import Code, Terrain
 
 POPULATION = 20
-WISHES = 8  # children at a time
-TOURNAMENT = 3  # a parent is the fastest of so many members
-_TRIES = 60  # attempts at legal, unknown children before random configurations take their place
+BATCH = 8  # children requested at a time
+TOURNAMENT = 3  # a parent is the fastest of this many members
+_TRIES = 60  # attempts at legal, unknown children before random configurations replace them
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-    """Breed until nothing unknown is left."""
+    """Breed until every configuration is known."""
     terrain = Terrain(space, rng)
     code_of, config_of = terrain.encoding.code, terrain.encoding.config
     known: dict[Code, float] = {}
     founders = [code_of(config) for config in start]
     founders = list(dict.fromkeys([*founders, *terrain.draw(max(POPULATION - len(founders), POPULATION // 2))]))
-    wishes = founders
-    while wishes:
-        finished = yield [config_of(code) for code in wishes]
+    requests = founders
+    while requests:
+        finished = yield [config_of(code) for code in requests]
         known |= {code_of(outcome.config): outcome.median for outcome in finished}
-        wishes = [code for code in wishes if code not in known]
+        requests = [code for code in requests if code not in known]
         if finished and all(code in known for code in founders):  # breed anew: these parents are better
             members = sorted(known, key=lambda code: known[code])[:POPULATION]
-            wishes = _brood(members, known, terrain, rng) or terrain.fresh(WISHES, known)
+            requests = _brood(members, known, terrain, rng) or terrain.fresh(BATCH, known)
 
 
 def _brood(members: Sequence[Code], known: Mapping[Code, float], terrain: Terrain, rng: np.random.Generator) -> list[Code]:
@@ -43,7 +43,7 @@ def _brood(members: Sequence[Code], known: Mapping[Code, float], terrain: Terrai
         code = child(members, terrain, rng)
         if code not in known and terrain.legal(code):
             born[code] = None
-        if len(born) == WISHES:
+        if len(born) == BATCH:
             break
     return list(born)
 

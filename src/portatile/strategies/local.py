@@ -1,4 +1,4 @@
-"""Hill climbing with restarts: scout, climb from the best to the first better neighbour, and at a summit start again elsewhere.
+"""Hill climbing with restarts: scout, climb from the best to the first better neighbour, and restart elsewhere at a summit.
 
 Neighbours differ in one parameter. Which of them to try first is guessed from what is known nearby: the mean of the
 logarithms of the times, weighted by ``exp(-differing parameters / REACH)``. A restart is the most promising of some
@@ -19,16 +19,16 @@ from portatile.strategies._encoding import Code, Terrain
 from portatile.strategies._scale import floor
 
 SCOUTS = 10  # random configurations before the first climb
-REACH = 0.4  # differing parameters over which what is known counts e times less
+REACH = 0.4  # differing parameters over which the weight of an observation falls by e
 POOL = 20  # configurations that a restart is chosen from
-NEAR = 0.5  # chance that they are near the best
-FAILURE = 0.5  # logarithm of how much worse a failure counts than the slowest
+NEAR = 0.5  # probability that they are near the best
+FAILURE = 0.5  # a failure counts as exp(this) times as slow as the slowest
 
 Walk = Generator[Sequence[Config], Sequence[Finished], None]
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-    """Climb until the space is used up."""
+    """Climb until every configuration is known."""
     climber = _Climber(space, rng)
     opening = [climber.terrain.encoding.code(config) for config in start]
     yield from climber.visit([*opening, *climber.terrain.fresh(SCOUTS, opening)])
@@ -43,7 +43,7 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
 
 
 class _Climber:
-    """What is known of a space, and how to go on from there."""
+    """The observations of a search, and where to go on from them."""
 
     def __init__(self, space: ParameterSpace, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -53,20 +53,20 @@ class _Climber:
         self._times: list[float] = []
 
     def visit(self, codes: Iterable[Code]) -> Walk:
-        """Have all of ``codes`` evaluated."""
+        """Request all of ``codes``."""
         left = [code for code in dict.fromkeys(codes) if code not in self.places]
         while left:
-            self._learn((yield self._wishes(left)))
+            self._learn((yield self._requests(left)))
             left = [code for code in left if code not in self.places]
 
     def climb(self, here: Code) -> Walk:
-        """Go to a better neighbour for as long as there is one."""
+        """Go to a better neighbour while there is one."""
         better: Code | None = here
         while better is not None:
             here, better = better, None
             moves = self._promising([code for code in self.terrain.around(here) if code not in self.places])
             while moves and better is None:
-                news = self._learn((yield self._wishes(moves)))
+                news = self._learn((yield self._requests(moves)))
                 moves = [code for code in moves if code not in self.places]
                 better = min((code for code in news if self._time(code) < self._time(here)), key=self._time, default=None)
 
@@ -97,7 +97,7 @@ class _Climber:
         return list(found)
 
     def _promising(self, codes: list[Code]) -> list[Code]:
-        """``codes``, the one with the shortest expected time first, equals by chance."""
+        """``codes`` by expected time, the shortest first; equals in random order."""
         if not codes:
             return []
         shuffled = [codes[place] for place in self.rng.permutation(len(codes)).tolist()]
@@ -121,7 +121,7 @@ class _Climber:
     def _time(self, code: Code) -> float:
         return self._times[self.places[code]]
 
-    def _wishes(self, codes: Iterable[Code]) -> list[Config]:
+    def _requests(self, codes: Iterable[Code]) -> list[Config]:
         return [self.terrain.encoding.config(code) for code in codes]
 
     def _learn(self, finished: Sequence[Finished]) -> list[Code]:

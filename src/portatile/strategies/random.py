@@ -12,21 +12,21 @@ from portatile.space import ParameterSpace
 from portatile.strategies import Search
 
 AHEAD = 64
-_REPEATS = 200  # draws that were all known before the rest of the space is listed instead
+_REPEATS = 200  # after this many known draws in a row the rest of the space is listed
 
 
 def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-    """Draw until the space is used up; the order does not depend on what is found."""
+    """Draw until every configuration is known; the order does not depend on the outcomes."""
     drawn = _Draws(space, rng, start)
-    wishes: dict[str, Config] = {}
+    requests: dict[str, Config] = {}
     while True:
-        while len(wishes) < AHEAD and (config := drawn.next()) is not None:
-            wishes[canonical(config)] = config
-        if not wishes:
+        while len(requests) < AHEAD and (config := drawn.next()) is not None:
+            requests[canonical(config)] = config
+        if not requests:
             return
-        finished = yield list(wishes.values())
+        finished = yield list(requests.values())
         for outcome in finished:
-            wishes.pop(canonical(outcome.config), None)
+            requests.pop(canonical(outcome.config), None)
 
 
 class _Draws:

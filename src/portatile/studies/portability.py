@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
 
 from portatile import select, workloads
+from portatile.device import backends
 from portatile.device.base import Device
 from portatile.errors import PortatileError, UnknownNameError, UsageError
 from portatile.figures.heat import Cell, Heat
 from portatile.figures.svg import Figure
-from portatile.records import Backend, Config, DeviceInfo, Problem, canonical, rate, spelled
+from portatile.records import Config, DeviceInfo, Problem, canonical, rate, spelled
 from portatile.store import ResultStore, known_results
 from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, measured
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
@@ -168,7 +168,7 @@ def recorded(workload: str, text: str) -> list[DeviceInfo]:
     met = {label(trial.device): trial.device for trial in known_results()(workload)}
 
     def called(word: str, device: DeviceInfo) -> bool:
-        return device.backend == word if word in get_args(Backend) else word in f"{device.name} {device.platform}".lower()
+        return device.backend == word if word in backends() else word in f"{device.name} {device.platform}".lower()
 
     found = [device for device in met.values() if all(called(word, device) for word in text.lower().split())]
     if not found:

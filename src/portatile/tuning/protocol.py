@@ -1,4 +1,4 @@
-"""What the parent and its workers say to each other: data only, as length-prefixed MessagePack frames over pipes.
+"""The messages between the parent and its workers: data only, as length-prefixed MessagePack frames over pipes.
 
 The parent sends Open once, then to a timing worker Cases (once), Evaluate and Race, to a compile worker Build. A worker answers
 Opened, Ready (for Cases) or Refused, Entered whenever it begins a phase (the watchdog's clock), and Evaluated, Raced or Built. A
@@ -25,10 +25,10 @@ Phase = str  # "open", "compile", "launch" (first runs and their check) or "run"
 class Timing(msgspec.Struct, frozen=True):
     """How a variant is timed: ``samples`` bursts of back-to-back runs, each at least ``burst`` seconds long, in at most ``most`` seconds.
 
-    A variant that takes ``give_up`` times as long as the best is hopeless and not sampled further. The race of the finalists
-    takes at most ``race`` seconds, or longer where runs are so long that these are a few rounds only; 0 is no race. With ``cold`` every
-    run is timed alone, with operands that no cache holds. ``power``: seconds of running during which the power is taken, 0 for what
-    the sensor says right after the timing.
+    A variant that takes ``give_up`` times as long as the best is not sampled further. The final comparison takes at most ``race``
+    seconds, or longer where runs are so long that these allow only a few rounds; 0 for none. With ``cold`` every run is timed alone,
+    with operands that no cache holds. ``power``: seconds under load for which the power is measured, 0 for the sensor's value right
+    after the timing.
     """
 
     samples: int = 7
@@ -41,7 +41,7 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """A one-dimensional array in the shared arena: ``size`` elements from byte ``offset``."""
+    """A one-dimensional array in the shared memory: ``size`` elements from byte ``offset``."""
 
     offset: int
     dtype: str
@@ -49,7 +49,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class ExpectedSlices(msgspec.Struct, frozen=True):
-    """A workload's Expected in the arena."""
+    """A workload's ``Expected`` in the shared memory."""
 
     values: Slice
     scale: Slice
@@ -68,7 +68,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):
-    """Open a device, or only its compiler: ``compiles`` says for a compile worker which device the parent means."""
+    """Open a device, or for a compile worker only the compiler of the device ``compiles``."""
 
     selector: str | None
     cache: str
@@ -78,14 +78,14 @@ class Open(msgspec.Struct, frozen=True, tag=True):
 
 
 class Cases(msgspec.Struct, frozen=True, tag=True):
-    """What to check and to time on. ``draft``: what the worker compiles is for itself alone, and need not be a binary for others."""
+    """The cases to check and to time on. ``draft``: what the worker compiles is used by itself alone, and need not become a binary."""
 
     cases: tuple[Case, ...]
     draft: bool = False
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A variant's plan for one case, and the bound on its error; the plan's sources are numbers until ``thick`` restores them."""
+    """A variant's plan for one case, and its error bound; the plan's sources are numbers until ``restore_sources`` is called."""
 
     case: int
     plan: Plan
@@ -95,8 +95,8 @@ class Part(msgspec.Struct, frozen=True):
 class Evaluate(msgspec.Struct, frozen=True, tag=True):
     """Check one variant on every part and time it on the last one.
 
-    ``best`` is the fastest so far, in seconds; in a race, what this variant took before. With ``screen`` the model may turn it away.
-    One that is not ``timed`` is only checked.
+    ``best`` is the fastest so far, in seconds; in the final comparison, what this variant took before. With ``screen`` the model may
+    reject it. One that is not ``timed`` is only checked.
     """
 
     number: int
@@ -109,9 +109,9 @@ class Evaluate(msgspec.Struct, frozen=True, tag=True):
 
 
 class Race(msgspec.Struct, frozen=True, tag=True):
-    """Check some variants again and time them in turn, round by round, until they are told apart, for at most ``seconds``.
+    """Hold the final comparison: check the variants again and time them in turns until they can be told apart, at most ``seconds``.
 
-    Loading and compiling count, but ``least`` seconds are left to the rounds however long that took.
+    Loading and compiling count, but the rounds get ``least`` seconds however long that took.
     """
 
     entries: tuple[Evaluate, ...]
@@ -120,7 +120,7 @@ class Race(msgspec.Struct, frozen=True, tag=True):
 
 
 class Build(msgspec.Struct, frozen=True, tag=True):
-    """Compile sources into the cache. ``single``: most launches have work-groups of one work-item; the same for all of a run."""
+    """Compile sources into the cache. ``single``: most launches of the run have work-groups of one work-item."""
 
     number: int
     sources: tuple[Source, ...]
@@ -128,7 +128,7 @@ class Build(msgspec.Struct, frozen=True, tag=True):
 
 
 class Opened(msgspec.Struct, frozen=True, tag=True):
-    """The device is there."""
+    """The device is open."""
 
     info: DeviceInfo
 
@@ -138,24 +138,24 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """The device is not there: the name of the exception and its message."""
+    """The device could not be opened: the name of the exception and its message."""
 
     error: str
     message: str
 
 
 class Entered(msgspec.Struct, frozen=True, tag=True):
-    """A phase begins that is expected to last ``expected`` seconds (0: not known)."""
+    """A phase begins; ``expected`` is how many seconds it should last (0: not known)."""
 
     phase: Phase
     expected: float = 0.0
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True):
-    """What came of a variant, in the terms of a Trial.
+    """The outcome of a variant, in the terms of a Trial.
 
-    ``errors``: of each part in turn, in units of its bound. ``conditions``: see Trial. ``broken``: the device cannot be
-    trusted any more and the worker ends.
+    ``errors``: of each part in order, in units of its bound. ``conditions``: see Trial. ``broken``: the device can no longer be
+    trusted, and the worker ends.
     """
 
     number: int
@@ -172,7 +172,7 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
 
 
 class Raced(msgspec.Struct, frozen=True, tag=True):
-    """What came of each entry of a race; where it could not be held, of those that were wrong, and ``message`` says why."""
+    """The outcome of each finalist. Where the final comparison could not be held, only of those that failed; ``message`` says why."""
 
     outcomes: tuple[Evaluated, ...] = ()
     message: str = ""
@@ -180,7 +180,7 @@ class Raced(msgspec.Struct, frozen=True, tag=True):
 
 
 class Built(msgspec.Struct, frozen=True, tag=True):
-    """Sources are in the cache, or ``message`` says why they do not compile."""
+    """The sources are in the cache, or ``message`` says why they do not compile."""
 
     number: int
     seconds: Mapping[str, float]
@@ -192,14 +192,14 @@ Request = Open | Cases | Evaluate | Race | Build
 Reply = Opened | Ready | Refused | Entered | Evaluated | Raced | Built
 
 _HEAD = struct.Struct("<Q")
-_LONGEST = 1 << 31  # a longer frame is a worker that writes nonsense
+_LONGEST = 1 << 31  # a longer frame is invalid
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)
 _replies = msgspec.msgpack.Decoder(Reply)
 
 
 def frame(message: Request | Reply) -> bytes:
-    """A message as it goes over the pipe."""
+    """A message as bytes for the pipe."""
     body = _encoder.encode(message)
     return _HEAD.pack(len(body)) + body
 
@@ -211,7 +211,7 @@ def request(body: bytes) -> Request:
 
 
 class Frames:
-    """Bytes in, bodies of whole frames out."""
+    """Splits a stream of bytes into the bodies of whole frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -232,13 +232,13 @@ class Frames:
 
 
 def reply(body: bytes) -> Reply:
-    """A frame's body as the parent reads it; raises ``msgspec.MsgspecError`` for nonsense."""
+    """A frame's body as the parent reads it; raises ``msgspec.MsgspecError`` for an invalid message."""
     message: Reply = _replies.decode(body)
     return message
 
 
-def thin(plan: Plan, sources: list[Source]) -> Plan:
-    """A flat plan whose sources are numbers in ``sources``, which grows: eighty launches of one text carry it once."""
+def strip_sources(plan: Plan, sources: list[Source]) -> Plan:
+    """A flat plan with numbers in place of its sources, which are appended to ``sources``: many launches of one text carry it once."""
     steps = []
     for step in plan.steps:
         assert isinstance(step, Launch)
@@ -248,7 +248,7 @@ def thin(plan: Plan, sources: list[Source]) -> Plan:
     return replace(plan, steps=tuple(steps))
 
 
-def thick(plan: Plan, sources: Sequence[Source]) -> Plan:
-    """What ``thin`` made thin."""
+def restore_sources(plan: Plan, sources: Sequence[Source]) -> Plan:
+    """The plan that ``strip_sources`` was given."""
     steps = (msgspec.structs.replace(step, source=sources[int(step.source.file)]) for step in plan.steps if isinstance(step, Launch))
     return replace(plan, steps=tuple(steps))

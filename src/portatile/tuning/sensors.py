@@ -1,4 +1,4 @@
-"""What a chip says of itself while it is timed: clocks, temperature and power through NVIDIA's management library, where it answers."""
+"""A device's sensors while it is timed: clocks, temperature and power through NVIDIA's management library, where available."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GPU_CACHE = 128 << 20
 
 
 class Sensors:
-    """The sensors of one GPU. A reading that the driver refuses is left out."""
+    """The sensors of one GPU. A value that the driver refuses is left out."""
 
     def __init__(self, library: Any, handle: Any) -> None:
         self._library, self._handle = library, handle
@@ -38,7 +38,7 @@ class Sensors:
         return cls(library, handle)
 
     def read(self) -> dict[str, float]:
-        """What it says now: ``clock_mhz``, ``memory_clock_mhz``, ``temperature_c``, ``power_w``."""
+        """The present ``clock_mhz``, ``memory_clock_mhz``, ``temperature_c`` and ``power_w``."""
         found = {
             "clock_mhz": self._ask(ctypes.c_uint, "nvmlDeviceGetClockInfo", _SM_CLOCK),
             "memory_clock_mhz": self._ask(ctypes.c_uint, "nvmlDeviceGetClockInfo", _MEMORY_CLOCK),
@@ -51,10 +51,10 @@ class Sensors:
         return known
 
     def under_load(self, run: Callable[[], object], seconds: float) -> Mapping[str, float]:
-        """What it says after ``run`` has been repeated for ``seconds``, once at least where that is not 0.
+        """The values after ``run`` has been repeated for ``seconds``, at least once where that is not 0.
 
-        The power is then the mean over that time, from the counter of joules where there is one: the driver's own figure is a mean over
-        the last second on most chips, so that a shorter load hardly shows in it.
+        The power is then the mean over that time, from the energy counter where there is one: the driver's own value is a mean over the
+        last second on most GPUs, so that a shorter load hardly shows in it.
         """
         if seconds <= 0:
             return self.read()
@@ -82,7 +82,7 @@ class Sensors:
 
 
 def cache_bytes(device: DeviceInfo, folder: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
-    """Bytes that the device's caches hold, rather too many: of a processor what Linux says of its last level, of a GPU 128 MiB."""
+    """An upper estimate of the bytes in the device's caches: for a CPU the last level by Linux, for a GPU 128 MiB."""
     if device.kind != "cpu":
         return _GPU_CACHE
     sizes = []

@@ -1,4 +1,4 @@
-"""The arena: arrays that the parent writes once and every timing worker maps; a file without a name, so nothing is ever left behind."""
+"""Shared arrays: the parent writes them once and every timing worker maps them, in a file without a name that never stays behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALIGNMENT = 4096
 
 
 class SharedArrays:
-    """Write side. ``descriptor`` is handed to workers; the memory lives until the last process has closed it."""
+    """The parent's side. Workers inherit ``descriptor``; the memory lives until the last process has closed it."""
 
     def __init__(self) -> None:
         self.descriptor = _nameless()
@@ -35,19 +35,19 @@ class SharedArrays:
         return Slice(offset, raw.dtype.name, raw.size)
 
     def put_expected(self, expected: Expected) -> ExpectedSlices:
-        """Append what an output must hold."""
+        """Append the expected content of an output."""
         indices = None if expected.indices is None else self.put(expected.indices)
         return ExpectedSlices(self.put(expected.values), self.put(expected.scale), indices)
 
     def close(self) -> None:
-        """Let go of the memory; a second call does nothing."""
+        """Release the memory; a second call does nothing."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
 
 class SharedArraysView:
-    """Read side: arrays in the parent's memory, without a copy, read-only."""
+    """A worker's side: read-only views of the parent's arrays, without a copy."""
 
     def __init__(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size
@@ -58,13 +58,13 @@ class SharedArraysView:
         return np.frombuffer(self._map, np.dtype(place.dtype), place.size, place.offset) if place.size else np.empty(0, place.dtype)
 
     def get_expected(self, places: ExpectedSlices) -> Expected:
-        """What an output must hold."""
+        """The expected content of an output."""
         indices = None if places.indices is None else self.get(places.indices)
         return Expected(self.get(places.values), self.get(places.scale), indices)
 
 
 def _nameless() -> int:
-    """A descriptor of memory where the system has such files, else of a deleted file."""
+    """A descriptor of anonymous memory where the system supports it, else of a deleted file."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("portatile-operands", os.MFD_CLOEXEC)
     descriptor, name = tempfile.mkstemp(prefix="portatile-operands-")

@@ -1,6 +1,16 @@
-"""The CUDA back end, through cuda-bindings and NVRTC: what ``portatile.device`` asks of it."""
+"""The CUDA back end: NVIDIA's GPUs through cuda-bindings, compiled by NVRTC, which needs none."""
 
-from portatile.device.cuda.compiler import target
-from portatile.device.cuda.survey import ordinal, survey
+from portatile.device.base import BackEnd, Product
 
-__all__ = ["ordinal", "survey", "target"]
+BACKEND = BackEnd(
+    "cuda",
+    "CUDA",
+    rank=1,
+    products=(
+        Product("cubin", ".cubin"),
+        Product("ptx", ".ptx", readable=True),
+        Product("cuda", ".cu", readable=True, compiled=False),
+    ),
+    offline=True,
+    usual="sm_90",
+)

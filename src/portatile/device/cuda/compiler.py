@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
-from portatile.device import ptxas
-from portatile.device.base import Target
-from portatile.errors import CompileError, DeviceNotFoundError
-from portatile.records import ArgKind, Backend, Binary, Entry, Parameter, Source
+from portatile import dialect
+from portatile.device import ptx, ptxas
+from portatile.device.base import Instruction, Target
+from portatile.errors import CompileError, DeviceNotFoundError, UsageError
+from portatile.records import ArgKind, Binary, Entry, Parameter, Source
 
 import_error = ""
 try:
@@ -28,12 +30,12 @@ _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+(?:\.ptr\s+[\
 _WORK_GROUP = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 
 
-def target(architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> Target:
-    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``kind="ptx"`` gives text to read.
+def target(architecture: str, product: str = "cubin") -> CudaTarget:
+    """NVRTC for an architecture such as ``sm_90``, for which no GPU is needed; ``product="ptx"`` gives text to read.
 
     Raises DeviceNotFoundError where NVRTC is missing or does not know the architecture.
     """
-    made = CudaTarget(architecture, kind)
+    made = CudaTarget(architecture, product)
     check_architecture(architecture)
     return made
 
@@ -66,18 +68,25 @@ def check_architecture(architecture: str) -> None:
 class CudaTarget(Target):
     """NVRTC for one architecture, ``sm_90`` say; ``kind`` is what it makes: ``cubin`` (default) or ``ptx``."""
 
-    backend: Backend = "cuda"
+    backend = "cuda"
+    prelude = "cuda"
 
-    def __init__(self, architecture: str, kind: Literal["cubin", "ptx"] = "cubin") -> None:
+    def __init__(self, architecture: str, kind: str = "cubin") -> None:
         reason = available()
         if reason is not None:
             raise DeviceNotFoundError(f"CUDA kernels cannot be compiled: {reason} - {REMEDY}")
         if not re.fullmatch(r"sm_\d+[af]?", architecture):
             raise DeviceNotFoundError(f"{architecture!r} is no CUDA architecture; write for example sm_90")
         self.architecture = architecture
-        self.kind: Literal["cubin", "ptx"] = kind
+        self.kind = kind
         major, minor = _version()
         self.compiler = f"NVRTC {major}.{minor}" + (" to PTX" if kind == "ptx" else "")
+
+    def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
+        """OpenCL C as CUDA C++, and the kernels in it."""
+        translation = dialect.translate(source.text, file=source.file, defines=dict(source.defines), options=source.options)
+        options = dialect.nvrtc_options((*source.options, *translation.options))
+        return Source(source.file, translation.text, (), options), translation.entries
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
         """Compile CUDA C++. An architecture among the source's own options (``-arch=sm_90a``) wins over the target's."""
@@ -87,7 +96,7 @@ class CudaTarget(Target):
             (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
             log = _text(program, nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog).decode(errors="replace").replace("\0", "").strip()
             if int(failed):
-                raise CompileError(f"{source.file} does not build for {self.architecture}: {failed.name}", log)
+                raise CompileError(f"{source.file} does not build for {self.architecture}: {failed.name}", dialect.readable(log))
             ptx = _text(program, nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
             data = ptx if self.kind == "ptx" else _text(program, nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
         finally:
@@ -96,6 +105,17 @@ class CudaTarget(Target):
         by_symbol = ptxas.parse(log)
         resources = {entry.name: by_symbol[entry.symbol] for entry in found if entry.symbol in by_symbol}
         return Binary(data, self.kind, found, resources, log)
+
+    def payload(self, binary: Binary) -> bytes:
+        return binary.data.rstrip(b"\0") if binary.kind == "ptx" else binary.data
+
+    def assembly(self, binary: Binary) -> str:
+        if binary.kind != "ptx":
+            raise UsageError(f"a {binary.kind} is no text: compile to PTX")
+        return self.payload(binary).decode()
+
+    def instructions(self, assembly: str) -> Iterable[Instruction]:
+        return ptx.instructions(assembly)
 
 
 def _options(source: Source, architecture: str) -> list[str]:

@@ -80,6 +80,25 @@ class CudaContext(Device):
                         self.admit(queue.stream)
             return int(found[0])
 
+    def claim_in_graph(self, stream: Any, nbytes: int) -> int:
+        """The address of memory that the graph which ``stream`` captures allocates; raises DeviceError where graphs cannot."""
+        if self._pool is None:
+            raise DeviceError(f"{self.info.id} has no memory pools: what takes a workspace cannot be captured into a graph")
+        with self.current():
+            return int(call(driver.cuMemAllocFromPoolAsync, max(nbytes, 1), self._pool, stream))
+
+    def await_allocations(self) -> None:
+        """Block until all memory that was allocated so far is there; allowed while a stream is captured."""
+        if self._pool is None:
+            return
+        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        with self.current():
+            usual = call(driver.cuThreadExchangeStreamCaptureMode, relaxed)
+            try:
+                call(driver.cuStreamSynchronize, self._stream)
+            finally:
+                call(driver.cuThreadExchangeStreamCaptureMode, usual)
+
     def free(self, pointer: int, generation: int) -> None:
         """Give memory back once everything queued so far is done; does not wait."""
         if generation != self.generation or self._context is None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Image, Memory, Module, Queue
+from portatile.device.base import Image, Memory, Module, Queue, Ready, ReadyLaunch
 from portatile.device.cuda.compiler import CudaTarget, is_whole
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
 from portatile.device.cuda.image import PITCH, longest_row, texture
 from portatile.device.cuda.kernel import CudaModule
 from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPinned
+from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.cuda.queue import CudaQueue
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.images import ImageForm
@@ -97,6 +99,9 @@ class CudaDevice(CudaContext):
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         return None
+
+    def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
+        return PackedLaunches(self, launches)
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         return np.asarray(CudaPinned(self, max(nbytes, 1)))[:nbytes]

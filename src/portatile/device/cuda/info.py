@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from portatile.capabilities import Capabilities, of_nvidia
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.driver import call, driver
@@ -21,6 +23,18 @@ def _driver_release() -> str:
     except OSError:
         return ""
     return next((word for word in words if word.count(".") >= 1 and word.replace(".", "").isdigit()), "")
+
+
+def capabilities(architecture: str) -> Capabilities:
+    """What kernels can do on a GPU through CUDA."""
+    return replace(
+        of_nvidia(architecture),
+        language="CUDA C++",
+        static_local=48 << 10,  # bytes of shared memory that a text may declare: CUDA programming guide
+        launch_bounds=True,
+        addresses=True,
+        launch_us=5.0,
+    )
 
 
 def describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:
@@ -57,5 +71,6 @@ def describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:
         clock_mhz=attribute("CLOCK_RATE") // 1000,
         constant_memory=attribute("TOTAL_CONSTANT_MEMORY"),
         image_row_max=attribute("MAXIMUM_TEXTURE2D_LINEAR_PITCH") // PITCH * PITCH,
+        capabilities=replace(capabilities(architecture), registers=attribute("MAX_REGISTERS_PER_MULTIPROCESSOR")),
         image_buffer_max=longest_row(ImageForm("image1d_buffer_t", (1, 4)), handle),
     )

@@ -44,15 +44,20 @@ class _Layout:
         self.samplers = places(lambda kind: kind is Sampler)
         self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage, Sampler, np.void))
         order = (*self.memories, *self.scalars, *self.locals, *self.samplers, *self.images, *self.structures)
-        self.struct = struct.Struct("".join(formats[i] for i in order))
-        self.block = ctypes.create_string_buffer(self.struct.size + 1)
-        offsets, ahead = {}, ""
-        for i in order:
-            offsets[i] = struct.calcsize(ahead + _first(formats[i])) - struct.calcsize(_first(formats[i]))
-            ahead += formats[i]
-        base = ctypes.addressof(self.block)
-        self.pointers = (ctypes.c_void_p * max(len(order), 1))(*(base + offsets[i] for i in range(len(order))))
+        self.struct, self.block, self.pointers = parameter_block(formats, order)
         self.address = ctypes.addressof(self.pointers)
+
+
+def parameter_block(formats: Sequence[str], order: Sequence[int]) -> tuple[struct.Struct, ctypes.Array[ctypes.c_char], Any]:
+    """Memory for parameters of these formats, laid out in ``order``: how to pack it, the block, and where each parameter lies in it."""
+    packing = struct.Struct("".join(formats[i] for i in order))
+    block = ctypes.create_string_buffer(packing.size + 1)
+    offsets, ahead = {}, ""
+    for i in order:
+        offsets[i] = struct.calcsize(ahead + _first(formats[i])) - struct.calcsize(_first(formats[i]))
+        ahead += formats[i]
+    base = ctypes.addressof(block)
+    return packing, block, (ctypes.c_void_p * max(len(order), 1))(*(base + offsets[i] for i in range(len(order))))
 
 
 def _first(piece: str) -> str:
@@ -137,7 +142,11 @@ class CudaKernel(Kernel):
         return layout.address, dynamic
 
     def _layout(self, args: Sequence[Argument], types: Sequence[type]) -> _Layout:
-        """Check the arguments' types against the kernel's parameters, once for every sequence of types."""
+        """The parameter block for arguments of these types."""
+        return _Layout(types, self.formats(args))
+
+    def formats(self, args: Sequence[Argument]) -> list[str]:
+        """How each argument is packed; raises LaunchError for those that do not fit the kernel's parameters."""
         count = len(self._sizes) if self._sizes is not None else len(self.entry.parameters)
         if len(args) != count and (self._sizes is not None or self.entry.parameters):
             names = ", ".join(p.name for p in self.entry.parameters)
@@ -147,7 +156,7 @@ class CudaKernel(Kernel):
             piece = self._format(i, arg)
             self._check_size(i, struct.calcsize(piece), arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__)
             formats.append(piece)
-        return _Layout(types, formats)
+        return formats
 
     def _check_size(self, index: int, nbytes: int, given: str = "a structure") -> None:
         if self._sizes is not None and nbytes != self._sizes[index]:

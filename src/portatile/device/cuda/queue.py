@@ -56,14 +56,14 @@ class CudaQueue(Queue):
         start = CudaEvent(self.device, self.stream, True) if self.profiling else None
         borrowed = self._foreign and any(type(arg) is not CudaMemory or arg.owner is None for arg in args if isinstance(arg, Memory))
         if borrowed:
-            self._enter()
+            self.enter()
         with kernel.lock:
             address, dynamic = kernel.pack(args)
             error = driver.cuLaunchKernel(kernel.function, *grid, dynamic, self.stream, address, 0)[0]
         if int(error):
             raise failure(error, f"kernel {kernel.name!r}, global {global_size}, local {local_size}")
         if borrowed:
-            self._leave()
+            self.leave()
         return CudaEvent(self.device, self.stream, self.profiling, start) if self._events or wait else None
 
     def upload(self, target: Memory, array: NDArray[Any], offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
@@ -86,12 +86,12 @@ class CudaQueue(Queue):
         with self.device.current():
             for event in wait:
                 self.wait_for(event)
-            self._enter()
+            self.enter()
             if _pitched(target) or _pitched(source):
                 call(driver.cuMemcpy2DAsync, _copy_2d(source, source_offset, target, target_offset), self.stream)
             elif nbytes:
                 call(driver.cuMemcpyDtoDAsync, _address(target) + target_offset, _address(source) + source_offset, nbytes, self.stream)
-            self._leave()
+            self.leave()
             return CudaEvent(self.device, self.stream, self.profiling)
 
     def fill(self, target: Memory, pattern: bytes, offset: int = 0, nbytes: int | None = None) -> None:
@@ -104,9 +104,12 @@ class CudaQueue(Queue):
         function = {1: driver.cuMemsetD8Async, 2: driver.cuMemsetD16Async, 4: driver.cuMemsetD32Async}[len(pattern)]
         if nbytes:
             with self.device.current():
-                self._enter()
+                borrowed = target.owner is None
+                if borrowed:
+                    self.enter()
                 call(function, _address(target) + offset, int.from_bytes(pattern, "little"), nbytes // len(pattern), self.stream)
-                self._leave()
+                if borrowed:
+                    self.leave()
 
     def marker(self) -> Event:
         with self.device.current():
@@ -143,15 +146,31 @@ class CudaQueue(Queue):
         if running and getattr(self, "stream", None) is not None:
             self.release()
 
-    def _enter(self) -> None:
-        """Before a command on another library's stream: memory that was allocated since the last one must be there."""
-        if self._foreign and self._admitted != self.device.allocations:
-            self._admitted = self.device.allocations
-            self.device.admit(self.stream)
+    @property
+    def capturing(self) -> bool:
+        if not self._foreign:
+            return False
+        error, *status = driver.cuStreamIsCapturing(self.stream)
+        return not int(error) and int(status[0]) != 0
 
-    def _leave(self) -> None:
-        """Behind it: from here on memory of ours may be given back."""
-        if self._foreign:
+    def transient(self, nbytes: int) -> Memory:
+        return GraphMemory(self, nbytes)
+
+    def enter(self) -> None:
+        """Before a command on another library's stream: memory that was allocated since the last one must be there.
+
+        Into a graph goes no wait for what is outside of it: then the memory is waited for here.
+        """
+        if self._foreign and self._admitted != self.device.allocations:
+            if self.capturing:
+                self.device.await_allocations()
+            else:
+                self.device.admit(self.stream)
+            self._admitted = self.device.allocations
+
+    def leave(self) -> None:
+        """Behind it: from here on memory of ours may be given back. What a graph uses, its owner keeps."""
+        if self._foreign and not self.capturing:
             call(driver.cuEventRecord, self.last, self.stream)
 
     def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
@@ -160,7 +179,7 @@ class CudaQueue(Queue):
         with self.device.current():
             for event in wait:
                 self.wait_for(event)
-            self._enter()
+            self.enter()
             if _pitched(memory):
                 ends = (array, 0, memory, 0) if to_device else (memory, 0, array, 0)
                 call(driver.cuMemcpy2DAsync, _copy_2d(*ends), self.stream)
@@ -168,7 +187,7 @@ class CudaQueue(Queue):
                 call(driver.cuMemcpyHtoDAsync, _address(memory) + offset, host, nbytes, self.stream)
             elif nbytes:
                 call(driver.cuMemcpyDtoHAsync, host, _address(memory) + offset, nbytes, self.stream)
-            self._leave()
+            self.leave()
             if blocking and not self.profiling:
                 error = driver.cuStreamSynchronize(self.stream)[0]
                 if int(error):
@@ -184,6 +203,21 @@ class CudaQueue(Queue):
                 self._pending.popleft()
             self._pending.append((done, array))
         return done
+
+
+class GraphMemory(CudaMemory):
+    """Memory that a captured graph allocates and frees itself whenever it runs."""
+
+    def __init__(self, queue: CudaQueue, nbytes: int) -> None:
+        pointer = queue.device.claim_in_graph(queue.stream, nbytes)
+        super().__init__(queue.device, pointer, nbytes, owner="the graph")
+        self._stream = queue.stream
+
+    def release(self) -> None:
+        pointer, self.pointer = self.pointer, None
+        if pointer is not None:
+            with self.device.current():
+                call(driver.cuMemFreeAsync, pointer, self._stream)
 
 
 def _address(memory: CudaMemory) -> int:

@@ -1,6 +1,5 @@
-"""The OpenCL back end, through pyopencl: what ``portatile.device`` asks of it."""
+"""The OpenCL back end: every device of every platform, through pyopencl, compiled by its driver."""
 
-from portatile.device.opencl.compiler import payload
-from portatile.device.opencl.survey import survey
+from portatile.device.base import BackEnd, Product
 
-__all__ = ["payload", "survey"]
+BACKEND = BackEnd("opencl", "OpenCL", rank=0, products=(Product("opencl", ".bin"),))

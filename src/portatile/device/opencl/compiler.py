@@ -8,27 +8,22 @@ import os
 import re
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
-from portatile.device import ptxas
-from portatile.device.base import Target
+from portatile.device import ptx, ptxas
+from portatile.device.base import Instruction, Target
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
 from portatile.errors import CompileError, DeviceError
-from portatile.records import ArgKind, Backend, Binary, Entry, Parameter, Resources, Source
+from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
 
 _MAGIC = b"portatile-opencl-1\n"
 _DIGEST_BYTES = 16
 _KEPT_PROGRAMS = 32
-
-
-def payload(data: bytes) -> bytes:
-    """The driver's own binary inside the data of a Binary, for programs that load it without this back end."""
-    return data[len(_MAGIC) + _DIGEST_BYTES :]
 
 
 class Programs:
@@ -83,7 +78,7 @@ class Programs:
 class ClTarget(Target):
     """The compiler inside an OpenCL device's driver."""
 
-    backend: Backend = "opencl"
+    backend = "opencl"
 
     def __init__(self, device: ClContext, programs: Programs) -> None:
         self._device, self._programs = device, programs
@@ -138,6 +133,19 @@ class ClTarget(Target):
             return self._programs.seal(binary_of(program))
         except cl.Error as error:
             raise CompileError(f"{file}: the driver gives no binary: {error}", log) from None
+
+    def payload(self, binary: Binary) -> bytes:
+        return binary.data[len(_MAGIC) + _DIGEST_BYTES :]
+
+    def assembly(self, binary: Binary) -> str:
+        """NVIDIA's driver gives PTX; others, machine code."""
+        data = self.payload(binary).rstrip(b"\0")
+        if b".version" not in data[:4096]:
+            return super().assembly(binary)
+        return data.decode()
+
+    def instructions(self, assembly: str) -> Iterable[Instruction]:
+        return ptx.instructions(assembly)
 
     def settle(self, binary: Binary) -> None:
         """NVIDIA's binaries are PTX: the first to load one waits for its machine code, which the driver's cache has from then on."""

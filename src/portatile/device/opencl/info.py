@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Literal
 
+from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia
 from portatile.device.opencl.driver import cl
 from portatile.records import DeviceInfo
 
@@ -19,6 +21,7 @@ def describe(identity: str, device: Any) -> DeviceInfo:
     elif device.type & cl.device_type.CPU:
         kind = "cpu"
     sizes = (*device.max_work_item_sizes, 1, 1)
+    architecture = _architecture(device, extensions)
     images = bool(device.image_support)
     return DeviceInfo(
         id=identity,
@@ -27,7 +30,7 @@ def describe(identity: str, device: Any) -> DeviceInfo:
         vendor=device.vendor.strip(),
         platform=platform.name.strip(),
         kind=kind,
-        architecture=_architecture(device, extensions),
+        architecture=architecture,
         driver=device.driver_version.strip(),
         compiler=f"{platform.name.strip()} {platform.version.strip()} / {device.driver_version.strip()}",
         compute_units=device.max_compute_units,
@@ -44,8 +47,17 @@ def describe(identity: str, device: Any) -> DeviceInfo:
         chip=_chip(device, extensions, kind, identity),
         clock_mhz=device.max_clock_frequency,
         constant_memory=device.max_constant_buffer_size,
+        capabilities=_capabilities(device, extensions, kind, architecture),
         image_buffer_max=_buffer_pixels(device) if images else 0,
     )
+
+
+def _capabilities(device: Any, extensions: set[str], kind: str, architecture: str) -> Capabilities:
+    """What kernels can do there: extensions tell little, NVIDIA's compute capability much."""
+    if "cl_nv_device_attribute_query" in extensions:
+        declared = declared_by_nvidia(architecture, device.local_mem_size)
+        return replace(of_nvidia(architecture), static_local=declared)
+    return Capabilities(ordered_groups=kind == "cpu")  # processors keep what one group wrote before it counted in order
 
 
 def _buffer_pixels(device: Any) -> int:

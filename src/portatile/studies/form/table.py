@@ -12,6 +12,7 @@ from portatile.figures.quantities import written
 from portatile.records import duration, to_json
 from portatile.studies.form.study import Column
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _LONGEST = 60  # letters of a status
 
 
@@ -26,8 +27,15 @@ def to_csv(kind: type[Any], rows: Sequence[Any]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)
-    writer.writerows(["" if (value := getattr(row, name)) is None else value for name in names] for row in rows)
+    writer.writerows([cell(getattr(row, name)) for name in names] for row in rows)
     return text.getvalue()
+
+
+def cell(value: object) -> object:
+    """A value as a cell. Text that a spreadsheet would take for a formula stands behind an apostrophe, as spreadsheets write it."""
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
 
 
 def as_json(rows: Sequence[Any]) -> str:

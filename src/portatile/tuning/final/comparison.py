@@ -1,4 +1,4 @@
-"""The end of a tuning run: the fastest few race against each other, and what came of it becomes their trial."""
+"""The final comparison, the parent's side: who takes part, and what becomes of the finalists' trials."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.supervisor import Supervisor
 from portatile.tuning.search.worker_process import Variant
 
-_WAIT = 0.7  # of the time: as long as the race waits for what is being evaluated
-_SHORT_WAIT = 1.0  # seconds of it where the rounds need all the time: what is nearly done shall not be lost
+_WAIT = 0.7  # share of the time that may pass waiting for the variant under way
+_SHORT_WAIT = 1.0  # seconds of waiting where the rounds need all the time, so that a variant that is nearly done is not lost
 
 
 @dataclass
 class FinalComparison:
     """``trials`` are those of the run, by configuration; ``default`` is the default's key. ``add`` stores a trial and counts it.
 
-    ``tell`` hears who is about to race, ``seconds`` says what the race may take, ``collect`` takes in what the workers still had. Where
-    ``goal`` is not the time, its best race; the race's times then go into what it makes of a trial, and change nobody's standing.
-    ``unraced`` says why no race was held among those who would have had to, once it is decided.
+    ``tell`` is called with the finalists before they run, ``seconds`` returns the time there is, ``collect`` takes what the workers
+    still had. Where ``goal`` is not the time, its best take part; the new times then enter its score, and no trial's standing changes.
+    ``unraced`` says, after ``decide``, why no final comparison was held among several candidates.
     """
 
     problem: Problem
@@ -43,7 +43,7 @@ class FinalComparison:
     unraced: str = ""
 
     def decide(self) -> tuple[Trial, ...]:
-        """Hold the race, unless an earlier run held it and nothing is new; the finalists in the order of their places."""
+        """Hold the final comparison unless an earlier run held it with the same finalists; returns these in the order of their places."""
         field, seconds = self._proven(), self.seconds()
         races = {trial.standing.race if trial.standing else "" for trial in field}
         if self.goal.is_time and len(field) > 1 and len(races) == 1 and "" not in races:
@@ -55,7 +55,7 @@ class FinalComparison:
             return ()
         distinguishing = reserved_time.rounds([trial.median for trial in field], ranking.LOOKS[0])
         least = min(distinguishing, seconds)
-        if not self.supervisor.calm(min(_WAIT * seconds, max(seconds - least, _SHORT_WAIT))):
+        if not self.supervisor.drain(min(_WAIT * seconds, max(seconds - least, _SHORT_WAIT))):
             self.unraced = "a variant was still running when the time was up"
             return ()
         self.collect()
@@ -69,24 +69,24 @@ class FinalComparison:
         return self._hold(field[:count], seconds, least)
 
     def field(self) -> list[Trial]:
-        """Who is fast enough to race."""
+        """The trials that are fast enough to take part."""
         if self.goal.is_time:
             return ranking.contenders(tuple(self.trials.values()), self.trials[self.default])
         valid = [trial for trial in self.trials.values() if trial.status == "ok"]
         return sorted(valid, key=self.goal.score)[: ranking.FIELD]
 
     def _proven(self) -> list[Trial]:
-        return [trial for trial in self.field() if trial.proven]
+        return [trial for trial in self.field() if trial.fully_checked]
 
     def _hold(self, field: Sequence[Trial], seconds: float, least: float) -> tuple[Trial, ...]:
-        """Hold a race and keep what came of it; nothing where it was not decided."""
+        """Run the finalists in turns and store their trials; returns nothing where the result is undecided."""
         self.tell(field)
         entries: list[Variant] = []
         costs = []
         for number, trial in enumerate(field):
             plan = self.planner.plan(self.problem, trial.config)
             variant = self.planner.variant(number, trial.config, plan)
-            entries.append(replace(variant, parts=variant.parts[-1:]))  # the small problems were right in the search, and take time
+            entries.append(replace(variant, parts=variant.parts[-1:]))  # the search checked the small problems; they would take time
             costs.append(ranking.cost(trial, plan.workspace))
         ran: list[Evaluated] = []
         held = self.supervisor.race(tuple(entries), tuple(trial.median for trial in field), seconds, least)
@@ -112,12 +112,12 @@ class FinalComparison:
         if not self.goal.is_time:
             earlier = {canonical(trial.config): trial.standing for trial in field}
             raced = sorted((replace(t, standing=earlier[canonical(t.config)]) for t in raced), key=self.goal.score)
-        for trial in raced:  # the winner first: whenever the run is killed, it leads
+        for trial in raced:  # the winner first: it leads even if the run is killed now
             self.add(trial)
         return tuple(raced)
 
     def _proof(self, before: Trial, entry: Variant, outcome: Evaluated) -> Certificate:
-        """What the search found on the small problems, and the race on the timed one."""
+        """The certificate: the search's checks of the small problems, and the final comparison's check of the timed one."""
         proof = self.planner.certificate(entry, outcome.errors, before.source)
         if before.certificate is None or not before.certificate.holds(before.device, before.source):
             return proof

@@ -1,4 +1,4 @@
-"""Who won a race: intervals of medians, who can be told apart from the fastest, and how ties are broken."""
+"""The statistics of the final comparison: intervals of medians, who differs from the fastest, and how ties are broken."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from portatile.records import canonical
 from portatile.trials import Trial
 
 FIELD = 5
-"""Configurations that race, the default not counted."""
+"""The number of finalists, without the default."""
 NEAR = 1.5
-"""They are at most so many times as slow as the fastest, by their best sample: one lucky time must not leave the others out."""
+"""A finalist's best sample is at most this many times that of the fastest: one lucky time must not exclude the others."""
 NEAR_DEFAULT = 3.0
-"""The same for the default: it is timed first, when a machine may still be at something else, and all others are compared with it."""
+"""The same for the default: it is timed first, when the machine may still be busy, and all others are compared with it."""
 LOOKS = (8, 16, 32, 64)
-"""After so many rounds the intervals are looked at; few looks, because each may tell apart by chance what is equal."""
+"""The intervals are examined after these rounds. There are few, because each examination may find a difference by chance."""
 LEAST_ROUNDS = 3
-"""With fewer nothing is decided."""
-_SHOWN, _TOLD = 0.95, 0.99  # confidence of the interval that is shown, and of the one that tells two apart
-_SAME = 0.01  # what differs by less is the same for every use
-_NOISE = 0.05  # the most that counts as noise: a machine on which one contender scatters by more shows nobody to be equal
+"""With fewer rounds nothing is decided."""
+_SHOWN, _TOLD = 0.95, 0.99  # confidence of the interval that is shown, and of the one by which two finalists differ
+_SAME = 0.01  # a relative difference that does not matter
+_NOISE = 0.05  # the largest scatter that counts as noise: if the winner scatters by more, nobody is shown to be equal
 
 
 @dataclass(frozen=True)
 class Finisher:
-    """A contender at the end of a race: its number, its place from 1, and whether it was shown to be ``equal`` to the fastest.
+    """A finalist's result: its number, its place from 1, and whether it was shown to be ``equal`` to the fastest.
 
-    ``seconds``: what it counts as; ``interval``: where the median of its samples lies, with the ``confidence`` of so many samples.
+    ``seconds``: its time in comparisons; ``interval``: where the median lies, with the ``confidence`` of its number of samples.
     """
 
     number: int
@@ -41,7 +41,7 @@ class Finisher:
 
 
 def interval(samples: Sequence[float], confidence: float = _SHOWN) -> tuple[float, float]:
-    """Two of the samples between which the median of their distribution lies with this confidence, or the outermost of too few.
+    """Two of the samples between which the distribution's median lies with this confidence; the outermost two of too few samples.
 
     By order statistics, whatever the distribution: a sample is below the median with probability 1/2, so that the k-th
     smallest of n lies above it with the probability that fewer than k of n fall below, a binomial one.
@@ -58,27 +58,27 @@ def interval(samples: Sequence[float], confidence: float = _SHOWN) -> tuple[floa
 
 
 def confidence(count: int) -> float:
-    """How certain the interval of so many samples is: 95 %, or what the outermost of fewer than six tell, 75 % for three."""
+    """The confidence of the interval of ``count`` samples: 95 %, or less for fewer than six, such as 75 % for three."""
     return min(_SHOWN, 1.0 - 2.0 ** (1 - count))
 
 
 def slower(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether ``one`` is certainly slower, by their ratio in each round: what slows a whole round down does not matter."""
+    """Whether ``one`` is certainly slower, by the ratio in each round, so that a disturbance of a whole round does not matter."""
     ratios = _ratios(one, other)
     return len(ratios) >= LOOKS[0] and interval(ratios, _TOLD)[0] > 1
 
 
 def alike(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether the two certainly differ by less than what matters."""
+    """Whether the two certainly differ by less than 1 %."""
     ratios = _ratios(one, other)
     low, high = interval(ratios, _TOLD)
     return len(ratios) >= LOOKS[0] and low >= 1 - _SAME and high <= 1 + _SAME
 
 
 def equal(one: Sequence[float], winner: Sequence[float]) -> bool:
-    """Whether ``one`` was shown to be as fast as ``winner``: the interval of their ratio is within 1 %, or within what ``winner`` scatters.
+    """Whether ``one`` was shown to be as fast as ``winner``: the interval of their ratio is within 1 % or ``winner``'s scatter.
 
-    That is half of what its middle half spans, and not more than 5 %. Too few rounds show nothing.
+    The scatter is half the interquartile range, at most 5 %. Too few rounds show nothing.
     """
     ratios = _ratios(one, winner)
     if confidence(len(ratios)) < _SHOWN or len(one) < len(winner) or slower(one, winner):
@@ -91,22 +91,22 @@ def equal(one: Sequence[float], winner: Sequence[float]) -> bool:
 
 
 def apart(one: Sequence[float], winner: Sequence[float]) -> bool:
-    """Whether ``one`` was shown to be slower than ``winner``: at the end, or at a look after which it ran no further."""
+    """Whether ``one`` was shown to be slower than ``winner``: at the end, or earlier, after which it did not run again."""
     return len(one) < len(winner) or slower(one, winner)
 
 
 def leader(samples: Sequence[Sequence[float]]) -> int:
-    """The contender of the smallest median among those that ran in the most rounds."""
+    """The finalist of the smallest median among those that ran in the most rounds."""
     rounds = max(map(len, samples))
     return min((n for n in range(len(samples)) if len(samples[n]) == rounds), key=lambda n: (median(samples[n]), n))
 
 
 def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Finisher]:
-    """The contenders in the order of their places.
+    """The finalists in the order of their places.
 
-    The fastest wins; of those that cannot be told apart from it and are not 1 % slower in the median, the one of the least cost.
-    No other counts as faster than the winner does. Behind it, those that cannot be told apart from the fastest come before the others,
-    each in the order of the medians. The winner counts as equal to itself.
+    The winner is the fastest, or among those that do not differ from it and are at most 1 % slower in the median, the one of the least
+    cost. No other counts as faster than the winner. Behind it come those that do not differ from the fastest, then the others, each in
+    the order of the medians. The winner counts as equal to itself.
     """
     first = leader(samples)
     tied = [n == first or not apart(samples[n], samples[first]) for n in range(len(samples))]
@@ -123,12 +123,12 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
 
 
 def cost(trial: Trial, workspace: int) -> tuple[int, int, str]:
-    """What breaks a tie: the fewest registers, then the least workspace, then the configuration's canonical text."""
+    """What breaks ties: the fewest registers, then the least workspace, then the configuration's canonical text."""
     return max((used.registers for used in trial.resources.values()), default=-1), workspace, canonical(trial.config)
 
 
 def contenders(trials: Sequence[Trial], default: Trial) -> list[Trial]:
-    """Who races, the fastest first: the few that may be the fastest of all, the default where it may, and the winner of an earlier race."""
+    """The finalists, the fastest first: the few that may be fastest, the default if it is near, and the winner of an earlier comparison."""
     valid = sorted((trial for trial in trials if trial.status == "ok"), key=lambda trial: trial.comparable)
 
     def near(trial: Trial) -> bool:
@@ -141,9 +141,9 @@ def contenders(trials: Sequence[Trial], default: Trial) -> list[Trial]:
 
 
 def drift(raced: Sequence[float], before: Sequence[float]) -> float:
-    """How many times as slow as before the machine is in the race: the median over those who race.
+    """How much slower the machine is in the final comparison than before: the median ratio over the finalists.
 
-    Divided by it, a time of the race can be compared with the times of those who did not race.
+    Divided by it, a finalist's time can be compared with the times of the search.
     """
     return median(_ratios(raced, before))
 

@@ -1,4 +1,4 @@
-"""A race: variants that are nearly as fast as the best, checked again and timed in turn until they can be told apart."""
+"""The final comparison, the worker's side: the finalists are checked again and timed in turns until they can be told apart."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.tuning.final import ranking
 from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
-from portatile.tuning.worker.bench import Bench, LoadedVariant, Record, runs_in
+from portatile.tuning.worker.bench import Bench, LoadedVariant, Record, runs_within
 
 
 def hold(bench: Bench, job: Race) -> Raced:
-    """Time the entries round by round, each round in another order, so that what disturbs the device disturbs all of them.
+    """Time the finalists round by round, each round in another order, so that a disturbance of the device affects all of them.
 
-    One that is wrong now, or no longer runs, is out, and the others go on; one that is certainly slower than the leader runs no
-    further. It ends when the others are certainly alike, after the last look, or with the time; but not before so few rounds that it
-    could not be decided, however long the entries took to load.
+    A finalist that is wrong now, or no longer runs, drops out, and the others go on; one that is certainly slower than the leader
+    is not run again. The rounds end when the others are certainly alike, after the last examination, or when the time is up, but not
+    before the fewest rounds that can decide, however long loading took.
     """
     ends = time.perf_counter() + job.seconds
     results: dict[int, Evaluated] = {}
@@ -38,11 +38,11 @@ def hold(bench: Bench, job: Race) -> Raced:
     told = (results[entry.number] for entry in job.entries if entry.number in results)
     if decided:
         return Raced(tuple(told))
-    return Raced(tuple(outcome for outcome in told if outcome.status != "ok"))  # one alone has not raced; who is wrong is out anyway
+    return Raced(tuple(outcome for outcome in told if outcome.status != "ok"))  # undecided; failures count anyway
 
 
 def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> LoadedVariant | None:
-    """An entry that is ready to run and right, else None; the others' memory may be what it lacks, then nothing is said against it."""
+    """A finalist that is loaded and right, else None. Where the others leave it no memory, that is not recorded as its failure."""
     record = Record()
     try:
         bench.announce("compile", 0.0)
@@ -53,7 +53,7 @@ def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Load
             if verdict.ok:
                 stack.pop_all()
                 return loaded
-        results[entry.number] = record.outcome(entry, "wrong", f"right at first, wrong before the race: {verdict.message}")
+        results[entry.number] = record.outcome(entry, "wrong", f"right in the search, wrong in the final comparison: {verdict.message}")
     except (CompileError, LaunchError) as error:
         _drop(bench, entry, record, error, results)
     except DeviceError:
@@ -63,7 +63,7 @@ def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Load
 
 
 def _drop(bench: Bench, entry: Evaluate, record: Record, error: CompileError | LaunchError, results: dict[int, Evaluated]) -> None:
-    """An entry that runs no longer is out; raises DeviceError where the device does not run either."""
+    """Drop a finalist that no longer runs; raises DeviceError where the device does not run either."""
     if not bench.alive():
         raise DeviceError(str(error)) from error
     record.samples.clear()
@@ -71,7 +71,7 @@ def _drop(bench: Bench, entry: Evaluate, record: Record, error: CompileError | L
 
 
 def _leave(bench: Bench, loaded: LoadedVariant, results: dict[int, Evaluated]) -> None:
-    """The outcome of one that ran: it counts if its results are still right."""
+    """Record the outcome of a finalist that ran; it counts if its results are still right."""
     try:
         bench.burst(loaded, 1)
         verdict = bench.outputs(loaded)
@@ -82,12 +82,12 @@ def _leave(bench: Bench, loaded: LoadedVariant, results: dict[int, Evaluated]) -
     results[loaded.job.number] = (
         record.outcome(loaded.job, "ok", error=max(record.errors))
         if verdict.ok
-        else record.outcome(loaded.job, "wrong", f"right at first, wrong in the race: {verdict.message}")
+        else record.outcome(loaded.job, "wrong", f"right in the search, wrong in the final comparison: {verdict.message}")
     )
 
 
 def _run(bench: Bench, field: list[LoadedVariant], results: dict[int, Evaluated], ends: float) -> None:
-    """Rounds, until everything is told or the time is up; ``results`` takes those that drop out."""
+    """Run rounds until the finalists are told apart or the time is up; those that drop out go into ``results``."""
     if len(field) < 2:
         return
     timing = field[0].job.timing
@@ -104,7 +104,7 @@ def _run(bench: Bench, field: list[LoadedVariant], results: dict[int, Evaluated]
     for loaded in field:
         first = timed(loaded)
         if first is not None:
-            runs[loaded.job.number] = runs_in(timing, timing.burst, min(first, loaded.job.best or first))
+            runs[loaded.job.number] = runs_within(timing, timing.burst, min(first, loaded.job.best or first))
     running = [loaded for loaded in field if loaded.job.number in runs]
     slowest = max((loaded.job.best or 0.0 for loaded in running), default=0.0)
     bench.announce("run", max(ends - time.perf_counter(), 0.0) + (1 + ranking.LEAST_ROUNDS) * len(running) * max(slowest, timing.burst))

@@ -1,4 +1,4 @@
-"""Other searches that time on the same device: each disturbs the other's clock, so each finds the others and says so."""
+"""Other searches that time on the same device: they disturb each other's measurements, so each finds the others and warns."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ OTHER_SEARCHES = "other_searches"
 
 
 class ConcurrentSearches:
-    """Shows the user's other searches that this one times on a chip, and finds them. A context manager.
+    """Announces to the user's other searches that this one times on a device, and finds them. A context manager.
 
-    Each keeps a file locked, which the system unlocks when its process ends, however that ends; a file that is not locked is nobody's.
-    Where files cannot be locked, or on Windows, every search takes itself for alone.
+    Each search keeps a file locked. The system unlocks it when the process ends, however it ends, so that an unlocked file is stale.
+    Where files cannot be locked, and on Windows, every search assumes that it is alone.
     """
 
     def __init__(self, info: DeviceInfo) -> None:
         self._info = info
-        self._folder = settings.load().data_dir / "timing" / digest(platform.node(), info.chip)  # homes are shared by machines
+        self._folder = settings.load().data_dir / "timing" / digest(platform.node(), info.chip)  # machines may share the data folder
         self._own: tuple[int, Path] | None = None
         self.most = 0
-        """How many others there were at once, at most."""
+        """The largest number of others seen at once."""
 
     def __enter__(self) -> ConcurrentSearches:
         if sys.platform != "win32":
@@ -54,24 +54,24 @@ class ConcurrentSearches:
             os.close(descriptor)
 
     def others(self) -> int:
-        """How many other searches time on the chip now; warns of the first."""
+        """How many other searches time on the device now; warns of the first."""
         found = [file for file in self._folder.glob("*.lock") if self._own is not None and file != self._own[1] and _held(file)]
         if found and not self.most:
             process = found[0].name.partition("-")[0]
             what = f"another search (process {process}) is timing on {self._info.name} at the same time"
-            effect = "times may be too long and the winner chosen by luck; search again when it has ended, which times this anew"
+            effect = "times may be too long and the winner may be wrong; tune again when the other has ended, which measures this anew"
             warnings.warn(f"{what}: {effect}", RuntimeWarning, stacklevel=2)
         self.most = max(self.most, len(found))
         return len(found)
 
-    def noted(self, conditions: Mapping[str, float]) -> Mapping[str, float]:
-        """The conditions of a trial that was timed just now, the others among them."""
+    def with_other_searches(self, conditions: Mapping[str, float]) -> Mapping[str, float]:
+        """The conditions of a trial that was timed just now, with the number of other searches."""
         count = self.others()
         return {**conditions, OTHER_SEARCHES: count} if count else conditions
 
 
 def _held(file: Path) -> bool:
-    """Whether a living process keeps the file locked; removes it if not."""
+    """Whether a living process holds the lock; removes a stale file."""
     if sys.platform == "win32":
         return False
     try:

@@ -1,7 +1,7 @@
-"""Proof by instalments: a variant is timed as soon as its own text is compiled, and what else it must be right on waits for its time.
+"""Deferred checks: a variant is timed as soon as its text for the timed shape is compiled; other shapes are checked if it is fast.
 
-Kernels are often generated for a shape, so that each awkward shape takes a text of its own. Compiling is most of what a search
-waits for, and most variants turn out slow: those are never to be used, and need no proof.
+Kernels are often generated for a shape, so that each edge-case shape needs a text of its own. Compiling takes most of a search's
+time, and most variants are slow: they will never be used, and need no further checks.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from portatile.tuning.search.worker_process import Variant
 
 @dataclass
 class PendingVariant:
-    """A variant under way: ``whole`` is all that a winner is checked on, ``now`` what it is evaluated on at first.
+    """A variant under way: ``whole`` has all parts that a winner is checked on, ``now`` those that it is evaluated on first.
 
-    ``timed``: what came of that, while the rest is checked.
+    ``timed``: the outcome of ``now``, while the rest is checked.
     """
 
     config: Config
@@ -31,15 +31,15 @@ class PendingVariant:
 
     @property
     def complete(self) -> bool:
-        """Whether there is nothing left to check."""
+        """Whether nothing is left to check."""
         return len(self.now.parts) == len(self.whole.parts)
 
     def rest(self) -> Variant:
-        """What is left to check."""
+        """The parts that are left to check."""
         return replace(self.whole, parts=tuple(part for part in self.whole.parts if part not in self.now.parts), timed=False)
 
-    def joined(self, rest: Evaluated) -> Evaluated:
-        """What came of both halves, in the order of the parts of the whole."""
+    def merged(self, rest: Evaluated) -> Evaluated:
+        """Both outcomes as one, errors in the order of the parts of the whole."""
         timed = self.timed
         assert timed is not None
         seconds = {phase: timed.seconds.get(phase, 0.0) + rest.seconds.get(phase, 0.0) for phase in {**timed.seconds, **rest.seconds}}
@@ -52,8 +52,8 @@ class PendingVariant:
         return msgspec.structs.replace(timed, seconds=seconds, errors=errors, error=max(errors))
 
 
-def first_half(variant: Variant) -> Variant:
-    """The part that is timed, which is the last, and those that take no text that it does not."""
+def needed_to_time(variant: Variant) -> Variant:
+    """The part that is timed (the last), and those that need no further text."""
     texts = 1 + max(_texts(variant.parts[-1]), default=-1)
     parts = tuple(part for part in variant.parts if max(_texts(part), default=-1) < texts)
     return replace(variant, sources=variant.sources[:texts], parts=parts)

@@ -1,4 +1,4 @@
-"""How good the choice for shapes that were never tuned is: each shape of a store held out in turn, and its regret."""
+"""How good the selection is for shapes that were never tuned: each stored shape is held out in turn, and the regret computed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from portatile.store import device_key
 from portatile.trials import Trial
 from portatile.workload import Workload
 
-_REACH = 1.5  # of the plain rule: three sizes off by a factor of 1.4 each
+_REACH = 1.5  # distance up to which ``nearest`` looks: three sizes off by a factor of 1.4 each
 
 Rule = Callable[[Workload, Problem, DeviceInfo, Sequence[Trial]], Config]
 
 
 @dataclass(frozen=True)
 class Regret:
-    """What a rule chose for a problem without knowing its trials, the ``seconds`` that takes, and those of the best known.
+    """What a rule chose for a problem whose trials it did not see: the ``seconds`` of that choice, and of the ``best`` known.
 
     ``seconds`` is None where the choice was never measured on this problem.
     """
@@ -31,13 +31,13 @@ class Regret:
 
     @property
     def value(self) -> float | None:
-        """How much longer than the best, as a part of it: 0.1 is 10 %."""
+        """How much longer than the best, as a share of it: 0.1 is 10 %."""
         return None if self.seconds is None else self.seconds / self.best - 1
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Regrets of one rule: mean and worst of those that are known, and how many are not."""
+    """Regrets of one rule: mean and worst of the known ones, and how many are unknown."""
 
     mean: float
     worst: float
@@ -45,12 +45,12 @@ class Summary:
 
 
 def dispatcher(workload: Workload, problem: Problem, device: DeviceInfo, others: Sequence[Trial]) -> Config:
-    """What ``select`` does."""
+    """The rule that routines use: ``select.choose``."""
     return select.choose(workload, problem, device, others).config
 
 
 def nearest(workload: Workload, problem: Problem, device: DeviceInfo, others: Sequence[Trial]) -> Config:
-    """The fastest of the nearest problem that has a legal one, else the default: the rule to be better than."""
+    """A baseline: the fastest configuration of the nearest problem that has a legal one, else the default."""
     space = workload.space(problem, device)
     here = (t for t in others if t.status == "ok" and not t.cold and device_key(t.device) == device_key(device))
     rows = [(workload.distance(trial.problem, problem), trial.rank, trial) for trial in here]
@@ -61,7 +61,7 @@ def nearest(workload: Workload, problem: Problem, device: DeviceInfo, others: Se
 
 
 def default(workload: Workload, problem: Problem, device: DeviceInfo, others: Sequence[Trial]) -> Config:
-    """The workload's default, whatever was tuned."""
+    """A baseline: the workload's default, whatever was tuned."""
     return workload.default(problem, device)
 
 
@@ -71,11 +71,11 @@ RULES: dict[str, Rule] = {"dispatcher": dispatcher, "nearest": nearest, "default
 def regrets(
     workload: Workload, device: DeviceInfo, known: Sequence[Trial], measured: Iterable[Trial], rule: Rule = dispatcher
 ) -> list[Regret]:
-    """The regret of every problem that ``measured`` has on the device, when all that is ``known`` of it is held out.
+    """The regret of every problem in ``measured`` on the device, when all that is ``known`` of it is held out.
 
-    ``known`` is what a choice is made from, ``measured`` tells what it costs: the fastest sample of warm trials, because the
-    pairs were measured at different times, with whatever else the machine did then. Problems of the same sizes in another layout are held
-    out together; those with a single configuration measured say nothing and are left out.
+    Choices are made from ``known`` and judged by ``measured``. A configuration counts with the fastest sample of its warm trials,
+    because the pairs were measured at different times, under different load. Problems of the same sizes in another layout are held
+    out together; those with a single measured configuration are left out.
     """
     tables: dict[str, dict[str, Trial]] = {}
     for trial in measured:

@@ -1,4 +1,4 @@
-"""Whether this machine's memory holds the operands of a search and what they are compared with."""
+"""Whether this machine's memory holds the operands and references of a search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.curren
 
 
 def check(workload: Workload, problem: Problem) -> None:
-    """Raise ArgumentError for operands that would not fit: the system ends a process that asks for too much without a word."""
+    """Raise ArgumentError for operands that would not fit: the system kills a process that uses too much, without a message."""
     elements = [math.prod(shape) for shape in workload.shapes(problem).values()]
     needed = 2 * sum(elements) * problem.itemsize + _DRAWN * max(elements, default=0)  # where they are made, and where workers find them
     free = available()
@@ -27,7 +27,7 @@ def check(workload: Workload, problem: Problem) -> None:
 
 
 def available() -> int | None:
-    """Bytes that processes can still have here; None where the system does not say."""
+    """Bytes of memory that are free here; None where the system does not say."""
     found = []
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()

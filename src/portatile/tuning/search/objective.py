@@ -1,4 +1,4 @@
-"""What a tuning run looks for the least of: seconds, joules, or whatever a function of the user's says."""
+"""The objective of a search, which it minimises: seconds, joules, or a function of the user's."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from portatile.tuning.sensors import Sensors
 Objective = str | Callable[[Trial], float]
 NAMES = ("time", "energy")
 LOAD = 0.5
-"""Seconds under load that a reading of the power takes where energy is the objective."""
+"""Seconds under load for which the power is measured where energy is the objective."""
 
 
 @dataclass(frozen=True)
 class _Scored:
-    """A trial as a strategy sees it that is to minimise something else than time."""
+    """A trial as a strategy sees it where the objective is not time."""
 
     config: Config
     median: float
@@ -30,30 +30,31 @@ class _Scored:
 
 @dataclass(frozen=True)
 class Goal:
-    """An objective on a device. Raises UnknownNameError for a name that is none."""
+    """An objective on a device."""
 
     objective: Objective
     device: DeviceInfo
 
     @property
     def is_time(self) -> bool:
-        """Whether the fastest is the best: then races and early stops make sense, and what the store ranks is what is looked for."""
+        """Whether the fastest is the best: then the final comparison by times and early stops make sense, as does the store's ranking."""
         return self.objective == "time"
 
     @property
     def grows_with_time(self) -> bool:
-        """Whether what takes three times as long can hardly be the best."""
+        """Whether a variant that takes several times as long can hardly be the best."""
         return not callable(self.objective)
 
     def check(self) -> None:
-        """Raise UsageError where the device cannot serve the objective."""
+        """Raise UsageError where the device cannot measure the objective."""
         check_name(self.objective)
         if self.objective == "energy" and Sensors.of(self.device) is None:
             raise self._no_power()
 
     def score(self, trial: Trial) -> float:
-        """What is to be least; infinite for a failure, negative or zero if a function says so. Raises UsageError for a trial that tells
-        no power, and for what is no number or minus infinity.
+        """The value to minimise; infinite for a failure, negative or zero if a function returns that.
+
+        Raises UsageError for a trial without power where that is needed, and for a function that returns no number or minus infinity.
         """
         if trial.status != "ok" or self.is_time:
             return trial.median
@@ -67,19 +68,19 @@ class Goal:
         return trial.energy
 
     def answers(self, trial: Trial) -> bool:
-        """Whether a trial that the store knows says what evaluating it again would."""
+        """Whether a stored trial has what this objective needs."""
         return self.objective != "energy" or trial.status != "ok" or "power_seconds" in trial.conditions
 
-    def told(self, trial: Trial) -> Finished:
-        """The trial as a strategy is told of it."""
+    def as_finished(self, trial: Trial) -> Finished:
+        """The trial in the form that a strategy is sent."""
         return trial if self.is_time else _Scored(trial.config, self.score(trial))
 
     def _no_power(self) -> UsageError:
         reason = "there is no energy to minimise; that takes an NVIDIA GPU whose driver answers. Use the objective 'time'"
-        return UsageError(f"{self.device.name} does not tell its power, so {reason}")
+        return UsageError(f"{self.device.name} does not report its power, so {reason}")
 
 
 def check_name(objective: Objective) -> None:
-    """Raise UnknownNameError for a name of no objective."""
+    """Raise UnknownNameError for a name that is no objective."""
     if isinstance(objective, str) and objective not in NAMES:
         raise UnknownNameError("objective", objective, NAMES)

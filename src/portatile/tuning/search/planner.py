@@ -1,4 +1,4 @@
-"""The workload's side of a tuning run, in the parent: operands and references, plans, bounds, what is on paper, and certificates."""
+"""The workload's side of a search, in the parent: operands and references, plans, bounds, the model's rejections, certificates."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy as np
 
 from portatile import cache, ceilings, execute, model, select
 from portatile.errors import CompileError, LaunchError
-from portatile.model import Peaks, Work
+from portatile.model import Demand, Peaks
 from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.trials import Certificate, Check
-from portatile.tuning.protocol import Case, Part, thin
+from portatile.tuning.protocol import Case, Part, strip_sources
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_process import Variant
 from portatile.tuning.shared_arrays import SharedArrays
 from portatile.workload import Workload, packed_layout
 
-_MARGIN = 1.05  # what a reading may be above a measured ceiling
-_MATRIX_DOUBLE = 2.0  # how many times as fast as its plain instructions a GPU's matrix units are in float64, at most
+_MARGIN = 1.05  # how far a measurement may lie above a measured ceiling
+_MATRIX_DOUBLE = 2.0  # how much faster than plain instructions a GPU's matrix units are in float64, at most
 _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
 _CPU_MARGIN = 2.0  # other programs share a processor: its ceilings may have been measured while they ran
 
@@ -68,14 +68,14 @@ def now() -> str:
 
 
 class Planner:
-    """Runs the workload's own code: plans, bounds and legality."""
+    """Calls the workload's own code: plans, bounds and legality."""
 
     def __init__(self, workload: Workload, problems: Sequence[Problem], cases: Sequence[Case], info: DeviceInfo) -> None:
         self.workload, self.problems, self.info = workload, problems, info
         self._compared = [bool(case.expected) for case in cases]
         self.results = known_results()
         timed = problems[-1]
-        self.work = Work(workload.flops(timed), workload.traffic(timed))
+        self.work = Demand(workload.flops(timed), workload.traffic(timed))
         self.peaks = Peaks() if workload.name in ceilings.MEASURING else _peaks(info, timed.dtype)
         self._matrix, self._plain = self.peaks, self.peaks
         if self.peaks.flops:
@@ -90,18 +90,18 @@ class Planner:
         return execute.flatten(self.workload.plan(problem, config, self.info), self._resolve)
 
     def variant(self, number: int, config: Config, timed: Plan) -> Variant:
-        """A configuration's plans for every case that it is legal for; ``timed`` is the last one's, and its texts are the first."""
+        """A configuration's plans for every case for which it is legal; ``timed`` is the last case's plan, and its texts come first."""
         sources: list[Source] = []
         last = len(self.problems) - 1
-        timed_part = Part(last, thin(timed, sources), self.workload.bound(self.problems[last], config))
+        timed_part = Part(last, strip_sources(timed, sources), self.workload.bound(self.problems[last], config))
         parts = []
         for case, problem in enumerate(self.problems[:-1]):
             if config in self._space(problem):
-                parts.append(Part(case, thin(self.plan(problem, config), sources), self.workload.bound(problem, config)))
+                parts.append(Part(case, strip_sources(self.plan(problem, config), sources), self.workload.bound(problem, config)))
         return Variant(number, tuple(sources), (*parts, timed_part))
 
     def rejects(self, plan: Plan, limit: float) -> str | None:
-        """Why a plan need not be compiled, or None: it cannot run, or it takes more than ``limit`` seconds whatever the compiler does."""
+        """Why a plan need not be compiled, or None: it cannot run, or it certainly takes more than ``limit`` seconds."""
         reason = model.impossible(plan, self.info)
         if reason is not None:
             return reason
@@ -109,12 +109,12 @@ class Planner:
         return None if least <= limit else f"it takes {least:.3g} s or more, and {limit:.3g} s would be hopeless"
 
     def ranked(self, configs: Sequence[Config]) -> list[Config]:
-        """Configurations in the order in which they should be fast, by what is on paper; none where that does not tell them apart."""
+        """Configurations by the model's estimate, the fastest first; none where the model does not distinguish them."""
         timed = self.problems[-1]
         scores: list[tuple[float, int, Config]] = []
         for config in configs:
             waste, loads = self.workload.waste(timed, config, self.info), self.workload.loads(timed, config)
-            work = Work(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
+            work = Demand(max(self.work.flops, self.work.traffic), self.work.traffic, loads, waste)
             try:
                 plan = self.plan(timed, config)
             except (CompileError, LaunchError):
@@ -123,8 +123,8 @@ class Planner:
                 scores.append((model.likely(plan, work, self.info, self._near), len(scores), config))
         return [config for _, _, config in sorted(scores, key=lambda row: row[:2])] if len({row[0] for row in scores}) > 1 else []
 
-    def unbelievable(self, seconds: float, sources: Sequence[Source] = ()) -> str | None:
-        """Why a run of these texts cannot have taken so little time, or None; without texts matrix units are allowed for."""
+    def too_fast(self, seconds: float, sources: Sequence[Source] = ()) -> str | None:
+        """Why a run of these texts cannot have taken so little time, or None. Without texts it may have used matrix units."""
         if not seconds > 0:
             return f"the clock says that it took {seconds:.3g} s"
         matrix = not sources or any(map(uses_matrix_units, sources))
@@ -135,7 +135,7 @@ class Planner:
         return f"faster than the device can be: {seconds:.3g} s, where its measured ceilings allow {least:.3g} s or more; {doubt}"
 
     def certificate(self, variant: Variant, errors: Sequence[float], source: str, partial: bool = False) -> Certificate:
-        """What a valid variant was checked on; nothing where there is no reference to compare with."""
+        """The certificate of a valid variant; it lists no checks where there is no reference."""
         checks = []
         for part, error in zip(variant.parts, errors, strict=True):
             if not self._compared[part.case]:
@@ -153,19 +153,19 @@ class Planner:
 
 
 def _near(info: DeviceInfo, dtype: str) -> float:
-    """Floating-point operations in the time of a byte from local memory, as measured, else as usual."""
+    """Floating-point operations in the time of one byte from local memory: measured, else a usual value."""
     known = ceilings.load(info)
     flops, local = (known.flops(dtype), known.local_memory) if known is not None else (None, None)
     return flops / (1e9 * local) if flops and local else model.NEAR.get(info.kind, model.NEAR["gpu"])
 
 
 def uses_matrix_units(source: Source) -> bool:
-    """Whether a text has a matrix instruction, or may have one behind an include, a macro or a name of NVIDIA's."""
+    """Whether a text has a matrix instruction, or may have one through an include, a macro or one of NVIDIA's names."""
     return _MATRIX.search(source.text) is not None or any(_MATRIX.search(f"{name} {value}") for name, value in source.defines)
 
 
 def _peaks(info: DeviceInfo, dtype: str, matrix: float | None = None) -> Peaks:
-    """What the device can do at most, by the ceilings measured on it; 0 where none were.
+    """The most that the device can reach by the ceilings measured on it; 0 where none were.
 
     ``matrix``: how many times as fast as plain instructions its matrix units may be; None for what is certain whatever a kernel uses.
     """

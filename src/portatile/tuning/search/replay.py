@@ -14,7 +14,7 @@ import numpy as np
 
 from portatile import strategies, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, PortatileError
-from portatile.formats import kernel_tuner, other_tuners, portatile_json, t4
+from portatile.formats import kernel_tuner, limits, portatile_json, t4
 from portatile.records import Config, DeviceInfo, Problem, canonical
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore, device_key
@@ -26,7 +26,7 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Recording:
-    """What is known of one problem on one device, timed in one manner: a trial for each configuration. One without a trial is not legal.
+    """The trials of one problem on one device, timed in one manner, one for each configuration. A configuration without one is not legal.
 
     ``left_out`` counts trials whose configuration names other parameters than the rest, as an older version of a kernel does.
     """
@@ -89,12 +89,11 @@ def recordings(path: Path) -> list[Recording]:
 
     All but the store may be packed by gzip. Raises ArgumentError with the path of what is wrong in it.
     """
-    data = other_tuners.raw(path)
-    if data.startswith(_SQLITE):
+    if limits.begins(path, _SQLITE):
         with ResultStore.reader(path) as store:
             return group(store.trials(), path.stem)
     try:
-        document = kernel_tuner.parse(data)
+        document = kernel_tuner.parse(limits.raw(path))
         found: list[Trial]
         if kernel_tuner.is_one(document):
             found = kernel_tuner.trials(document)
@@ -106,14 +105,14 @@ def recordings(path: Path) -> list[Recording]:
             known = "a result store, what `portatile results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner"
             raise ArgumentError(f"this holds no trials: it is not {known}")
     except (msgspec.ValidationError, ArgumentError) as error:
-        raise ArgumentError(f"{path}: {error}") from None
+        raise ArgumentError(str(error) if str(error).startswith(f"{path} ") else f"{path}: {error}") from None
     return group(found, path.name.split(".")[0])
 
 
 def group(trials: Iterable[Trial], name: str) -> list[Recording]:
-    """Recordings of trials of any problems and devices, cold ones apart; of a configuration that was evaluated twice the later one counts.
+    """Recordings of trials of any problems and devices, cold ones separate; of a configuration's trials the latest counts.
 
-    One that the model turned away was not evaluated: it counts only where nothing else is known.
+    A trial that the model rejected was not evaluated: it counts only where there is no other.
     """
     groups: dict[tuple[str, str, bool], dict[str, Trial]] = {}
     for trial in trials:

@@ -1,4 +1,4 @@
-"""What a tuning run is asked, what it says while it goes on, and what it answers."""
+"""The records of a tuning run: its request, its progress, and its result."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Stopped = Literal["budget", "exhausted", "interrupted"]
 class TuningRequest:
     """What to tune, where, and for how long.
 
-    ``device`` is a selector as in ``portatile.device.get``. ``space`` replaces the workload's own space (to sweep one
-    parameter, say). ``start`` are configurations to try right after the default. With ``resume`` what the store knows of this
-    problem, device, driver and kernel text is not evaluated again; it counts as evaluated. ``jobs``: compile workers,
-    ``None`` for as many as the machine can spare, 0 to compile in the timing worker. ``workload`` is for computations that
-    have no folder of their own. ``model``: whether variants that cannot run or cannot be fast are turned away before they are
-    compiled or run; the default never is. ``objective``: what the best has least of, ``time`` (seconds per run), ``energy`` (joules
-    per run, where the device tells its power) or what a function makes of a valid trial. ``again``: failures that are looked at again
-    though the store knows them. ``warm``: at most so many configurations that were good for similar problems or on similar devices are
-    tried right after the default. ``ranked``: at most so many that the model expects to be the fastest of some dozens are tried after them.
+    ``device`` is a selector as in ``portatile.device.get``. ``space`` replaces the workload's own space, for instance to sweep one
+    parameter. ``start`` are configurations to try right after the default. With ``resume``, trials that the store has of this
+    problem, device, driver and kernel text are not evaluated again; they count as evaluated. ``jobs``: number of compile workers,
+    ``None`` for as many as the machine can spare, 0 to compile in the timing worker. ``workload``: for a computation without a folder
+    in ``workloads``. ``model``: whether variants that cannot run or cannot be fast are rejected before they are compiled or run; the
+    default never is. ``objective``: what to minimise: ``time`` (seconds per run), ``energy`` (joules per run, where the device reports
+    its power) or a function of a valid trial. ``again``: failures to evaluate again although the store has them. ``warm``: how many
+    configurations that were good for similar problems or on similar devices are tried right after the default, at most. ``ranked``:
+    how many of some dozens of random ones, those that the model expects to be fastest, are tried after them, at most.
     """
 
     problem: Problem
@@ -58,15 +58,15 @@ class TuningRequest:
     def __post_init__(self) -> None:
         """Raise UsageError for a seed that no generator takes."""
         if not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise UsageError(f"seed {self.seed!r} is no whole number of 0 or more")
+            raise UsageError(f"seed {self.seed!r} must be a whole number of 0 or more")
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How a tuning run is getting on. ``known`` of the ``evaluations`` came from the store; ``rate`` is trials per second.
+    """The progress of a tuning run. ``known`` of the ``evaluations`` came from the store; ``rate`` is trials per second.
 
-    ``racing``: how many finalists begin a race now; ``last`` is no news then. ``warm``: how many trials were suggested by similar
-    problems and devices.
+    ``racing``: how many finalists enter the final comparison now; ``last`` is an earlier trial then. ``warm``: how many trials were
+    warm starts.
     """
 
     problem: Problem
@@ -84,13 +84,13 @@ class Progress:
     evaluations_left: int | None = None
 
     def __str__(self) -> str:
-        """When, how fast the best is, what was tried and what is left: ``listen=print`` shows a search."""
+        """Elapsed time, the best, what was tried and what is left, so that ``listen=print`` shows a search."""
         best = "nothing valid yet" if self.best is None else f"best {duration(self.best.median)}"
         return ", ".join(filter(None, (f"{self.seconds:6.1f} s  {best}  {self.tried}", self.left)))
 
     @property
     def left(self) -> str:
-        """``23 s left``, ``177 trials left``, or nothing where the budget has no end: of the search, less what is kept for the race."""
+        """``23 s left``, ``177 trials left``, or nothing without a budget; without the time reserved for the final comparison."""
         seconds = None if self.seconds_left is None else f"{self.seconds_left:.0f} s left"
         trials = None if self.evaluations_left is None else f"{self.evaluations_left} trials left"
         return ", ".join(filter(None, (seconds, trials)))
@@ -107,12 +107,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What a tuning run found; ``trials`` in the order in which they finished, the default's first.
+    """The result of a tuning run; ``trials`` in the order in which they finished, the default's first.
 
-    ``warm``: what similar problems and devices suggested to try first, as canonical text, less the default and the request's own.
-    ``finalists``: the trials of the race that decided, in the order of their places; empty where there was none. ``unraced``: why there
-    was none though several were nearly as fast; empty where nobody had to race. ``others``: how many other searches timed on the
-    device meanwhile, at most.
+    ``warm``: the warm starts as canonical text, without the default and the request's own. ``finalists``: the trials of the final
+    comparison in the order of their places; empty where there was none. ``unraced``: why there was none although several were nearly
+    as fast; empty where none was needed. ``others``: how many other searches timed on the device meanwhile, at most.
     """
 
     problem: Problem
@@ -140,18 +139,18 @@ class TuningResult:
 
     @property
     def warm_trials(self) -> int:
-        """How many of the trials were what similar problems and devices suggested."""
+        """How many of the trials were warm starts."""
         return sum(canonical(trial.config) in self.warm for trial in self.trials)
 
     @property
     def warm_best(self) -> Trial | None:
-        """The fastest of what similar problems and devices suggested; None where there was nothing, or nothing that is valid."""
+        """The fastest warm start; None where there was none, or no valid one."""
         valid = [trial for trial in self.trials if trial.status == "ok" and canonical(trial.config) in self.warm]
         return min(valid, key=lambda trial: trial.comparable, default=None)
 
     @property
     def own_trials(self) -> tuple[Trial, ...]:
-        """What ran beside the default and the warm starts, in order."""
+        """The trials that are neither the default nor warm starts, in order."""
         given = self.warm | {canonical(self.default.config)}
         return tuple(trial for trial in self.trials if trial.status != "skipped" and canonical(trial.config) not in given)
 
@@ -171,18 +170,18 @@ class TuningResult:
 
     @property
     def found_by(self) -> Literal["default", "warm start", "search"]:
-        """Where the winner comes from."""
+        """How the winner was found."""
         winner = canonical(self.best.config)
         return "default" if winner == canonical(self.default.config) else "warm start" if winner in self.warm else "search"
 
     @property
     def failures(self) -> dict[Status, int]:
-        """How many trials failed, by kind; what the model turned away did not."""
+        """How many trials failed, by status; those that the model rejected do not count."""
         return dict(Counter(trial.status for trial in self.trials if trial.status not in ("ok", "skipped")))
 
     @property
     def saved(self) -> dict[str, int]:
-        """How many configurations were turned away ``on paper`` or ``once compiled``, or stopped early (``early stop``)."""
+        """How many configurations were rejected ``on paper`` or ``once compiled``, or stopped early (``early stop``)."""
         counts = {
             stage: sum(trial.message.startswith(stage) for trial in self.trials) for stage in (model.ON_PAPER, model.COMPILED, model.SLOW)
         }

@@ -1,4 +1,4 @@
-"""Many shapes of one workload within one budget: each is searched from what the others found, then the winners run on all of them."""
+"""Many shapes of one workload within one budget: each search starts from the others' results, then the winners run on all shapes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import msgspec
 
 from portatile import model, workloads
 from portatile.errors import ArgumentError, NoValidVariantError, reason
+from portatile.formats import limits
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.space import ParameterSpace
 from portatile.store import Query, ResultStore, shipped
@@ -23,8 +24,8 @@ from portatile.tuning.search.held_out import Regret
 from portatile.workload import Workload
 
 Phase = Literal["search", "cross"]
-_SEARCH = 0.7  # of the budget; the rest is for measuring the winners on the other shapes
-_LEAST = 0.2  # seconds below which another shape is not begun
+_SEARCH = 0.7  # share of the budget for the searches; the rest is for measuring the winners on the other shapes
+_LEAST = 0.2  # seconds below which no further shape is begun
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ShapesRequest:
 
 @dataclass(frozen=True)
 class ShapeStep:
-    """Where a run stands: shape ``number`` of ``total``, searched for or measured with the others' winners."""
+    """The stage of a run: shape ``number`` of ``total``, searched or measured with the others' winners."""
 
     phase: Phase
     number: int
@@ -50,7 +51,7 @@ class ShapeStep:
 
 @dataclass(frozen=True)
 class ShapesResult:
-    """What came of it: one tuning result for each shape that was reached, and the regret of every rule with each shape held out.
+    """One tuning result for each shape that was reached, and the regret of every rule with each shape held out.
 
     ``crossed`` of the ``wanted`` pairs of a winner and another shape were measured, in this run or before.
     """
@@ -67,9 +68,9 @@ Listener = Callable[[ShapeStep, tuner.Progress], None]
 
 
 def tune(request: ShapesRequest, store: ResultStore, listen: Listener | None = None) -> ShapesResult:
-    """Search each shape, nearest ones one after another, then measure the winners everywhere, as far as the budget goes.
+    """Search each shape, near ones one after another, then measure the winners on all shapes, as far as the budget goes.
 
-    Raises ArgumentError for no problems or those of several workloads, and what ``tuner.tune`` raises; a shape on which
+    Raises ArgumentError for no problems or for problems of several workloads, and what ``tuner.tune`` raises. A shape on which
     every variant fails counts as not reached. Ctrl-C ends the run as the budget would, if a shape was searched by then.
     """
     names = {problem.workload for problem in request.problems}
@@ -111,15 +112,15 @@ class _Run:
         """Search one shape, or with ``winners`` measure those."""
         request = self.request
         tell = None if self.listen is None else lambda progress: self.listen(step, progress)  # type: ignore[misc]
-        wish = tuner.TuningRequest(problem, request.device, budget, request.strategy, request.seed, resume=request.resume)
+        search = tuner.TuningRequest(problem, request.device, budget, request.strategy, request.seed, resume=request.resume)
         if winners:
             only = ParameterSpace.from_configs(list(winners))
             timing = Timing(race=0.0)
-            wish = tuner.TuningRequest(
+            search = tuner.TuningRequest(
                 problem, request.device, budget, "exhaustive", request.seed, space=only, timing=timing, model=False, warm=0
             )
         try:
-            found = tuner.tune(wish, self.store, tell)
+            found = tuner.tune(search, self.store, tell)
         except NoValidVariantError:
             self.used += 1
             return
@@ -128,7 +129,7 @@ class _Run:
                 raise
             self.interrupted = True
             return
-        self.used += len(found.trials) - found.saved.get(model.ON_PAPER, 0)  # what is turned away on paper costs next to nothing
+        self.used += len(found.trials) - found.saved.get(model.ON_PAPER, 0)  # a rejection on paper costs next to nothing
         self.interrupted = self.interrupted or found.stopped == "interrupted"
         known = self.results.get(problem.key)
         if known is not None:  # the search's winner may have been beaten by another shape's
@@ -138,7 +139,7 @@ class _Run:
         self.results[problem.key] = found
 
     def _slice(self, shapes: int, share: float) -> Budget | None:
-        """What the next of so many shapes may use, of this share of the whole budget; None where nothing is left."""
+        """The budget of the next of ``shapes`` shapes, from this ``share`` of the whole; None where nothing is left."""
         whole = self.request.budget
         seconds = evaluations = None
         if whole.seconds is not None:
@@ -153,7 +154,7 @@ class _Run:
         return list({canonical(result.best.config): result.best.config for result in self.results.values()}.values())
 
     def _wanted(self) -> dict[str, list[Config]]:
-        """The winners that are legal for a shape and were not tried on it."""
+        """For each shape, the winners that are legal for it and were not tried on it."""
         found: dict[str, list[Config]] = {}
         for key, result in self.results.items():
             space = self.workload.space(result.problem, result.device)
@@ -168,7 +169,7 @@ class _Run:
 
 
 def regrets(workload: Workload, store: ResultStore, device: DeviceInfo, problems: set[str] | None = None) -> dict[str, list[Regret]]:
-    """The regrets of every rule on what a store has measured on a device, of ``problems`` (their keys) or of all."""
+    """The regrets of every rule on a store's measurements on a device, for ``problems`` (their keys) or for all."""
     known = [*store.crossed(workload.name), *shipped(workload.name)]
     measured = store.trials(Query(workload=workload.name, device=device, status="ok"))
     chosen = [trial for trial in measured if problems is None or trial.problem.key in problems]
@@ -176,14 +177,16 @@ def regrets(workload: Workload, store: ResultStore, device: DeviceInfo, problems
 
 
 def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value]) -> tuple[Problem, ...]:
-    """The shapes in a file, each once: rows of sizes in the workload's order (blanks or commas between them; lines that begin with
-    ``#`` are passed over), CSV with a header that names them, or JSON lines. Named ones may say ``dtype`` and options for themselves.
+    """The shapes in a file, each once.
+
+    A file has rows of sizes in the workload's order (separated by blanks or commas; lines that begin with ``#`` are comments), or is CSV
+    with a header that names the sizes, or JSON lines. The latter two may also give ``dtype`` and options.
 
     Raises ArgumentError with the line that cannot be read.
     """
     try:
-        lines = [(number, line.strip()) for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)]
-    except (OSError, UnicodeDecodeError) as error:
+        lines = [(number, line.strip()) for number, line in enumerate(limits.raw(path).decode("utf-8").splitlines(), 1)]
+    except UnicodeDecodeError as error:
         raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     names = list(workload.sizes)
@@ -202,7 +205,7 @@ def read(path: Path, workload: Workload, dtype: str, options: Mapping[str, Value
                     raise ValueError(f"it has {len(cells)} numbers; a line is: {' '.join(names)}")
                 row = dict(zip(names, cells, strict=True))
             problem = _problem(workload, row, dtype, options)
-        except (ValueError, TypeError, LookupError, msgspec.DecodeError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError, msgspec.DecodeError, csv.Error) as error:
             raise ArgumentError(f"{path}, line {number}: {error}") from None
         found.setdefault(problem.key, problem)
     if not found:
@@ -223,7 +226,7 @@ def _problem(workload: Workload, row: Mapping[str, Any], dtype: str, options: Ma
 
 
 def _chain(workload: Workload, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems so that each is near the one before: from the largest, always to the nearest that is left."""
+    """The problems ordered so that each is near the one before: from the largest, always to the nearest that is left."""
     left = sorted({problem.key: problem for problem in problems}.values(), key=workload.flops)
     ordered = [left.pop()]
     while left:

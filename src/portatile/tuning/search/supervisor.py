@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from portatile import errors
+from portatile.device import backends
 from portatile.errors import DeviceError, PortatileError
 from portatile.model import Screen
 from portatile.records import DeviceInfo, Launch, Plan, Source
@@ -42,13 +43,13 @@ _MOST_COMPILERS = 14
 _CONTEXT = 2 * 2**30  # bytes of a GPU for each of OpenCL's compile workers, whose context takes some hundred megabytes of them
 _FEW = 3  # processors that are better used for timing and compiling by turns
 _OTHERS = 2  # processes that are busy too: the timing worker and the parent
-_RACE, _SOURCE = -1, -2  # the number of what a worker is at while it holds a race, or compiles
-_QUEUED = 2  # variants that may wait for the device, and texts for a compiler; more would be chosen knowing less
+_RACE, _SOURCE = -1, -2  # the variant number of a worker that holds the final comparison, or compiles a text
+_QUEUED = 2  # variants that may wait for the device, and texts for a compiler; later choices know more results
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What every worker of a run is told when it starts. ``jobs``: compile workers, None for as many as the machine has cores for."""
+    """What every worker of a run receives when it starts. ``jobs``: number of compile workers, None for as many as the cores allow."""
 
     selector: str | None
     cache: Path
@@ -65,21 +66,21 @@ class Supervisor:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         self._selector = selectors.DefaultSelector()
-        self._patience = Deadlines(setup.limits)
+        self._deadlines = Deadlines(setup.limits)
         self._cases: tuple[Case, ...] | None = None
         self._timer: WorkerProcess | None = None
         self._compilers: list[WorkerProcess] = []
-        self._reserve: list[WorkerProcess] = []
+        self._spares: list[WorkerProcess] = []
         self._to_compile: deque[Source] = deque()
         self._to_time: deque[Variant] = deque()
         self._unbuilt: dict[int, tuple[Variant, set[str]]] = {}  # variants, and the digests of what they wait for
-        self._asked: set[str] = set()  # digests of what is to be compiled, or is being compiled
+        self._asked: set[str] = set()  # digests of what waits for a compiler, or is being compiled
         self._built: set[str] = set()
         self._first: int | None = None  # the variant that is timed before all others
         self._single = False
         self._compile_seconds: dict[int, float] = {}
         self._done: list[Evaluated] = []
-        self._stillborn = 0
+        self._failed_starts = 0
         self._compiling = False
         self._info: DeviceInfo | None = None
         self._raced: Raced | None = None
@@ -93,30 +94,30 @@ class Supervisor:
         self.close()
 
     def begin(self) -> None:
-        """Start the timing worker, so that it opens the device while the parent prepares the operands, and what may be compile workers."""
+        """Start the timing worker, which opens the device while the parent prepares the operands, and spare processes for compiling."""
         self._timer = self._start(None)
         jobs = _cores() - _OTHERS if self.setup.jobs is None else self.setup.jobs
-        self._reserve = [WorkerProcess() for _ in range(min(jobs, _MOST_COMPILERS))]
+        self._spares = [WorkerProcess() for _ in range(min(jobs, _MOST_COMPILERS))]
 
     def info(self) -> DeviceInfo:
         """The device; waits for the worker. Raises what opening it raised there."""
         while self._info is None:
             if self._timer is None:
                 self._timer = self._start(None)
-            self._turn(math.inf)
+            self._step(math.inf)
         return self._info
 
     def prepare(self, cases: tuple[Case, ...]) -> None:
-        """What to check and to time on; the arena holds it."""
+        """Give the timing worker the cases to check and to time on, whose operands are in the shared arrays."""
         self._cases = cases
         if self._timer is not None:
-            self._lay_out(self._timer)
+            self._send_cases(self._timer)
 
     def compile_ahead(self, usual: Plan) -> None:
-        """Start the compile workers, where they save time; else the timing worker compiles. ``usual``: how most variants will look.
+        """Start the compile workers where they save time; else the timing worker compiles. ``usual``: a plan like most variants'.
 
-        PoCL compiles for a certain work-group when it launches, and anew for any when it is asked for a binary. Where a few processors
-        share the work, that is slower than one that asks for none; but groups of one work-item can be told beforehand.
+        PoCL compiles for one work-group size when it launches, and again for any size when it is asked for a binary. On few cores that
+        is slower than a timing worker that asks for no binary, unless all work-groups have one work-item, which PoCL can know ahead.
         """
         info, jobs = self.info(), self.setup.jobs
         self._single = all(isinstance(step, Launch) and math.prod(step.local_size) == 1 for step in usual.steps)
@@ -124,18 +125,18 @@ class Supervisor:
             jobs = 1
         if jobs is None:
             spare = _cores() if self.alternates else _cores() - _OTHERS
-            if not self.alternates and info.backend == "opencl":
+            if not self.alternates and not backends()[info.backend].offline:  # each opens a context
                 spare = min(spare, info.global_memory // _CONTEXT)
             jobs = min(max(spare, 1), _MOST_COMPILERS)
         if not (self.alternates and jobs == 1):  # one alone does not compile faster than the timing worker itself
             self._compilers = [self._start(info) for _ in range(jobs)]
-        self._dismiss()
+        self._end_spares()
 
     @property
-    def hungry(self) -> bool:
-        """Whether there will be an idle worker unless another variant is submitted.
+    def needs_work(self) -> bool:
+        """Whether a worker will be idle unless another variant is submitted.
 
-        No more than that are taken, because what is chosen later is chosen knowing more.
+        No more are taken, because later choices know more results.
         """
         if not self._compilers or self.alternates:
             return self.under_way < max(len(self._compilers), 1)
@@ -143,7 +144,7 @@ class Supervisor:
 
     @property
     def alternates(self) -> bool:
-        """Whether compiling would disturb the timing, because both are the CPU's work: then all compile, then one times."""
+        """Whether compiling would disturb the timing because both use the CPU: then all compile first, and one times afterwards."""
         return self._info is not None and self._info.kind == "cpu"
 
     @property
@@ -153,7 +154,7 @@ class Supervisor:
         return len(self._unbuilt) + len(self._to_time) + timing + len(self._done)
 
     def submit(self, variant: Variant) -> None:
-        """Have a variant evaluated. Its sources are compiled by several workers, and what variants share is compiled once."""
+        """Submit a variant. Several workers compile its sources; a source that variants share is compiled once."""
         if self._first is None:
             self._first = variant.number
         missing = {source.digest: source for source in variant.sources if source.digest not in self._built}
@@ -167,18 +168,18 @@ class Supervisor:
         self._dispatch()
 
     def collect(self, timeout: float, eager: bool = False) -> list[Evaluated]:
-        """What has been evaluated; waits up to ``timeout`` seconds for the first, or when ``eager`` until another variant is needed."""
+        """The finished outcomes; waits up to ``timeout`` seconds for the first, or with ``eager`` until another variant is needed."""
         until = time.monotonic() + timeout
-        while not self._done and self.under_way and time.monotonic() < until and not (eager and self.hungry):
-            self._turn(until)
+        while not self._done and self.under_way and time.monotonic() < until and not (eager and self.needs_work):
+            self._step(until)
         done, self._done = self._done, []
         return done
 
-    def calm(self, timeout: float) -> bool:
-        """Begin nothing more, end the compile workers, and wait up to ``timeout`` seconds for the timing worker; whether it is free then.
+    def drain(self, timeout: float) -> bool:
+        """End the compile workers and wait up to ``timeout`` seconds for the timing worker; returns whether it is free then.
 
-        What it was at can be collected. On a processor, where a hopeless variant may run for many seconds and a new worker begins in one
-        or two, a worker that is still busy then is ended, and what it was at is lost.
+        Its outcome can be collected. On a CPU, where a slow variant may run for many seconds and a new worker starts in one or two, a
+        worker that is still busy is ended, and its variant is lost.
         """
         self._to_compile.clear()
         self._to_time.clear()
@@ -188,14 +189,14 @@ class Supervisor:
         self._compilers, self._compiling = [], False
         until = time.monotonic() + timeout
         while self._timer is not None and self._timer.variant is not None and time.monotonic() < until:
-            self._turn(until)
+            self._step(until)
         if self.alternates and self._timer is not None and self._timer.variant is not None:
             self._end(self._timer)
             self._timer = None
         return self._timer is None or self._timer.variant is None
 
     def race(self, entries: tuple[Variant, ...], best: tuple[float, ...], seconds: float, least: float = 0.0) -> Raced:
-        """Have variants timed in turn, ``best`` being what each took so far; the timing worker is free."""
+        """Hold the final comparison of these variants; ``best`` is what each took so far. The timing worker must be free."""
         timing = self.setup.timing
         contenders = tuple(Evaluate(v.number, v.sources, v.parts, timing, b) for v, b in zip(entries, best, strict=True))
         self._raced, message = None, Race(contenders, seconds, least)
@@ -204,8 +205,8 @@ class Supervisor:
                 self._timer = self._start(None)
             timer = self._timer
             if timer.ready and timer.variant is None:
-                timer.give(Variant(_RACE, (), ()), message, self._patience.limit("compile"))
-            self._turn(math.inf)
+                timer.give(Variant(_RACE, (), ()), message, self._deadlines.limit("compile"))
+            self._step(math.inf)
         return self._raced
 
     def close(self) -> None:
@@ -213,7 +214,7 @@ class Supervisor:
         for child in (self._timer, *self._compilers):
             if child is not None:
                 self._end(child)
-        self._dismiss()
+        self._end_spares()
         self._timer, self._compilers = None, []
         self._selector.close()
 
@@ -221,27 +222,27 @@ class Supervisor:
         self._selector.unregister(child.replies)
         child.end(grace=0.5 if child.variant is None else 0)
 
-    def _dismiss(self) -> None:
-        """End what was started for compile workers and is not needed."""
-        for child in self._reserve:
+    def _end_spares(self) -> None:
+        """End the spare processes that are not needed for compiling."""
+        for child in self._spares:
             child.end(grace=0)
-        self._reserve = []
+        self._spares = []
 
     def _start(self, compiles: DeviceInfo | None) -> WorkerProcess:
         setup = self.setup
         arena = -1 if compiles else setup.arena
-        child = self._reserve.pop() if compiles and self._reserve else WorkerProcess(arena)
+        child = self._spares.pop() if compiles and self._spares else WorkerProcess(arena)
         child.open(Open(setup.selector, str(setup.cache), setup.cache_limit, arena, compiles), setup.limits.open)
         self._selector.register(child.replies, selectors.EVENT_READ, child)
         return child
 
-    def _lay_out(self, child: WorkerProcess) -> None:
+    def _send_cases(self, child: WorkerProcess) -> None:
         if self._cases is not None:
             child.send(Cases(self._cases, draft=self.alternates and not self._compilers))
             child.enter("open", self.setup.limits.open)
 
     def _dispatch(self) -> None:
-        """Give idle workers work; replace a timing worker that died."""
+        """Give idle workers work; restart a timing worker that ended."""
         if self.alternates and self._compilers:
             building = bool(self._to_compile) or any(child.variant is not None for child in self._compilers)
             timing = bool(self._to_time) or (self._timer is not None and self._timer.variant is not None)
@@ -249,7 +250,7 @@ class Supervisor:
         for child in self._compilers:
             if child.ready and child.variant is None and self._to_compile and (self._compiling or not self.alternates):
                 source = self._to_compile.popleft()
-                child.give(Variant(_SOURCE, (source,), ()), Build(_SOURCE, (source,), self._single), self._patience.limit("compile"))
+                child.give(Variant(_SOURCE, (source,), ()), Build(_SOURCE, (source,), self._single), self._deadlines.limit("compile"))
         if not self._to_time or self._compiling or self._first in self._unbuilt:
             return
         if self._timer is None:
@@ -259,10 +260,10 @@ class Supervisor:
             variant = self._to_time.popleft()
             screen = self.screen if variant.screened and variant.timed else None
             job = Evaluate(variant.number, variant.sources, variant.parts, self.setup.timing, self.best, screen, variant.timed)
-            timer.give(variant, job, self._patience.limit("compile"))
+            timer.give(variant, job, self._deadlines.limit("compile"))
 
-    def _turn(self, until: float) -> None:
-        """Wait for something to happen until ``until`` and act on it."""
+    def _step(self, until: float) -> None:
+        """Wait for a reply or a deadline, at most until ``until``, and act on it."""
         self._dispatch()
         children = [child for child in (self._timer, *self._compilers) if child is not None]
         wake = min([until, *(child.deadline for child in children)])
@@ -272,57 +273,57 @@ class Supervisor:
             try:
                 replies = child.receive()
             except WorkerEnded as reason:
-                self._bury(child, "crash", str(reason))
+                self._replace_failed(child, "crash", str(reason))
                 continue
             for reply in replies:
-                self._hear(child, reply)
+                self._handle(child, reply)
         now = time.monotonic()
         for child in children:
             if child.deadline < now:
-                self._bury(child, "timeout", f"{child.phase} took longer than {now - child.since:.3g} s")
+                self._replace_failed(child, "timeout", f"{child.phase} took longer than {now - child.since:.3g} s")
 
-    def _hear(self, child: WorkerProcess, reply: Reply) -> None:
+    def _handle(self, child: WorkerProcess, reply: Reply) -> None:
         match reply:
             case Opened(info):
                 child.deadline = math.inf
                 if child is self._timer:
                     self._info = info
-                    self._lay_out(child)
+                    self._send_cases(child)
                 else:
-                    self._stillborn = 0
+                    self._failed_starts = 0
                     child.rest()
             case Ready():
-                self._stillborn = 0
+                self._failed_starts = 0
                 child.rest()
             case Refused(name, message):
                 kind = getattr(errors, name, DeviceError)
                 raise (kind if issubclass(kind, PortatileError) else DeviceError)(message)
             case Entered(phase, expected):
                 if child.begun:
-                    self._patience.learn(child)
+                    self._deadlines.learn(child)
                 child.begun = True
-                child.enter(phase, self._patience.limit(phase, expected))
+                child.enter(phase, self._deadlines.limit(phase, expected))
             case Built(_, seconds, failed, message):
                 assert child.variant is not None
                 (source,) = child.variant.sources
-                self._patience.learn(child)
+                self._deadlines.learn(child)
                 child.rest()
                 self._compiled(source, sum(seconds.values()), "compile" if failed else None, message)
             case Evaluated():
-                self._patience.learn(child)
+                self._deadlines.learn(child)
                 child.rest()
                 self._finish(reply)
                 if reply.broken:
-                    self._bury(child, "crash", "")
+                    self._replace_failed(child, "crash", "")
             case Raced():
-                self._patience.learn(child)
+                self._deadlines.learn(child)
                 child.rest()
                 self._raced = reply
                 if reply.broken:
-                    self._bury(child, "crash", "")
+                    self._replace_failed(child, "crash", "")
 
     def _compiled(self, source: Source, seconds: float, failed: Status | None, message: str = "") -> None:
-        """Tell the variants that waited for a source what became of it."""
+        """Pass the result of compiling a source on to the variants that waited for it."""
         self._asked.discard(source.digest)
         if failed is None:
             self._built.add(source.digest)
@@ -339,17 +340,17 @@ class Supervisor:
                 self._queue(variant)
 
     def _queue(self, variant: Variant) -> None:
-        """Have a variant wait for the device: the first of all and what is only checked before the others."""
+        """Queue a variant for the device: the very first, and what is only checked, go to the front."""
         (self._to_time.appendleft if variant.number == self._first or not variant.timed else self._to_time.append)(variant)
 
     def _finish(self, outcome: Evaluated) -> None:
-        """Hand an outcome to the caller; what was compiled ahead counts too."""
+        """Add an outcome to those to collect; its compile time includes what other workers compiled for it."""
         seconds = dict(outcome.seconds)
         seconds["compile"] = seconds.get("compile", 0.0) + self._compile_seconds.pop(outcome.number, 0.0)
         self._done.append(msgspec.structs.replace(outcome, seconds=seconds))
 
-    def _bury(self, child: WorkerProcess, status: Status, reason: str) -> None:
-        """End a worker; the variant that it was at has ``status``."""
+    def _replace_failed(self, child: WorkerProcess, status: Status, reason: str) -> None:
+        """End a failed worker and replace it; its variant gets ``status``."""
         self._selector.unregister(child.replies)
         hung, variant, spent = status == "timeout", child.variant, time.monotonic() - child.since
         fate = child.end(grace=0 if hung else 1)
@@ -373,13 +374,13 @@ class Supervisor:
         else:
             self._compilers.remove(child)
         if not child.ready:
-            self._stillborn += 1
-            if self._stillborn >= _RESTARTS:
-                raise DeviceError(f"the worker that opens the device ended {self._stillborn} times before it could: {reason} ({fate})")
+            self._failed_starts += 1
+            if self._failed_starts >= _RESTARTS:
+                raise DeviceError(f"the worker that opens the device ended {self._failed_starts} times before it could: {reason} ({fate})")
         if not timing:
             self._compilers.append(self._start(self._info))
 
 
 def _cores() -> int:
-    """Processors that this process may use."""
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

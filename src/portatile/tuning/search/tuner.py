@@ -1,4 +1,4 @@
-"""The loop between strategy, supervisor and store: spend a budget, keep every trial."""
+"""The search loop between strategy, supervisor and store: it spends a budget and stores every trial."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from portatile.tuning.shared_arrays import SharedArrays
 __all__ = ["Listener", "Progress", "Stopped", "TuningRequest", "TuningResult", "tune"]
 
 _SHORTEST_RACE = 0.5  # seconds, where the budget counts evaluations
-_DRAWN = 64  # configurations that the model ranks
-_PAPER = 100  # configurations turned away on paper count as one evaluation: endless ones must end too
+_DRAWN = 64  # random configurations that the model ranks
+_PAPER = 100  # configurations rejected on paper that count as one evaluation, so that a search of nothing else ends too
 
 
 def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = None) -> TuningResult:
-    """Search for the fastest configuration until the budget is spent or there is nothing left to try.
+    """Search for the fastest configuration until the budget is spent or the space is exhausted.
 
-    The default is evaluated first, whatever the budget. Every trial is in ``store`` before the next one is looked at. At the end the
-    fastest few race: checked again and timed in turn, they give the winner, of equals the one of the fewest registers, then the least
-    workspace, then the smallest canonical text. Ctrl-C ends the run without a race, if a valid variant was found by then. Raises
-    SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
+    The default is evaluated first, whatever the budget. Every trial is stored before the next one is considered. At the end comes the
+    final comparison: the fastest few are checked again and timed in turns. Of equals the winner has the fewest registers, then the
+    least workspace, then the smallest canonical text. Ctrl-C ends the run without a final comparison, if a valid variant was found.
+    Raises SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
     objective.check_name(request.objective)
@@ -62,18 +62,18 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
         workload = request.workload or workloads.get(request.problem.workload)
         problems, cases = planner.cases(workload, request.problem, request.seed, arena)
         plans = Planner(workload, problems, cases, supervisor.info())
-        supervisor.compile_ahead(_usual(plans, request.problem))
+        supervisor.compile_ahead(_default_plan(plans, request.problem))
         supervisor.prepare(cases)
-        company = stack.enter_context(ConcurrentSearches(plans.info))
-        company.others()
-        run = _Run(request, strategy, store, listen, supervisor, plans, company, started)
+        concurrent = stack.enter_context(ConcurrentSearches(plans.info))
+        concurrent.others()
+        run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, started)
         run.check_space()
         return run.result(run.race(run.search()))
 
 
 @dataclass
 class _Run:
-    """One call of ``tune``: ``search``, then ``race``, then ``result``; what each of them needs follows it, the budget comes last."""
+    """One call of ``tune``: ``search``, then ``race``, then ``result``, each followed by its helpers; the budget comes last."""
 
     request: TuningRequest
     strategy: strategies.Strategy
@@ -81,20 +81,20 @@ class _Run:
     listen: Listener | None
     supervisor: Supervisor
     planner: Planner
-    company: ConcurrentSearches
+    concurrent: ConcurrentSearches
     started: float
-    trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order of their ends
-    known: int = 0  # trials that the store answered
+    trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order in which they finished
+    known: int = 0  # trials that came from the store
     best: Trial | None = None
-    waiting: dict[int, PendingVariant] = field(default_factory=dict)  # what the supervisor has, by number
+    waiting: dict[int, PendingVariant] = field(default_factory=dict)  # what was submitted to the supervisor, by number
     failures: Counter[Status] = field(default_factory=Counter)
     finalists: tuple[Trial, ...] = ()
-    number: int = 0  # of the variant that was submitted last
-    on_paper: int = 0  # trials that the model turned away
-    spill_free: bool = False  # a valid variant without spills is known
+    number: int = 0  # of the variant submitted last
+    on_paper: int = 0  # trials that the model rejected
+    spill_free: bool = False  # whether a valid variant without spills is known
     fastest: list[float] = field(default_factory=list)  # the fastest sample of every valid trial
-    near: tuple[float, ...] = ()  # what those near the best took: if more than one is, some of the budget is kept back for a race
-    unraced: str = ""  # why the nearly equal did not race
+    near: tuple[float, ...] = ()  # seconds of those near the best; for more than one, time is reserved for the final comparison
+    unraced: str = ""  # why there was no final comparison
     warm: frozenset[str] = frozenset()  # configurations that other problems' results suggested
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class _Run:
         self.goal = Goal(request.objective, planner.info)
 
     def check_space(self) -> None:
-        """Raise SpaceError for a space in which there is nothing to search, UsageError for an objective that the device cannot serve."""
+        """Raise SpaceError for an empty space, UsageError for an objective that the device cannot measure."""
         self.goal.check()
         if self.default not in self.space and next(iter(self.space), None) is None:
             raise SpaceError(
@@ -116,10 +116,10 @@ class _Run:
             )
 
     def search(self) -> Stopped:
-        """Evaluate until the budget, the space or the user's patience ends."""
+        """Evaluate until the budget is spent, the space is exhausted, or the user presses Ctrl-C."""
         try:
             self._begin(self.default)
-            while self.waiting and self.supervisor.alternates:  # what is compiled meanwhile would keep the default waiting
+            while self.waiting and self.supervisor.alternates:  # compiling others now would delay the default
                 self._collect(60.0)
             return self._explore()
         except KeyboardInterrupt:
@@ -128,25 +128,25 @@ class _Run:
             return "interrupted"
 
     def _explore(self) -> Stopped:
-        """Answer the strategy: begin its wishes, tell it what finished."""
+        """Serve the strategy: begin what it requests, send it what finished."""
         search = self.strategy(self.space, np.random.default_rng(self.request.seed), self._start())
-        told: set[str] = set()
+        reported: set[str] = set()
         try:
-            wishes = next(search)
+            requested = next(search)
             while not self._spent():
-                for wish in wishes:
-                    if self._enough() or not self.supervisor.hungry:
+                for config in requested:
+                    if self._enough() or not self.supervisor.needs_work:
                         break
-                    self._begin(wish)
-                if self.waiting and len(told) == len(self.trials):
-                    self._collect(self._seconds_left(), eager=not self._enough() and not self.supervisor.hungry)
-                news = {key: trial for key, trial in self.trials.items() if key not in told}
+                    self._begin(config)
+                if self.waiting and len(reported) == len(self.trials):
+                    self._collect(self._seconds_left(), eager=not self._enough() and not self.supervisor.needs_work)
+                news = {key: trial for key, trial in self.trials.items() if key not in reported}
                 if not news and not self.waiting:
                     return "exhausted"
-                if not news and not self.supervisor.hungry:
-                    continue  # a rival's proof is under way
-                told.update(news)
-                wishes = search.send([self.goal.told(trial) for trial in news.values() if trial.config in self.space])
+                if not news and not self.supervisor.needs_work:
+                    continue  # the deferred checks of a candidate are under way
+                reported.update(news)
+                requested = search.send([self.goal.as_finished(trial) for trial in news.values() if trial.config in self.space])
             return "budget"
         except StopIteration:
             while self.waiting and not self._spent():
@@ -158,7 +158,7 @@ class _Run:
                 self._collect(60.0)
 
     def _start(self) -> list[Config]:
-        """The default, what the request says, and what is known of similar problems and devices; where it is legal."""
+        """The legal ones of: the default, the request's own start, warm starts, and what the model ranks first."""
         request, planner = self.request, self.planner
         own = {canonical(config): config for config in (self.default, *request.start)}
         known = planner.results(request.problem.workload) if request.warm else ()
@@ -172,7 +172,7 @@ class _Run:
         return [config for config in first.values() if config in self.space]
 
     def _begin(self, config: Config) -> None:
-        """Have a configuration evaluated, unless it is known or under way."""
+        """Begin to evaluate a configuration, unless it is known or under way."""
         key = canonical(config)
         if key in self.trials or any(canonical(pending.config) == key for pending in self.waiting.values()):
             return
@@ -195,7 +195,7 @@ class _Run:
             self._add(self._trial(config, "", Evaluated(self.number, status, message=str(error))))
             return
         variant = replace(variant, screened=screened)
-        now = deferred_checks.first_half(variant) if screened else variant
+        now = deferred_checks.needed_to_time(variant) if screened else variant
         self.waiting[variant.number] = PendingVariant(config, source, variant, now)
         self.supervisor.submit(now)
 
@@ -206,28 +206,28 @@ class _Run:
         return next((trial for trial in found if canonical(trial.config) == canonical(config)), None)
 
     def _answers(self, trial: Trial) -> bool:
-        """Whether a trial says what this run would find out: measured, in the same way and company, with power where that is asked for."""
-        if trial.status in ("skipped", *self.request.again) or (OTHER_SEARCHES in trial.conditions and not self.company.others()):
+        """Whether a stored trial answers for this run: measured in the same manner and, where energy is the objective, with power."""
+        if trial.status in ("skipped", *self.request.again) or (OTHER_SEARCHES in trial.conditions and not self.concurrent.others()):
             return False
         return trial.cold == self.request.timing.cold and self.goal.answers(trial)
 
     def _collect(self, timeout: float, eager: bool = False) -> None:
         for outcome in self.supervisor.collect(timeout, eager):
             if outcome.number not in self.waiting:
-                continue  # the search had ended before it
+                continue  # it was forgotten when the search ended
             pending = self.waiting.pop(outcome.number)
             if pending.timed is not None:
-                self._add(self._trial(pending.config, pending.source, pending.joined(outcome), pending))
+                self._add(self._trial(pending.config, pending.source, pending.merged(outcome), pending))
                 continue
             trial = self._trial(pending.config, pending.source, outcome, pending)
-            if trial.status != "ok" or pending.complete or not self._rivals_now(trial):
+            if trial.status != "ok" or pending.complete or not self._would_be_finalist(trial):
                 self._add(trial)
                 continue
             self.waiting[outcome.number] = replace(pending, timed=outcome)
             self.supervisor.submit(pending.rest())
 
-    def _rivals_now(self, trial: Trial) -> bool:
-        """Whether a trial would race if the search ended now. Who is none today is none later, for the others only get faster."""
+    def _would_be_finalist(self, trial: Trial) -> bool:
+        """Whether a trial would be a finalist if the search ended now. If not, it never will be: the others only get faster."""
         if self.goal.is_time and self.best is not None and min(trial.samples) > ranking.NEAR * self.best.comparable:
             return False
         faster = sum(self._score(other) <= self._score(trial) for other in self.trials.values() if other.status == "ok")
@@ -250,18 +250,18 @@ class _Run:
             message=outcome.message,
             resources=outcome.resources,
             time=planner.now(),
-            conditions=self.company.noted(outcome.conditions),
+            conditions=self.concurrent.with_other_searches(outcome.conditions),
             cold=self.request.timing.cold,
         )
         if trial.status != "ok" or pending is None:
             return trial
-        if (reason := self.planner.unbelievable(trial.median, pending.whole.sources)) is not None:
+        if (reason := self.planner.too_fast(trial.median, pending.whole.sources)) is not None:
             return replace(trial, status="wrong", message=reason)
         checked, partial = (pending.whole, False) if len(outcome.errors) == len(pending.whole.parts) else (pending.now, True)
         return replace(trial, certificate=self.planner.certificate(checked, outcome.errors, source, partial))
 
     def _hopeless(self) -> float:
-        """Seconds from which a variant is not worth anything."""
+        """Seconds from which a variant is hopeless."""
         give_up = self.request.timing.give_up
         return give_up * self.best.median if self.best is not None and self.goal.grows_with_time else math.inf
 
@@ -285,7 +285,7 @@ class _Run:
             self.listen(self._progress(trial))
 
     def race(self, stopped: Stopped) -> Stopped:
-        """Let the best few run against each other, if there is some time left."""
+        """Hold the final comparison, if there is some time left."""
         if stopped == "interrupted" or self.best is None:
             self.unraced = "the search was interrupted" if len(self.near) > 1 else ""
             return stopped
@@ -295,19 +295,19 @@ class _Run:
             problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal
         )
         try:
-            self._prove([trial for trial in race.field() if not trial.proven])
+            self._prove([trial for trial in race.field() if not trial.fully_checked])
             self.finalists = race.decide()
             self.unraced = race.unraced if self.request.timing.race > 0 else ""
         except KeyboardInterrupt:
-            self.unraced = "the race was interrupted"
+            self.unraced = "the final comparison was interrupted"
             return "interrupted"
-        except DeviceError as error:  # the worker ends before it begins: what the search found stands
+        except DeviceError as error:  # the worker ended before it began: the search's result stands
             self.unraced = str(error).splitlines()[0]
             return stopped
         return stopped
 
     def _prove(self, trials: Sequence[Trial]) -> None:
-        """Check and time anew what was no rival in an earlier run and is one in this, if there is some time left."""
+        """Check fully, and time again, candidates that an earlier run checked only in part, if there is some time left."""
         for trial in trials if self._seconds_left() > 0 else ():
             self.number += 1
             whole = self.planner.variant(self.number, trial.config, self.planner.plan(self.request.problem, trial.config))
@@ -317,7 +317,7 @@ class _Run:
             self._collect(self._seconds_left())
 
     def _race_seconds(self) -> float:
-        """What a race may take: what the budget keeps back, or a tenth of what the search took."""
+        """Seconds for the final comparison: what the budget reserves, or a tenth of the search's."""
         most = self.request.timing.race
         longest = reserved_time.wanted(self.near, most)
         if self.request.budget.seconds is not None:
@@ -332,29 +332,29 @@ class _Run:
             self.listen(replace(self._progress(field[0]), racing=len(field)))
 
     def _clear(self) -> None:
-        """Take in what was finished; what was not is forgotten."""
+        """Collect what has finished; forget the rest."""
         self._collect(0)
         self.waiting.clear()
 
     def _replace(self, trial: Trial) -> None:
-        """Store what came of a race in place of the earlier trial; not an evaluation of its own."""
+        """Store a trial of the final comparison in place of the earlier one; it does not count as an evaluation."""
         self.store.add(trial)
         self.trials[canonical(trial.config)] = trial
 
     def result(self, stopped: Stopped) -> TuningResult:
         """The trials so far; raises NoValidVariantError if all of them failed."""
         default = self.trials[canonical(self.default)]
-        trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # what is on paper may be answered sooner
+        trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # rejections on paper may finish sooner
         valid = [trial for trial in trials if trial.status == "ok"]
         if not valid:
-            raise NoValidVariantError(_despair(trials))
-        best = min(valid, key=lambda trial: (not trial.proven, trial.rank if self.goal.is_time else self.goal.score(trial)))
-        if self.finalists and not self.goal.is_time:  # times of the race and of the search are not to be compared
+            raise NoValidVariantError(_no_valid_message(trials))
+        best = min(valid, key=lambda trial: (not trial.fully_checked, trial.rank if self.goal.is_time else self.goal.score(trial)))
+        if self.finalists and not self.goal.is_time:  # measurements of the search and of the final comparison are not comparable
             best = self.finalists[0]
         seconds = time.monotonic() - self.started
         problem, info = self.request.problem, self.planner.info
-        self.company.others()
-        others = self.company.most
+        self.concurrent.others()
+        others = self.concurrent.most
         return TuningResult(problem, info, trials, best, default, stopped, seconds, self.finalists, self.warm, self.unraced, others)
 
     def _progress(self, last: Trial) -> Progress:
@@ -368,7 +368,7 @@ class _Run:
         return Progress(self.request.problem, info, self.best, last, count, self.known, seconds, left, failures, rate, 0, warm, trials)
 
     def _seconds_left(self, race: bool = False) -> float:
-        """What is left of the budget; for the search less what is kept back for the race."""
+        """What is left of the budget; for the search, less what is reserved for the final comparison."""
         seconds = self.request.budget.seconds
         if seconds is None:
             return math.inf
@@ -376,7 +376,7 @@ class _Run:
         return self.started + seconds - kept - time.monotonic()
 
     def _evaluated(self) -> int:
-        """What counts against a budget of evaluations."""
+        """The number that counts against a budget of evaluations."""
         return len(self.trials) - self.on_paper + self.on_paper // _PAPER
 
     def _spent(self) -> bool:
@@ -384,20 +384,20 @@ class _Run:
         return self._seconds_left() <= 0 or (evaluations is not None and self._evaluated() >= evaluations)
 
     def _enough(self) -> bool:
-        """Whether the budget allows for no further variant."""
+        """Whether the budget allows no further variant."""
         evaluations = self.request.budget.evaluations
         return (evaluations is not None and self._evaluated() + len(self.waiting) >= evaluations) or self._seconds_left() <= 0
 
 
-def _usual(plans: Planner, problem: Problem) -> Plan:
-    """The default's plan; without steps where the workload refuses it, which its trial will say."""
+def _default_plan(plans: Planner, problem: Problem) -> Plan:
+    """The default's plan; without steps where the workload refuses to make it (its trial then says why)."""
     try:
         return plans.plan(problem, plans.workload.default(problem, plans.info))
     except (CompileError, LaunchError):
         return Plan(())
 
 
-def _despair(trials: Sequence[Trial]) -> str:
+def _no_valid_message(trials: Sequence[Trial]) -> str:
     """Counts by kind and the first message of each."""
     lines = [f"all {len(trials)} variants failed" if len(trials) != 1 else "the only variant that was tried failed"]
     for status, count in Counter(trial.status for trial in trials).items():

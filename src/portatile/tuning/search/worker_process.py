@@ -1,4 +1,4 @@
-"""One worker process as the parent sees it: started in a session of its own, spoken to in frames, ended for certain."""
+"""One worker process as the parent sees it: it runs in its own session, exchanges frames, and is certain to end."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LOG_TAIL = 2000
 
 @dataclass(frozen=True)
 class Variant:
-    """One configuration on its way: what to compile, and what to check and time.
+    """One configuration as a worker receives it: what to compile, and what to check and time.
 
-    One that is not ``screened`` is never turned away; one that is not ``timed`` is only checked, before others.
+    A variant that is not ``screened`` is never rejected; one that is not ``timed`` is only checked, before others.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Variant:
 
 
 class WorkerEnded(Exception):
-    """A worker ended, or writes nonsense."""
+    """A worker ended, or sent an invalid message."""
 
 
 class WorkerProcess:
@@ -73,7 +73,7 @@ class WorkerProcess:
         self.replies = replies
 
     def open(self, opening: Open, limit: float) -> None:
-        """Tell it what it is for; until then it only loads its modules."""
+        """Send its first message, which says what it is for; until then it only imports modules."""
         self.send(opening)
         self.enter("open", limit)
 
@@ -87,27 +87,27 @@ class WorkerProcess:
         self.phase, self.since, self.deadline = phase, time.monotonic(), time.monotonic() + limit
 
     def give(self, variant: Variant, message: Request, limit: float) -> None:
-        """Hand it a variant; until it says that it has begun, the variant is not to blame for what happens."""
+        """Send it a variant; until it reports that it has begun, a failure is not the variant's."""
         self.variant, self.begun = variant, False
         self.send(message)
         self.enter("compile", limit)
 
     def rest(self) -> None:
-        """Nothing to do, so nothing to be late with."""
+        """Mark it as idle, without a deadline."""
         self.ready, self.variant, self.deadline = True, None, math.inf
 
     def receive(self) -> list[Reply]:
-        """What has arrived; raises WorkerEnded at the end."""
+        """The replies that have arrived; raises WorkerEnded when the pipe is closed."""
         data = os.read(self.replies, 1 << 20)
         if not data:
             raise WorkerEnded("the process ended")
         try:
             return [protocol.reply(body) for body in self.frames.feed(data)]
         except (ArgumentError, msgspec.MsgspecError) as error:
-            raise WorkerEnded(f"it answered nonsense: {error}") from None
+            raise WorkerEnded(f"it sent an invalid message: {error}") from None
 
     def end(self, grace: float) -> str:
-        """Kill the process, ``grace`` seconds after its pipe is closed, and what it started; reap it, and say how it ended."""
+        """Close its pipe, kill it and its children after ``grace`` seconds, reap it, and return how it ended."""
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()

@@ -1,7 +1,7 @@
-"""The child process: opens a device, or only its compiler, and answers the parent's frames until the pipe closes.
+"""The worker process: it opens a device, or only its compiler, and answers the parent's frames until the pipe closes.
 
-``python -m portatile.tuning.worker.__main__ FD``: frames are read from standard input and written to descriptor FD. Standard output is
-the log file that standard error is, because drivers and kernels print.
+``python -m portatile.tuning.worker FD`` reads frames from standard input and writes them to descriptor FD. Standard output goes to
+the log file, as standard error does, because drivers and kernels print.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(reply_descriptor: int) -> None:
-    """Serve until the parent closes the pipe or is gone."""
+    """Serve until the parent closes the pipe or ends."""
     _die_with_parent()
     inbox: SimpleQueue[Request] = SimpleQueue()
     threading.Thread(target=_read, args=(inbox,), daemon=True).start()
@@ -74,13 +74,13 @@ def main(reply_descriptor: int) -> None:
 
 
 class _Timing:
-    """Owns the device."""
+    """A timing worker, which owns the device."""
 
     def __init__(self, opening: Open, send: Callable[[Reply], None]) -> None:
         self.device: Device = devices.get(opening.selector)
         self.info = self.device.info
-        if devices.target_maker(self.info.backend) is None:
-            self.device.default_queue()  # what a driver compiles for its first context, the compile workers then find in its cache
+        if not devices.backends()[self.info.backend].offline:
+            self.device.default_queue()  # drivers compile for their first context; compile workers then find that in the driver's cache
         self.arena = opening.arena
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
         self.send = send
@@ -111,14 +111,13 @@ class _Timing:
 
 
 class _Compiling:
-    """Fills the cache; opens no device where the back end's compiler needs none."""
+    """A compile worker, which fills the cache; it opens no device where the back end's compiler needs none."""
 
     def __init__(self, opening: Open, info: DeviceInfo, send: Callable[[Reply], None]) -> None:
-        make = devices.target_maker(info.backend)
         self.info = info
         self.send = send
         self.cache = Cache(Path(opening.cache), opening.cache_limit)
-        self.target = devices.get(info.id).target if make is None else make(info.architecture)
+        self.target = devices.target(info)
         os.nice(10)  # the timing worker's launches come first
 
     def answer(self, message: Request) -> Reply:
@@ -136,7 +135,7 @@ class _Compiling:
 
 
 def _read(inbox: SimpleQueue[Request]) -> None:
-    """Frames from standard input; the end of the pipe is the end of the process, whatever its other threads are at."""
+    """Read frames from standard input; when the pipe closes, end the process, whatever its other threads do."""
     frames = Frames()
     while data := os.read(0, 1 << 20):
         for body in frames.feed(data):
@@ -145,7 +144,7 @@ def _read(inbox: SimpleQueue[Request]) -> None:
 
 
 def _die_with_parent() -> None:
-    """On Linux the kernel ends this process with its parent, even while a driver's call holds the interpreter."""
+    """On Linux let the kernel end this process with its parent, even while a driver's call holds the interpreter."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     if sys.platform == "linux":
         parent = os.getppid()

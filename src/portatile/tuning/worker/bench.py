@@ -1,4 +1,4 @@
-"""The measuring bench of a timing worker: variants loaded, checked on every case and timed on the last."""
+"""The bench of a timing worker: it loads variants, checks them on every case and times them on the last."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from portatile.errors import CompileError, DeviceError, LaunchError, PortatileEr
 from portatile.execute import Executable
 from portatile.records import Binary, Plan, Resources, Source
 from portatile.trials import Status
-from portatile.tuning.protocol import Case, Evaluate, Evaluated, Phase, Timing, thick
+from portatile.tuning.protocol import Case, Evaluate, Evaluated, Phase, Timing, restore_sources
 from portatile.tuning.sensors import Sensors, cache_bytes
 from portatile.tuning.shared_arrays import SharedArraysView
 from portatile.tuning.worker.operands import CaseOperands
 from portatile.verify import Verdict, worst
 
 _PROFILES = 3  # runs of a variant that are timed by their events
-_LONG = 0.05  # seconds of a run that no disturbance makes several times as long
-_HOPELESS = 10.0  # what is so many times as slow as the best when it is checked is not run again
-_BEHIND, _FEW = 1.25, 3  # what is so many times as slow as the best in so many samples is not sampled further: it is no rival
-_LONGEST_BURST = 1000  # runs; of a shorter kernel the launches are timed, not the kernel
+_LONG = 0.05  # seconds of a run from which no disturbance makes it several times as long
+_HOPELESS = 10.0  # a variant this many times as slow as the best when checked is not run again
+_BEHIND, _FEW = 1.25, 3  # a variant this many times as slow as the best in this many samples is not sampled further
+_LONGEST_BURST = 1000  # runs; with more the launches would be timed, not the kernel
 
 Announce = Callable[[Phase, float], None]
 
 
 @dataclass
 class Record:
-    """What is known of a variant so far."""
+    """The measurements of a variant so far."""
 
     samples: list[float] = field(default_factory=list)
     event_samples: list[float] = field(default_factory=list)
@@ -41,16 +41,16 @@ class Record:
     errors: tuple[float, ...] = ()
     conditions: Mapping[str, float] = field(default_factory=dict)
     remark: str = ""
-    first: float | None = None  # device seconds of the timed part's check, where they are told
+    first: float | None = None  # device seconds of the timed part's check, where the device reports them
 
     def charge_compiler(self, run: float) -> None:
-        """Count what the first launches took beyond a run on the timed case as compile time: drivers finish kernels when launching."""
+        """Count the first launches' time beyond a timed run as compile time: drivers finish compiling when they launch."""
         launched = self.seconds["launch"]
         self.seconds["launch"] = min(launched, run)
         self.seconds["compile"] += launched - self.seconds["launch"]
 
     def took(self, phase: str, since: float) -> float:
-        """Add the seconds since ``since`` to a phase; returns now."""
+        """Add the seconds since ``since`` to a phase; returns the present time."""
         now = time.perf_counter()
         self.seconds[phase] = self.seconds.get(phase, 0.0) + now - since
         return now
@@ -77,7 +77,7 @@ class LoadedVariant:
 
     def __init__(self, device: Device, build: Callable[[Source], Binary], job: Evaluate, record: Record) -> None:
         self.job, self.record = job, record
-        self.plans: list[Plan] = [thick(part.plan, job.sources) for part in job.parts]
+        self.plans: list[Plan] = [restore_sources(part.plan, job.sources) for part in job.parts]
         self.executables: list[Executable] = []
         self._modules: dict[Source, Module] = {}
         started = time.perf_counter()
@@ -105,10 +105,10 @@ class LoadedVariant:
 
 
 class Bench:
-    """A device with the operands of every case on it.
+    """A device with the operands of every case in its memory.
 
-    Variants run on a plain queue, as they do when they are used: profiling costs microseconds at each launch. The second
-    queue takes the times.
+    Variants run on a queue without profiling, as in use: profiling costs microseconds at each launch. A second, profiling queue
+    takes the times.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class Bench:
         self.clock = device.queue(profiling=True)
         self.build = build
         self.announce = announce
-        self.tables = [CaseOperands(device, self.queue, case, arena) for case in cases]
+        self.case_operands = [CaseOperands(device, self.queue, case, arena) for case in cases]
         self.sensors = Sensors.of(device.info)
         self._scrub: tuple[Memory, Memory] | None = None
 
     def evaluate(self, job: Evaluate) -> Evaluated:
-        """Compile and check one variant, and time it if that is wanted. What fails is data; after a driver's failure ``broken`` is set."""
+        """Compile and check one variant, and time it if the job says so. Failures are data; after a driver's failure ``broken`` is set."""
         record = Record()
         try:
             self.announce("compile", 0.0)
@@ -140,11 +140,11 @@ class Bench:
                     return record.outcome(job, "wrong", verdict.message, verdict.error if math.isfinite(verdict.error) else None)
                 if not job.timed:
                     return record.outcome(job, "ok", error=verdict.error)
-                if self._hopeless(loaded):
+                if self._too_slow(loaded):
                     return record.outcome(job, "ok", record.remark, max(record.errors))
                 again = self._time(loaded)
                 if not again.ok:
-                    return record.outcome(job, "wrong", f"right at first, wrong when run again: {again.message}")
+                    return record.outcome(job, "wrong", f"the first run was right, a later one wrong: {again.message}")
                 record.errors = (*record.errors[:-1], max(record.errors[-1], again.error))
                 return record.outcome(job, "ok", record.remark, max(record.errors))
         except CompileError as error:
@@ -155,56 +155,56 @@ class Bench:
             return record.outcome(job, "crash", str(error), broken=True)
 
     def load(self, job: Evaluate, record: Record) -> LoadedVariant:
-        """A variant, compiled and loaded."""
+        """Compile and load a variant."""
         return LoadedVariant(self.device, self.build, job, record)
 
     def check(self, loaded: LoadedVariant, clocked: bool = False) -> Verdict:
-        """Run every part once on poisoned outputs; a failure is looked at again with fresh operands, lest it be another variant's.
+        """Run every part once on poisoned outputs; a failure is checked again with fresh operands, in case another variant caused it.
 
-        ``clocked``: the timed part's run is timed, by its events: on a processor these do not count what is compiled at a first launch.
+        ``clocked``: the timed part's run is timed by its events, which on a CPU exclude what is compiled at a first launch.
         """
         verdicts = []
         for part, executable in zip(loaded.job.parts, loaded.executables, strict=True):
-            table = self.tables[part.case]
+            operands = self.case_operands[part.case]
             queue = self.clock if clocked and part is loaded.job.parts[-1] else self.queue
-            verdict = self._check_once(table, executable, part.bound, loaded.record, queue)
+            verdict = self._check_once(operands, executable, part.bound, loaded.record, queue)
             if not verdict.ok:
-                table.restore()
-                verdict = self._check_once(table, executable, part.bound, loaded.record, queue)
+                operands.restore()
+                verdict = self._check_once(operands, executable, part.bound, loaded.record, queue)
                 if not verdict.ok:
-                    for other in self.tables:
+                    for other in self.case_operands:
                         other.restore()
-                    return Verdict(False, verdict.error, f"{table.case.label}: {verdict.message}")
+                    return Verdict(False, verdict.error, f"{operands.case.label}: {verdict.message}")
             verdicts.append(verdict)
         loaded.record.errors = tuple(verdict.error for verdict in verdicts)
         return worst(verdicts)
 
     def timed(self, loaded: LoadedVariant) -> CaseOperands:
-        """The operands that a variant is timed on."""
-        return self.tables[loaded.job.parts[-1].case]
+        """The operands on which a variant is timed."""
+        return self.case_operands[loaded.job.parts[-1].case]
 
     def outputs(self, loaded: LoadedVariant) -> Verdict:
-        """Whether the timed case's outputs are right now."""
+        """Whether the timed case's outputs are right at present."""
         return self.timed(loaded).outputs(loaded.job.parts[-1].bound)
 
     def burst(self, loaded: LoadedVariant, runs: int) -> float:
-        """Device seconds per run, back to back.
+        """Device seconds per run, for runs back to back.
 
-        Where a run destroys its own input, each has its input anew and is timed alone; so it is where no cache may hold the operands.
+        Where a run overwrites its own input, the input is restored for each run, which is timed alone; the same where caches must be cold.
         """
-        table, executable, cold = self.timed(loaded), loaded.executables[-1], loaded.job.timing.cold
-        together = table.repeats and not cold
+        operands, executable, cold = self.timed(loaded), loaded.executables[-1], loaded.job.timing.cold
+        together = operands.repeats and not cold
         queue, clock = (self.queue if together else self.clock), self.clock
-        bindings, scalars = table.bindings, table.case.scalars
+        bindings, scalars = operands.bindings, operands.case.scalars
         if together:
-            table.reset(queue)
+            operands.reset(queue)
             queue.finish()
             return back_to_back(queue, clock, partial(executable.run, queue, bindings, scalars), runs)
         marks: list[tuple[Event, Event]] = []
         for _ in range(runs):
-            table.reset(clock)
+            operands.reset(clock)
             if cold:
-                self._chill()
+                self._flush_caches()
             start = clock.marker()
             executable.run(clock, bindings, scalars)
             marks.append((start, clock.marker()))
@@ -212,29 +212,29 @@ class Bench:
         return math.fsum(end.seconds_since(start) for start, end in marks) / runs
 
     def alive(self) -> bool:
-        """Whether the device still runs commands: one faulting kernel may have spoilt the context."""
+        """Whether the device still runs commands: a faulting kernel may have broken the context."""
         try:
-            for table in self.tables:
-                table.restore()
+            for operands in self.case_operands:
+                operands.restore()
         except PortatileError:
             return False
         return True
 
-    def _check_once(self, table: CaseOperands, executable: Executable, bound: float, record: Record, queue: Queue) -> Verdict:
-        table.reset(queue)
+    def _check_once(self, operands: CaseOperands, executable: Executable, bound: float, record: Record, queue: Queue) -> Verdict:
+        operands.reset(queue)
         queue.finish()
         events: list[Event] | None = [] if queue is self.clock else None
         started = time.perf_counter()
-        executable.run(queue, table.bindings, table.case.scalars, events)
+        executable.run(queue, operands.bindings, operands.case.scalars, events)
         queue.finish()
         started = record.took("launch", started)
-        record.first = _lasted(events or [])
-        verdict = worst([table.surroundings(), executable.check_temporaries(queue), table.outputs(bound)])
+        record.first = _event_seconds(events or [])
+        verdict = worst([operands.surroundings(), executable.check_temporaries(queue), operands.outputs(bound)])
         record.took("check", started)
         return verdict
 
-    def _hopeless(self, loaded: LoadedVariant) -> bool:
-        """Whether the check's run was so slow that another would only cost time; its seconds are the only sample then."""
+    def _too_slow(self, loaded: LoadedVariant) -> bool:
+        """Whether the check's run was too slow to run the variant again; its seconds are then the only sample."""
         record, best = loaded.record, loaded.job.best
         if record.first is None or best is None or record.first <= max(_LONG, max(_HOPELESS, loaded.job.timing.give_up) * best):
             return False
@@ -244,21 +244,23 @@ class Bench:
         return True
 
     def _time(self, loaded: LoadedVariant) -> Verdict:
-        """Fill the record's samples and look at the output once more."""
+        """Take the samples, then check the output once more."""
         job, record = loaded.job, loaded.record
-        timing, table, executable = job.timing, self.timed(loaded), loaded.executables[-1]
+        timing, operands, executable = job.timing, self.timed(loaded), loaded.executables[-1]
         started = time.perf_counter()
-        if not table.repeats_known:
-            executable.run(self.queue, table.bindings, table.case.scalars)
-            table.repeats = self.outputs(loaded).ok
-            table.repeats_known = True
+        if not operands.repeats_known:
+            executable.run(self.queue, operands.bindings, operands.case.scalars)
+            operands.repeats = self.outputs(loaded).ok
+            operands.repeats_known = True
         first = self.burst(loaded, 1)
         record.charge_compiler(first)
-        if first < timing.burst / 5:  # of a single short run the launch was timed
-            first = self.burst(loaded, runs_in(timing, timing.burst / 5, first))
+        if first < timing.burst / 5:  # a single short run times the launch rather than the kernel
+            first = self.burst(loaded, runs_within(timing, timing.burst / 5, first))
         if job.best is not None and first > timing.give_up * job.best:
             certain = first > max(_LONG, 2 * timing.give_up * job.best)
-            again = first if certain else self.burst(loaded, runs_in(timing, timing.burst / 5, first))  # lest it was only disturbed
+            again = (
+                first if certain else self.burst(loaded, runs_within(timing, timing.burst / 5, first))
+            )  # the first may have been disturbed
             if again > timing.give_up * job.best:
                 record.samples += [again] if certain else [first, again]
                 record.remark = f"{model.SLOW}: {again / job.best:.3g} times as slow as the best, not sampled further"
@@ -267,7 +269,7 @@ class Bench:
                 return self.outputs(loaded)
             first = again
         self.announce("run", timing.samples * max(first, timing.burst) + timing.most + timing.power)
-        runs = runs_in(timing, timing.burst, first)
+        runs = runs_within(timing, timing.burst, first)
         enough = time.perf_counter() + timing.most
         behind = math.inf if job.best is None else _BEHIND * job.best
         while len(record.samples) < timing.samples and (len(record.samples) < 2 or time.perf_counter() < enough):
@@ -282,21 +284,21 @@ class Bench:
         return self.outputs(loaded)
 
     def _profile(self, loaded: LoadedVariant) -> float:
-        """Device seconds of one run, by the events of its launches where the back end profiles them, else between two markers."""
-        table = self.timed(loaded)
-        table.reset(self.clock)
+        """Device seconds of one run: by the events of its launches where the back end profiles them, else between two markers."""
+        operands = self.timed(loaded)
+        operands.reset(self.clock)
         if loaded.job.timing.cold:
-            self._chill()
+            self._flush_caches()
         events: list[Event] = []
         start = self.clock.marker()
-        loaded.executables[-1].run(self.clock, table.bindings, table.case.scalars, events)
+        loaded.executables[-1].run(self.clock, operands.bindings, operands.case.scalars, events)
         end = self.clock.marker()
         end.wait()
-        lasted = _lasted(events)
+        lasted = _event_seconds(events)
         return end.seconds_since(start) if lasted is None else lasted
 
-    def _chill(self) -> None:
-        """Queue a copy of as much as every cache holds: it reads too, because large writes may pass the caches by."""
+    def _flush_caches(self) -> None:
+        """Queue a copy larger than every cache, which evicts the operands. It reads too, because large writes may bypass the caches."""
         if self._scrub is None:
             info = self.device.info
             size = min(cache_bytes(info), info.max_allocation, info.global_memory // 8)
@@ -305,14 +307,14 @@ class Bench:
         self.clock.copy(target, source, source.nbytes)
 
 
-def _lasted(events: list[Event]) -> float | None:
-    """Device seconds of launches by their events; None where these do not tell."""
+def _event_seconds(events: list[Event]) -> float | None:
+    """Device seconds of launches by their events; None where these do not report any."""
     durations = [event.duration for event in events]
     if not durations or None in durations:
         return None
     return math.fsum(duration for duration in durations if duration is not None)
 
 
-def runs_in(timing: Timing, seconds: float, run: float) -> int:
-    """How many runs of ``run`` seconds take ``seconds``; one where each is timed by itself."""
+def runs_within(timing: Timing, seconds: float, run: float) -> int:
+    """How many runs of ``run`` seconds fill ``seconds``; one where each run is timed alone."""
     return 1 if timing.cold else min(max(math.ceil(seconds / max(run, 1e-7)), 1), _LONGEST_BURST)

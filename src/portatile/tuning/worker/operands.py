@@ -1,4 +1,4 @@
-"""One case's operands on the device of a timing worker: poisoned, guarded, brought back to what they held, and compared."""
+"""One case's operands in the memory of a timing worker's device: poisoned, guarded by canaries, restored, and compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPARED_BYTES = 1 << 24  # inputs up to this size are compared in full after a
 
 @dataclass
 class DeviceOperand:
-    """One operand's memory on the device, with a canary behind it unless it is an image, and what it held at first."""
+    """One operand's memory on the device, with a canary behind it unless it is an image, and its initial content."""
 
     name: str
     writable: bool
@@ -36,7 +36,7 @@ class DeviceOperand:
 
     @property
     def image(self) -> bool:
-        """Whether it is one: then nothing lies behind it, and it is copied as a whole."""
+        """Whether it is an image: then it has no canary and is copied as a whole."""
         return isinstance(self.memory, Image)
 
 
@@ -54,7 +54,7 @@ class CaseOperands:
         self.restore()
 
     def restore(self) -> None:
-        """Bring every operand and canary back from the arena: a variant may have written anywhere."""
+        """Restore every operand and canary from the shared arrays: a variant may have written anywhere."""
         for operand in self.operands:
             tail = np.concatenate([np.full(operand.body - operand.initial.nbytes, POISON_BYTE, np.uint8), guard()])
             for memory in filter(None, (operand.memory, operand.pristine)):
@@ -65,7 +65,7 @@ class CaseOperands:
         self.queue.finish()
 
     def reset(self, queue: Queue) -> None:
-        """Queue what brings the outputs back to what they held at first, poison included."""
+        """Queue copies that restore the outputs' initial content, poison included."""
         for operand in self.operands:
             if operand.pristine is not None:
                 queue.copy(operand.memory, operand.pristine, operand.initial.nbytes if operand.image else operand.body + GUARD_BYTES)
@@ -73,7 +73,7 @@ class CaseOperands:
                 queue.upload(operand.memory, operand.initial, blocking=False)
 
     def outputs(self, bound: float) -> Verdict:
-        """Whether every output holds what it must."""
+        """Compare every output with its expected content."""
         verdicts = []
         for operand in self.operands:
             if operand.name in self.expected:
@@ -83,7 +83,7 @@ class CaseOperands:
         return worst(verdicts)
 
     def surroundings(self) -> Verdict:
-        """Whether canaries and inputs are as they were."""
+        """Whether canaries and inputs are unchanged."""
         verdicts = []
         tail = np.empty(GUARD_BYTES, np.uint8)
         for operand in self.operands:
@@ -108,6 +108,6 @@ class CaseOperands:
             try:
                 pristine = device.allocate(size)
             except DeviceError:
-                pristine = None  # no room for a second copy: the first content comes from the host every time
+                pristine = None  # no memory for a second copy: the initial content comes from the host every time
         host = device.pinned(initial.nbytes)[: initial.nbytes].view(initial.dtype) if writable and initial.size else np.empty_like(initial)
         return DeviceOperand(name, writable, initial, memory, pristine, host)

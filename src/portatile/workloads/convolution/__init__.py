@@ -22,7 +22,6 @@ from portatile.workloads.convolution.reference import filtered
 
 MAX_TAPS = 64
 _BATCH = 16  # loads that a work-item of a GPU has in flight; elsewhere they only make the text longer
-_MAX_DOWN = 2**15  # groups along the second axis of a launch, of which CUDA allows 2^16 - 1
 _BASE: Mapping[str, Value] = {"PADDING": 0, "LANES": 1, "UNROLL": 16, "OVERLAY": False, "ORDER": "i"}
 
 # BigDFT's own form: 16 x 16 work-items, local memory of 16 x 33, two loads and one write an item.
@@ -57,6 +56,8 @@ class Convolution(Workload):
         "lower": (-8, *(lower for lower in range(1 - MAX_TAPS, MAX_TAPS) if lower != -8)),
     }
     operands = (Operand("psi"), Operand("filter"), Operand("out", "out"))
+    most_groups = 2**15
+    """Along the second axis of a launch, of which CUDA allows 2^16 - 1."""
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """psi is rows x ndat, filter one row or two of taps, out ndat x length."""
@@ -180,7 +181,7 @@ class Convolution(Workload):
         values |= {"periodic": axis.boundary == "periodic", "once": axis.rows >= ti + axis.taps + skew + abs(axis.first)}
         across, down = -(-(length + skew) // ti), -(-ndat // tj)
         fast, slow = (across, down) if config["ORDER"] == "i" else (down, across)
-        deep = -(-slow // _MAX_DOWN)
+        deep = -(-slow // self.most_groups)
         values |= {"deep": deep > 1, "separate": axis.bank == "analysis"}
         source = load(__file__, "convolution.cl", defines, real=real, taps=axis.taps, phases=axis.phases, **values)
         groups = (fast * items, -(-slow // deep), deep)

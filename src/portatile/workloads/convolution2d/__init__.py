@@ -84,7 +84,7 @@ class Convolution2d(Workload):
                 "WINDOW <= 2 * TURN and TURN <= 2 * WINDOW",
                 "not OVERLAY or TURN >= WINDOW",
                 "VECTOR * itemsize <= 16",
-                "RESIDENT == 0 or backend == 'cuda'",
+                "RESIDENT == 0 or launch_bounds",
                 "(T2 + ends) * TJ <= min(max_work_group_size, 1024) // 32 * 32",
                 "OVERLAY or itemsize * WINDOW * TJ * (2 * T2 + ends + 1 + VECTOR) <= room",
                 "itemsize * WINDOW * TJ * max(T2 + ends + 1, T2 + VECTOR) <= room",

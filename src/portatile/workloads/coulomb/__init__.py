@@ -88,7 +88,7 @@ class Coulomb(Workload):
                 "POLY < PX * PY or RSQRT == 'rsqrt'",  # which is not used then
                 "RSQRT == 'rsqrt' or device_kind == 'gpu'",  # on a CPU others may have 12 bits
                 f"DEGREE == 3 or (POLY > 0 and atoms >= {_ENOUGH_ATOMS})",
-                "RESIDENT == 0 or backend == 'cuda'",
+                "RESIDENT == 0 or launch_bounds",
                 "PX * PY * UNROLL <= (128 if device_kind == 'gpu' else 64)",
                 "WGX * WGY * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGX * WGY * SPLIT >= 16",

@@ -178,7 +178,7 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point],
     tiles = ceil_div(max(m, 1), big.rows) * ceil_div(max(n, 1), big.columns)
     waves = tiles / device.compute_units
     large = 0.9 if waves >= _EVEN * ceil_div(tiles, device.compute_units) else _LARGE  # whole waves suffice
-    if device.backend == "opencl":
+    if device.can.language == "OpenCL C":
         return (
             (large, big),
             (3.5, replace(pipeline(4, (8, 16), (4, 2), 16, 3, 8), TAIL=2)),

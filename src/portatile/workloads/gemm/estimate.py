@@ -19,7 +19,6 @@ from portatile.workloads.gemm.presets import matrix, pipeline
 from portatile.workloads.gemm.space import JOINED, joins
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
-_HOST = {"cuda": 5.0, "opencl": 12.0}  # microseconds that a launch takes the program, from which the device may have to wait for a second
 _PRODUCTS = 128 * 1.755e3  # a multiprocessor's multiply-adds in a microsecond
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
@@ -87,7 +86,7 @@ class _Shape:
 
 def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Point | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any."""
-    costs = COSTS[problem.dtype, device.backend]
+    costs = COSTS[problem.dtype, device.can.language]
     shape = shape_of(problem, device)
     found: Point | None = None
     least = (math.inf, math.inf)
@@ -103,7 +102,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Point | None:
                 saved = cut.saved
             took = microseconds(shape, point, tile.groups, rate, saved, costs)
             launches = 1 + point.PACK_A + point.PACK_B + ((point.SPLIT_K > 1 and not point.JOIN) or point.TAIL > 0)
-            seen = (max(took, launches * _HOST[device.backend]), took)
+            seen = (max(took, launches * device.can.launch_us), took)
             if seen < least and point.local_bytes(problem.itemsize) <= limit:
                 found, least = point, seen
     return found
@@ -264,7 +263,7 @@ def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
 _FLOAT64, _WRITTEN = _matrix_tiles(False), _matrix_tiles(True)
 
 COSTS: Mapping[tuple[str, str], Costs] = {
-    ("float32", "cuda"): Costs(
+    ("float32", "CUDA C++"): Costs(
         launch=3.11,
         fill=0.499,
         pack=3.96,
@@ -285,7 +284,7 @@ COSTS: Mapping[tuple[str, str], Costs] = {
         dots=19.4,
         rates=(0.584, 0.722, 0.662, 0.724, 0.757, 0.886, 0.874, 0.828, 0.825, 0.869, 0.75, 0.895, 0.931, 0.873, 0.932, 0.856),
     ),
-    ("float32", "opencl"): Costs(
+    ("float32", "OpenCL C"): Costs(
         launch=4.41,
         fill=0.506,
         pack=3.18,
@@ -306,7 +305,7 @@ COSTS: Mapping[tuple[str, str], Costs] = {
         dots=16.5,
         rates=(0.625, 0.728, 0.686, 0.722, 0.756, 0.899, 0.85, 0.832, 0.827, 0.747, 0.742, 0.878, 0.904, 0.875, 0.909, 0.847),
     ),
-    ("float64", "cuda"): Costs(
+    ("float64", "CUDA C++"): Costs(
         launch=2.89,
         fill=0.905,
         pack=3.62,
@@ -327,7 +326,7 @@ COSTS: Mapping[tuple[str, str], Costs] = {
         dots=9.01,
         rates=(0.724, 0.867, 0.863, 0.865, 0.834, 0.941, 0.926, 0.925, 1.01, 0.938, 0.992, 0.984),
     ),
-    ("float64", "opencl"): Costs(
+    ("float64", "OpenCL C"): Costs(
         launch=5.45,
         fill=0.871,
         pack=3.31,

@@ -25,7 +25,6 @@ _DEFINES: dict[str, tuple[str, ...]] = {
     "gpu": (),
     "thin": ("TC", "TR", "TBR", "KG", "KB"),
 }
-_STATIC_LOCAL = 48 * 1024
 TAIL_PARTS = 16  # groups that share a tile of the tail, at most
 _TAIL_STEPS = 128  # steps of k that each of them has, at least
 _PLANE_STEPS = 12  # steps of k that storing an element of a plane and adding it take, for each of its bytes
@@ -254,9 +253,9 @@ class _Steps:
             self.starts, self.parts = tuple(range(0, self.k, self.chunk)), 1
         self.split = point.SPLIT_K > 1
         self.join = point.JOIN and self.split
-        # CUDA has static arrays of at most 48 KB; beyond, local memory is an argument
+        # where a text may declare less than a launch may ask for, local memory is an argument
         self.local_bytes = point.local_bytes(problem.itemsize, k_fast(problem, "a"))
-        self.local_argument = device.backend == "cuda" and self.local_bytes > _STATIC_LOCAL
+        self.local_argument = self.local_bytes > device.static_local
         self.temporaries: list[Temporary] = []
 
     def plan(self) -> Plan:

@@ -64,7 +64,7 @@ def matrix_units(device: DeviceInfo) -> bool:
 
 def matrix_shapes(device: DeviceInfo) -> tuple[str, ...]:
     """The shapes of the matrix instructions of float64 that are faster than plain ones: compute capability 8.0 has one of them."""
-    return {"sm_80": MMA_SHAPES[:1], "sm_90": MMA_SHAPES, "sm_100": MMA_SHAPES}.get(device.architecture.rstrip("af"), ())
+    return device.can.matrix_shapes
 
 
 JOINED = 1 << 19
@@ -73,19 +73,12 @@ JOINED = 1 << 19
 
 def joins(device: DeviceInfo) -> bool:
     """Whether the last of some groups can tell that it is, and read what the others wrote: see join.cl."""
-    capability = device.architecture.rstrip("af").removeprefix("sm_")
-    return device.kind == "cpu" or (device.nvidia and capability.isdigit() and int(capability) >= 70)
+    return device.can.ordered_groups
 
 
 def local_limit(device: DeviceInfo) -> int:
-    """Bytes of local memory that a static array may take.
-
-    NVIDIA's OpenCL names 48 KB, but its compiler takes arrays up to what CUDA offers less a few bytes of its own: measured,
-    226 KB and not 227 at compute capability 9.0; in proportion, 162 KB at 8.0.
-    """
-    known = {"sm_80": 162 * 1024, "sm_90": 226 * 1024, "sm_100": 226 * 1024}
-    known_here = known.get(device.architecture.rstrip("af"), 0) if device.backend == "opencl" and device.local_memory >= 48 * 1024 else 0
-    return max(device.local_memory, known_here)
+    """Bytes of local memory that a group may take, declared in the text or asked for by the launch."""
+    return max(device.local_memory, device.static_local)
 
 
 # Parameters in the order in which a configuration is built up: what decides most comes first, and a constraint is checked as soon as

@@ -126,7 +126,7 @@ def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point | None:
     whole = problem.layout["a"].vector_width(problem.itemsize) >= vector and (along or m % vector == 0)
     columns = next(width for width in (1, 2, 4, 8) if width >= n)
     task = _Task(batch * m, columns, k, problem.itemsize, along, whole, k_fast(problem, "b"), max(device.compute_units, 1))
-    group = _fitting(task, _fastest(task, device.backend == "cuda"), device)
+    group = _fitting(task, _fastest(task, device.can.language == "CUDA C++"), device)
     if joins(device):
         group = _ahead(task, group)
     most = _shares(task)

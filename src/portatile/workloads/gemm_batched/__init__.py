@@ -18,7 +18,6 @@ from portatile.workloads.gemm.plan import Batch
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm_batched import reference
 
-_MAX_GROUPS = 65535  # work-groups in the third dimension, CUDA's limit; beyond, there is a second launch
 _WORKSPACE = 1 << 28  # bytes of panels and partial sums at a time; batches that need more go in several launches
 
 
@@ -38,6 +37,8 @@ class GemmBatched(Workload):
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     scalars: Mapping[str, float] = single.scalars
     meanings = {name: meaning for name, meaning in single.meanings.items() if name not in space.UNBATCHED}
+    most_groups = 65535
+    """Work-groups in the third dimension of a launch, CUDA's limit; beyond, there is a second launch."""
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of the stacks as they are stored."""
@@ -61,7 +62,7 @@ class GemmBatched(Workload):
         first, point = _first(problem), Point.of(config)
         steps = {name: layout.strides[0] for name, layout in problem.layout.items()}
         one = plan.build(first, point, device, Batch(1, **steps))
-        most = max(1, min(count, _MAX_GROUPS, _WORKSPACE // max(one.workspace, 1)))
+        most = max(1, min(count, self.most_groups, _WORKSPACE // max(one.workspace, 1)))
         parts = []
         for start in range(0, count, most):
             moved = {name: replace(layout, offset=layout.offset + start * steps[name]) for name, layout in first.layout.items()}

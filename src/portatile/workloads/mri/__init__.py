@@ -74,7 +74,7 @@ class Mri(Workload):
                 "POLY <= PV",
                 "POLY < PV or TRIG == 'accurate'",  # which is not used then
                 "TRIG != 'direct' or device_kind == 'gpu'",
-                "RESIDENT == 0 or backend == 'cuda'",
+                "RESIDENT == 0 or launch_bounds",
                 "WGS * SPLIT <= min(max_work_group_size, 1024)",
                 "device_kind != 'gpu' or WGS * SPLIT >= 16",
                 "WGS <= 256 or WGS * SPLIT * PV * VL <= 4096",  # more sums than a whole group has registers for
@@ -92,7 +92,7 @@ class Mri(Workload):
         if device.kind == "cpu":
             wide = 16 if device.wide_vectors else 8
             return _config(WGS=1, SPLIT=1, PV=2, VL=wide, CHUNK=256, UNROLL=1, TRIG="accurate", POLY=2, RESIDENT=0)
-        alone = 1 if device.backend == "cuda" else 0
+        alone = 1 if device.can.launch_bounds else 0
         many = _config(WGS=256, SPLIT=2, PV=8, VL=1, CHUNK=512, UNROLL=1, TRIG="native", POLY=2, RESIDENT=alone)
         if voxels >= 8 * 256 * device.compute_units * 7 // 8 and self.space(problem, device).violated(many) is None:
             return many

@@ -78,7 +78,7 @@ class Stencil(Workload):
                 "FORM == 'vectors' or (T1 >= 16 and T2 <= max_work_group_size)",
                 "FORM == 'march' or T2 % (WINDOW * VECTOR) == 0",
                 "FORM == 'march' or itemsize * ((ends + 1) * T1 * T2 + (T1 + ends) * (T2 + ends)) <= most_private",
-                "RESIDENT == 0 or (FORM == 'march' and backend == 'cuda' and RESIDENT * T2 <= 1024)",
+                "RESIDENT == 0 or (FORM == 'march' and launch_bounds and RESIDENT * T2 <= 1024)",
                 "FORM == 'vectors' or itemsize * (T2 + 2 * WINDOW * ((T2 + ends + 30) // 32 * 32 + 1)) <= room",
             ),
             {**problem.facts(), **device.facts(), "ends": _reach(one)[1], "room": room, "most_private": _MOST_PRIVATE},

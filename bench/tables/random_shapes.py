@@ -1,0 +1,20 @@
+"""Products of random shapes that nobody tuned, over the vendor's library: the newest run on each device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from recorded import Table, markdown, processor, runs
+
+
+def made(folder: Path) -> Iterator[Table]:
+    """A table for each device."""
+    newest = {processor(run.document["device"]): run for run in runs("random_shapes", folder)}
+    for device, run in sorted(newest.items()):
+        from random_shapes import summary  # needs portatile, which the other tables do not
+
+        text = markdown(("products", "shapes", "geometric mean", "at least 0.92", "at least 0.85", "least"), summary(run.document["rows"]))
+        sizes = " to ".join(map(str, run.document["sizes"]))
+        said = f"Sides from {sizes}; `{run.document.get('command', '')}`; commit {run.commit}.\n\n"
+        yield Table(f"random-shapes-{'-'.join(device.lower().split())}", said + text, frozenset({run.file}), f"Random shapes, {device}")

@@ -1,1 +1,0 @@
-"""Explaining a number: what a kernel is made of, how far it is from the ceilings, how portable it is."""

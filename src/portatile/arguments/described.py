@@ -1,0 +1,182 @@
+"""What arrays say of themselves, in one look: a key that is equal for calls that run alike, and where each array begins.
+
+Each library is asked in its own cheapest words: PyTorch tensors by their methods, CuPy's arrays by their attributes. What they say through
+``__cuda_array_interface__`` takes ten times as long.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from portatile.arguments.outputs import new
+from portatile.device.buffer import LEGACY_STREAM, Buffer
+from portatile.device.copies import address
+
+MASK = 127  # the alignment of a place is its lowest bit, and known up to 128 bytes: 0 for those and better
+_SPACE = 48  # bits of an address within one memory, where memory has no address of its own
+
+
+class Library(ABC):
+    """One kind of array. An instance is stateless; ``kind`` is the type that all arrays of a call have, exactly."""
+
+    on_host = False
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+
+    @abstractmethod
+    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+        """Where the first element of each array lies; what else decides how a call runs is appended to ``said``.
+
+        None for an array of another kind, or one that lies nowhere now.
+        """
+
+    @abstractmethod
+    def place(self, array: Any) -> int:
+        """Where the first element of an array lies."""
+
+    def new(self, model: Any, shape: tuple[int, ...]) -> Any:
+        """An uninitialised array of the library, dtype and device of ``model``."""
+        return new(model, shape)
+
+    def stream(self, array: Any) -> int:
+        """The library's current stream on the device of ``array``; -1 where its work belongs on a device's default queue."""
+        return -1
+
+
+class Numpy(Library):
+    """NumPy's own arrays."""
+
+    on_host = True
+
+    def place(self, array: Any) -> int:
+        return address(array)
+
+    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+        kind: Any = self.kind
+        places: list[int] = []
+        for array in arrays:
+            if type(array) is not kind:
+                return None
+            place = address(array)
+            places.append(place)
+            said.append((array.shape, array.strides, array.dtype, array.flags.num, place & -place & MASK))
+        return places
+
+    def new(self, model: Any, shape: tuple[int, ...]) -> Any:
+        return np.empty(shape, model.dtype)
+
+
+class Buffers(Library):
+    """portatile's own arrays."""
+
+    def place(self, array: Any) -> int:
+        base = array.memory.handle
+        return int(base if type(base) is int else id(array.memory) << _SPACE) + int(array.offset)
+
+    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+        kind: Any = self.kind
+        places: list[int] = []
+        for array in arrays:
+            if type(array) is not kind:
+                return None
+            memory = array.memory
+            base = memory.handle
+            if base is None:  # released
+                return None
+            if type(base) is not int:
+                base = id(memory) << _SPACE
+            offset = array.offset
+            places.append(base + offset)
+            said.append((array.shape, array.strides, array.dtype, offset, memory.device, base & -base & MASK))
+        return places
+
+
+class Torch(Library):
+    """PyTorch's tensors."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(kind)
+        self._stream = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)
+
+    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+        kind: Any = self.kind
+        places: list[int] = []
+        for array in arrays:
+            if type(array) is not kind:
+                return None
+            place = array.data_ptr()
+            places.append(place)
+            said.append((array.shape, array.stride(), array.dtype, array.get_device(), array.requires_grad, place & -place & MASK))
+        return places
+
+    def place(self, array: Any) -> int:
+        return array.data_ptr()  # type: ignore[no-any-return]
+
+    def new(self, model: Any, shape: tuple[int, ...]) -> Any:
+        return model.new_empty(shape)
+
+    def stream(self, array: Any) -> int:
+        if self._stream is not None:
+            return int(self._stream(array.get_device())) or LEGACY_STREAM
+        return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) or LEGACY_STREAM
+
+
+class Cupy(Library):
+    """CuPy's arrays."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(kind)
+        cuda = sys.modules["cupy"].cuda
+        self._stream = cuda.get_current_stream
+        self._alone = int(cuda.runtime.getDeviceCount()) == 1
+
+    def describe(self, arrays: Sequence[Any], said: list[object]) -> list[int] | None:
+        kind: Any = self.kind
+        places: list[int] = []
+        for array in arrays:
+            if type(array) is not kind:
+                return None
+            data = array.data
+            place = data.ptr
+            places.append(place)
+            said.append((array.shape, array.strides, array.dtype, data.device_id, place & -place & MASK))
+        return places
+
+    def place(self, array: Any) -> int:
+        return array.data.ptr  # type: ignore[no-any-return]
+
+    def stream(self, array: Any) -> int:
+        if self._alone:
+            return int(self._stream().ptr) or LEGACY_STREAM
+        with array.device:
+            return int(self._stream().ptr) or LEGACY_STREAM
+
+
+_known: dict[type, Library | None] = {}
+
+
+def library_of(kind: type) -> Library | None:
+    """The library whose arrays are of this type; None for subclasses, and for libraries that are asked through protocols."""
+    try:
+        return _known[kind]
+    except KeyError:
+        return _known.setdefault(kind, _library(kind))
+
+
+def _library(kind: type) -> Library | None:
+    name = kind.__module__.split(".")[0], kind.__name__
+    if kind is np.ndarray:
+        return Numpy(kind)
+    if kind is Buffer:
+        return Buffers(kind)
+    if name == ("torch", "Tensor"):
+        return Torch(kind)
+    if name == ("cupy", "ndarray"):
+        return Cupy(kind)
+    return None

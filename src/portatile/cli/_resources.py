@@ -1,0 +1,27 @@
+"""What kernels take of a device, as columns of a table: those that the compiler says something of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from portatile.records import Resources
+
+_USUAL = {
+    "registers": "registers",
+    "spill stores": "spill_stores",
+    "spill loads": "spill_loads",
+    "local bytes": "local_memory",
+    "stack": "stack",
+}
+_SELDOM = {"scalar registers": "scalar_registers", "occupancy": "occupancy"}
+
+
+def figured(used: Sequence[Resources]) -> tuple[str, ...]:
+    """The columns: what most compilers say, and of the rest what one of these kernels' compilers does."""
+    return (*_USUAL, *(column for column, name in _SELDOM.items() if any(getattr(one, name) >= 0 for one in used)))
+
+
+def figures(used: Resources, columns: Sequence[str]) -> tuple[str, ...]:
+    """A kernel's figures in those columns, ``?`` where its compiler does not say."""
+    values = (getattr(used, (_USUAL | _SELDOM)[column]) for column in columns)
+    return tuple("?" if value < 0 else str(value) for value in values)

@@ -1,0 +1,126 @@
+"""Files of others are read within bounds of size, time, depth and numbers; what goes beyond is an ArgumentError that says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import stat
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+from portatile.errors import ArgumentError, reason
+
+MOST_BYTES = 512 * 2**20  # of a file, unpacked
+PATIENCE = 30.0  # seconds without a byte from a pipe
+_DIGITS = 19  # of a whole number; records have 64 bits for one
+_CHUNK = 2**20
+
+
+def raw(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a file, unpacked if it is packed by gzip; raises ArgumentError where it cannot be read or is larger than ``most``.
+
+    A pipe is read too, if something comes out of it; a device or a folder is refused.
+    """
+    try:
+        data = _content(path, most)
+        return _unpacked(data, path, most) if data[:2] == b"\x1f\x8b" else data
+    except (OSError, zlib.error) as error:
+        raise ArgumentError(f"{path} cannot be read: {reason(error)}") from None
+
+
+def begins(path: Path, magic: bytes) -> bool:
+    """Whether something is a regular file that begins with these bytes."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except (OSError, ValueError):
+        return False
+
+
+def decoded(data: bytes | str) -> Any:
+    """A JSON document; raises ValueError for what is none, is nested too deeply, or has whole numbers that no record can hold."""
+    try:
+        document = json.loads(data, parse_int=_whole)
+        marks = (b"\\ud", b"\\uD") if isinstance(data, bytes) else ("\\ud", "\\uD")
+        if any(mark in data for mark in marks):  # type: ignore[operator]
+            json.dumps(document, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("a text in it has half of a surrogate pair") from None
+    return document
+
+
+def regular(path: Path) -> Path:
+    """``path`` itself; raises ArgumentError where something is there that is no file, as a pipe from which nothing may ever come."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # it is not there, or has a NUL in its name: who opens it says so
+        return path
+    if not stat.S_ISREG(mode):
+        raise ArgumentError(f"{path} is no regular file")
+    return path
+
+
+def _whole(digits: str) -> int:
+    number = int(digits) if len(digits) <= _DIGITS + 1 else 2**64
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(f"the number {digits[:24]}{'...' if len(digits) > 24 else ''} is too large: whole numbers have up to 63 bits")
+    return number
+
+
+def _content(path: Path, most: int) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        about = os.fstat(descriptor)
+        piped = stat.S_ISFIFO(about.st_mode)
+        if stat.S_ISDIR(about.st_mode) or not (stat.S_ISREG(about.st_mode) or piped):
+            raise ArgumentError(f"{path} is neither a file nor a pipe")
+        parts: list[bytes] = []
+        size = 0
+        while part := _piece(descriptor, path, started=bool(parts)) if piped else os.read(descriptor, _CHUNK):
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise ArgumentError(f"{path} is larger than {most // 2**20} MiB")
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def _piece(descriptor: int, path: Path, started: bool) -> bytes:
+    """What comes out of a pipe next; nothing at its end. Before anybody writes a pipe is not at its end."""
+    ends = time.monotonic() + PATIENCE
+    while time.monotonic() < ends:
+        if select.select([descriptor], [], [], max(ends - time.monotonic(), 0))[0]:
+            try:
+                part = os.read(descriptor, _CHUNK)
+            except BlockingIOError:
+                continue
+            if part or started:
+                return part
+            time.sleep(0.01)
+    raise ArgumentError(f"{path} is a pipe from which nothing came for {PATIENCE:g} s")
+
+
+def _unpacked(data: bytes, path: Path, most: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while data:
+        member = zlib.decompressobj(wbits=31)
+        while not member.eof:
+            part = member.decompress(data, _CHUNK)
+            data = member.unconsumed_tail or member.unused_data
+            if not part and not member.eof and not data:
+                raise ArgumentError(f"{path} cannot be read: the packed file ends too early")
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise ArgumentError(f"{path} is larger than {most // 2**20} MiB when it is unpacked")
+        data = member.unused_data.lstrip(b"\0")
+    return b"".join(parts)

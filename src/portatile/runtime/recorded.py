@@ -1,0 +1,300 @@
+"""Calls that come again: what the arrays say of themselves leads to launches that lie ready, without looking at anything twice.
+
+The first call of a kind goes the long way, through every check; it is recorded if all that it did can be done again with other addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from portatile import settings
+from portatile.arguments.described import MASK, Library, library_of
+from portatile.arguments.matrices import Matrix
+from portatile.arguments.outputs import Begin
+from portatile.device.base import Device, Memory, Queue, Ready
+from portatile.device.buffer import Buffer
+from portatile.runtime import memory_limit
+from portatile.runtime.engine import Bound, Engine, Prepared
+from portatile.runtime.perform import forgetting, perform, start
+from portatile.runtime.request import Request
+
+_MOST = 4096  # kinds of calls that a routine remembers
+
+
+class Call(NamedTuple):
+    """What a caller gave: the arrays that are read, real factors, letters and other options, the output if any, and a device's name."""
+
+    arrays: tuple[Any, ...]
+    factors: tuple[float, ...]
+    options: tuple[Any, ...]
+    out: Any
+    device: str | None
+
+
+class Planned(NamedTuple):
+    """What a call comes to: the array that the caller gets, and the requests that fill it, in order."""
+
+    result: Any
+    requests: Sequence[Request]
+
+
+Plan = Callable[[Call], Planned]
+"""The long way of a routine: checks everything, and raises ArgumentError for what does not fit."""
+
+
+class Recorder:
+    """The calls of one routine, recorded. ``factors`` names its scalars, in the order of ``Call.factors``.
+
+    Of the arrays only the last may be the output itself. What is ``lasting`` is kept when results tuned since are to be used. Safe to
+    call from several threads.
+    """
+
+    def __init__(self, factors: tuple[str, ...], lasting: bool = False) -> None:
+        self._factors = factors
+        self._known: dict[tuple[object, ...], _Recorded] = {}
+        if not lasting:
+            forgetting.append(self._known.clear)
+
+    def call(
+        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: str | None
+    ) -> Any:
+        """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
+        library = library_of(type(arrays[0]))
+        if library is None:
+            return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
+        said: list[object] = [options, device, out is arrays[-1], len(arrays), *[factor != 0 for factor in factors]]
+        try:
+            places = library.describe(arrays if out is None else (*arrays, out), said)
+            if places is None:
+                return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
+            if library.on_host:
+                said += (memory_limit.asked(), settings.selection())
+            key = tuple(said)
+            found = self._known.get(key)
+        except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array that cannot say it, options without a hash
+            return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
+        if found is not None and (result := found.again(library, arrays, factors, out, places)) is not None:
+            return result
+        return self._long_way(plan, Call(arrays, factors, options, out, device), library, key)
+
+    def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
+        result, requests = plan(call)
+        done = [perform(request) for request in requests]
+        if key is not None and library is not None:
+            recorded = _record(library, call, result, list(zip(requests, done, strict=True)), self._factors)
+            if recorded is not None:
+                if len(self._known) >= _MOST:
+                    self._known.clear()
+                self._known[key] = recorded
+        return result
+
+
+class _Source(NamedTuple):
+    """Which array of a call an operand lies in, where its memory begins in bytes from that array's first element, and its extent."""
+
+    at: int
+    delta: int
+    nbytes: int
+    transposed: bool = False  # of arrays on the host: the array is given as its transpose
+
+    def memory(self, device: Device, given: Sequence[Any], places: Sequence[int]) -> Memory:
+        """The operand's memory in this call."""
+        array = given[self.at]
+        if type(array) is Buffer:
+            return array.memory
+        return device.adopt(places[self.at] + self.delta, self.nbytes, array)
+
+    def array(self, given: Sequence[Any]) -> Any:
+        """The operand's array, on the host."""
+        array = given[self.at]
+        return array.T if self.transposed else array
+
+
+class _Launches:
+    """The launches of one prepared problem, on the arrays of a call."""
+
+    def __init__(self, prepared: Prepared, operands: Mapping[str, _Source], factors: tuple[str, ...], own: bool) -> None:
+        self._prepared, self._operands, self._factors = prepared, operands, factors
+        self._executable = prepared.executable
+        self._own = own  # memory, Buffers
+        self._ready: Ready | None = self._executable.ready(tuple(operands), factors)
+        indices = [source.at for source in operands.values()]
+        self._pick: Callable[[Sequence[int]], tuple[int, ...]] | None = None
+        if len(indices) > 1 and not any(source.delta for source in operands.values()):
+            self._pick = itemgetter(*indices)
+
+    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+        """Queue them; the caller holds the engine's lock."""
+        if self._ready is None:
+            memories = {name: source.memory(queue.device, given, places) for name, source in self._operands.items()}
+            self._prepared.run(queue, memories, dict(zip(self._factors, factors, strict=True)))
+            return
+        if self._pick is not None:
+            addresses = self._pick(places)
+        else:
+            addresses = tuple([places[source.at] + source.delta for source in self._operands.values()])
+        self._executable.rerun(self._ready, queue, addresses, factors, self._own)
+
+
+class _Start:
+    """A prepared problem on arrays of the host; ``operands`` are templates for the matrices of a call."""
+
+    def __init__(
+        self, engine: Engine, prepared: Prepared, operands: Mapping[str, tuple[_Source, Matrix]], factors: tuple[str, ...]
+    ) -> None:
+        self._engine, self._prepared, self._operands, self._factors = engine, prepared, operands, factors
+
+    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+        """Compute; returns when the output is there."""
+        matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in self._operands.items()}
+        start(self._engine, self._prepared, matrices, dict(zip(self._factors, factors, strict=True)), given[-1])
+
+
+class _Begin:
+    """The values that an output begins with, put there before the launches."""
+
+    def __init__(self, target: _Source, source: _Source | None) -> None:
+        self._target, self._source = target, source
+
+    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+        """Put them."""
+        array, source = self._target.array(given), None if self._source is None else self._source.array(given)
+        if not isinstance(array, np.ndarray):
+            array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
+        Begin(array, source).put(queue)
+
+
+class _Recorded:
+    """All that a call did, to be done again on other arrays of the same description."""
+
+    def __init__(self, engine: Engine, steps: Sequence[_Launches | _Start | _Begin], shape: tuple[int, ...], alignment: int) -> None:
+        self._engine, self._shape, self._alignment = engine, shape, alignment
+        self._steps = tuple(step.run for step in steps)
+        self.reach = (0, 0)  # of the output, in bytes from its first element
+        self.apart: tuple[tuple[int, int, int], ...] = ()  # which arrays it must not overlap, and their reaches
+
+    def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+        """The result of a call; None, and nothing done, where the long way has to look at it."""
+        engine = self._engine
+        if engine.device.generation != engine.generation:
+            return None
+        for factor in factors:
+            if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
+                return None
+        if out is None:
+            out = library.new(arrays[0], self._shape)
+            place = library.place(out)
+            if place & -place & MASK != self._alignment:
+                return None
+            places.append(place)
+        else:
+            low, high = self.reach
+            low, high = places[-1] + low, places[-1] + high
+            for at, first, last in self.apart:
+                place = places[at]
+                if low < place + last and place + first < high:
+                    return None
+        with engine.lock:
+            queue = engine.queue_of(library.stream(out))
+            for step in self._steps:
+                step(queue, factors, (*arrays, out), places)
+        return out
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def overlapping(places: Sequence[int], reach: tuple[int, int], others: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether the last array may share memory with one of the others: index, and first and last byte from its first element."""
+    first, last = places[-1] + reach[0], places[-1] + reach[1]
+    for index, low, high in others:
+        place = places[index]
+        if first < place + high and place + low < last:
+            return True
+    return False
+
+
+def _record(
+    library: Library, call: Call, result: Any, performed: Sequence[tuple[Request, Bound | None]], factors: tuple[str, ...]
+) -> _Recorded | None:
+    """What a call did, or None where it cannot be done again so: slabs, copies of operands, arrays that overlap."""
+    given = (*call.arrays, result)
+    places = library.describe(given, [])
+    if places is None or not performed:
+        return None
+    reaches = [_reach(array) for array in given]
+    if any(low == high for low, high in reaches):
+        return None
+    steps: list[_Launches | _Start | _Begin] = []
+    engine: Engine | None = None
+    for request, done in performed:
+        if done is None or (engine is not None and engine is not done.engine):
+            return None
+        engine = done.engine
+        if request.scalars != dict(zip(factors, call.factors, strict=True)):
+            return None
+        sources = [_source(stored.array, given, places) for stored in request.operands]
+        known = [source for source in sources if source is not None]
+        if len(known) < len(sources):
+            return None
+        if request.begin is not None:
+            target = _source(request.begin.array, given, places)
+            source = None if request.begin.source is None else _source(request.begin.source, given, places)
+            if target is None or (source is None and request.begin.source is not None):
+                return None
+            if not library.on_host and not _whole(request.begin, given, target, source):
+                return None
+            steps.append(_Begin(target, source))
+        if library.on_host:
+            models = {
+                name: (source, stored._replace(array=None))
+                for name, source, stored in zip(done.names, known, request.operands, strict=True)
+            }
+            steps.append(_Start(engine, done.prepared, models, factors))
+        elif done.prepared.executable.plan.steps:
+            steps.append(_Launches(done.prepared, dict(zip(done.names, known, strict=True)), factors, type(result) is Buffer))
+    assert engine is not None
+    recorded = _Recorded(engine, steps, tuple(result.shape), places[-1] & -places[-1] & MASK)
+    recorded.reach = reaches[-1]
+    count = len(call.arrays) - (call.arrays[-1] is result)
+    recorded.apart = tuple((index, *reaches[index]) for index in range(count))
+    return None if overlapping(places, recorded.reach, recorded.apart) else recorded
+
+
+def _source(array: Any, given: Sequence[Any], places: Sequence[int]) -> _Source | None:
+    """Which of the arrays ``given`` an operand's array is, or lies in; None where that is not certain."""
+    if isinstance(array, np.ndarray):
+        for index, candidate in enumerate(given):
+            for transposed, view in ((False, candidate), (True, candidate.T)):
+                alike = array.shape == view.shape and array.strides == view.strides
+                if alike and array.__array_interface__["data"][0] == places[index]:
+                    return _Source(index, 0, array.nbytes, transposed)
+        return None
+    memory = array.memory
+    found = [index for index, candidate in enumerate(given) if candidate is array]
+    if not found:
+        owner = getattr(memory, "owner", None)
+        found = [at for at, other in enumerate(given) if other is owner or getattr(other, "memory", None) is memory]
+    if not found or any(given[index] is not given[found[0]] for index in found):
+        return None
+    base = memory.handle if type(memory.handle) is int else places[found[0]]
+    return _Source(found[0], base - places[found[0]], memory.nbytes)
+
+
+def _whole(begin: Begin, given: Sequence[Any], target: _Source, source: _Source | None) -> bool:
+    """Whether a copy on a device is of whole packed arrays, as they were given."""
+    ends = [(begin.array, target)] if source is None else [(begin.array, target), (begin.source, source)]
+    return all(end.size == Buffer.wrap(given[place.at]).size for end, place in ends)
+
+
+def _reach(array: Any) -> tuple[int, int]:
+    """The first byte that the elements of an array take, and the one past the last, from its first element."""
+    view = array if isinstance(array, np.ndarray) else Buffer.wrap(array)
+    if 0 in view.shape:
+        return 0, 0
+    reach = [(size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True)]
+    return sum(min(step, 0) for step in reach), sum(max(step, 0) for step in reach) + view.dtype.itemsize

@@ -1,0 +1,22 @@
+"""How hard a space looks before it goes another way: draws at random, counts, descends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Limits, in tries. They decide which way a configuration is found, never which are legal.
+
+    ``draws``: random combinations of which one must be legal, or legal ones count as rare. ``states``: partial configurations, when
+    legal ones are counted; ``few_states`` where that must be done soon. ``descents``: random ones, of which ``kept`` that reach the end
+    are enough. ``dry``: partial configurations without a legal one, after which it is asked of each whether it can become one.
+    """
+
+    draws: int = 300
+    states: int = 250_000
+    few_states: int = 10_000
+    descents: int = 4000
+    kept: int = 16
+    dry: int = 5000

@@ -1,0 +1,239 @@
+"""The routines as PyTorch operators: ``torch.compile`` traces them, autograd differentiates them, ``torch.library.opcheck`` accepts them.
+
+Import this module to register the operators ``gemm``, ``trsm``, ``convolve1d`` and ``convolve3d_separable`` in ``torch.ops.portatile``;
+the functions here call them. Tensors are float32 or float64. CUDA tensors are computed where they lie, on PyTorch's current stream; CPU
+tensors by the device that ``device`` selects, from their own memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from portatile.arguments.axes import Boundary
+from portatile.errors import ArgumentError
+from portatile.routines import convolve as _convolve
+from portatile.routines import gemm as _gemm
+from portatile.routines import triangular as _triangular
+
+_OTHER = {"N": "T", "T": "N", "C": "N"}
+_ADJOINT = {"periodic": "periodic", "zero": "zero", "grow": "shrink", "shrink": "grow"}  # of a boundary
+
+
+def matmul(a: Tensor, b: Tensor, *, device: str | None = None) -> Tensor:
+    """``portatile.matmul`` with gradients: the product of ``a`` (m x k) and ``b`` (k x n), or of stacks of them.
+
+    Raises ArgumentError for what does not fit.
+    """
+    return gemm(a, b, device=device)
+
+
+def gemm(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    trans_a: str = "N",
+    trans_b: str = "N",
+    device: str | None = None,
+) -> Tensor:
+    """``portatile.gemm`` with gradients of ``a``, ``b`` and ``c``: a new tensor with ``alpha * op(a) @ op(b) + beta * c``.
+
+    Raises ArgumentError for what does not fit.
+    """
+    if beta != 0 and c is None:
+        raise ArgumentError("beta is not 0 and c is missing; pass c, or beta=0")
+    return cast(Tensor, torch.ops.portatile.gemm(a, b, c if beta != 0 else None, alpha, beta, trans_a, trans_b, device))
+
+
+def trsm(
+    a: Tensor,
+    b: Tensor,
+    *,
+    side: str = "L",
+    uplo: str = "L",
+    trans: str = "N",
+    diag: str = "N",
+    alpha: float = 1.0,
+    device: str | None = None,
+) -> Tensor:
+    """``portatile.trsm`` with gradients of ``a`` (its triangle) and ``b``: a new tensor with the solution.
+
+    Raises ArgumentError for what does not fit.
+    """
+    return cast(Tensor, torch.ops.portatile.trsm(a, b, side, uplo, trans, diag, alpha, device))
+
+
+def convolve1d(psi: Tensor, taps: Sequence[float], *, lower: int, boundary: Boundary = "periodic", device: str | None = None) -> Tensor:
+    """``portatile.convolve1d`` along the first of two dimensions, with the gradient of ``psi``; the ``taps`` are constants.
+
+    Raises ArgumentError for what does not fit.
+    """
+    return cast(Tensor, torch.ops.portatile.convolve1d(psi, _numbers(taps), lower, boundary, device))
+
+
+def convolve3d_separable(
+    psi: Tensor, taps: Sequence[float], *, lower: int, boundary: Boundary = "periodic", device: str | None = None
+) -> Tensor:
+    """``portatile.convolve3d_separable`` with one filter for all axes and the gradient of ``psi``; the ``taps`` are constants.
+
+    Raises ArgumentError for what does not fit.
+    """
+    return cast(Tensor, torch.ops.portatile.convolve3d_separable(psi, _numbers(taps), lower, boundary, device))
+
+
+def _numbers(taps: Sequence[float]) -> list[float]:
+    return [float(tap) for tap in taps]
+
+
+def _computed(compute: Callable[..., Any], *tensors: Tensor | None) -> Tensor:
+    """``compute`` on CUDA tensors as they are, on CPU tensors through the arrays that share their memory; a tensor of what it returns."""
+    given = [None if tensor is None else tensor.detach() for tensor in tensors]
+    if all(tensor is None or tensor.is_cuda for tensor in given):
+        return cast(Tensor, compute(*given))
+    if any(tensor is not None and tensor.device.type != "cpu" for tensor in given):
+        places = ", ".join(str(tensor.device) for tensor in given if tensor is not None)
+        raise ArgumentError(f"the tensors lie on {places}; move them to one CUDA device or to the CPU")
+    return torch.from_numpy(np.asarray(compute(*(None if tensor is None else tensor.numpy() for tensor in given))))
+
+
+def _size(shape: Sequence[Any], trans: str) -> tuple[Any, Any]:
+    """Rows and columns of op(x)."""
+    rows, columns = shape[-2:]
+    return (rows, columns) if trans == "N" else (columns, rows)
+
+
+def _gemm_computed(
+    a: Tensor, b: Tensor, c: Tensor | None, alpha: float, beta: float, trans_a: str, trans_b: str, device: str | None
+) -> Tensor:
+    def compute(a: Any, b: Any, c: Any) -> Any:
+        options: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b}
+        return _gemm.gemm(a, b, c, alpha=alpha, beta=beta, device=device, **options)
+
+    return _computed(compute, a, b, c)
+
+
+def _gemm_shape(
+    a: Tensor, b: Tensor, c: Tensor | None, alpha: float, beta: float, trans_a: str, trans_b: str, device: str | None
+) -> Tensor:
+    stack = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return a.new_empty((*stack, _size(a.shape, trans_a)[0], _size(b.shape, trans_b)[1]))
+
+
+def _gemm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, b, c, *ctx.rest = inputs
+    ctx.save_for_backward(a, b)
+    ctx.third = None if c is None else c.shape
+
+
+def _gemm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    a, b = ctx.saved_tensors
+    alpha, beta, trans_a, trans_b, device = ctx.rest
+
+    def product(left: Tensor, right: Tensor, trans_left: str, trans_right: str, like: Tensor) -> Tensor:
+        found = gemm(left, right, alpha=alpha, trans_a=trans_left, trans_b=trans_right, device=device)
+        return found.sum_to_size(like.shape)
+
+    gradient = gradient.contiguous()
+    of_a = of_b = of_c = None
+    if ctx.needs_input_grad[0]:
+        of_a = product(gradient, b, "N", _OTHER[trans_b], a) if trans_a == "N" else product(b, gradient, trans_b, "T", a)
+    if ctx.needs_input_grad[1]:
+        of_b = product(a, gradient, _OTHER[trans_a], "N", b) if trans_b == "N" else product(gradient, a, "T", trans_a, b)
+    if ctx.third is not None and ctx.needs_input_grad[2]:
+        of_c = (beta * gradient).sum_to_size(ctx.third)
+    return of_a, of_b, of_c, None, None, None, None, None
+
+
+def _trsm_computed(a: Tensor, b: Tensor, side: str, uplo: str, trans: str, diag: str, alpha: float, device: str | None) -> Tensor:
+    def compute(a: Any, b: Any) -> Any:
+        options: dict[str, Any] = {"side": side, "uplo": uplo, "trans": trans, "diag": diag}
+        return _triangular.trsm(a, b, alpha=alpha, device=device, **options)
+
+    return _computed(compute, a, b)
+
+
+def _trsm_shape(a: Tensor, b: Tensor, side: str, uplo: str, trans: str, diag: str, alpha: float, device: str | None) -> Tensor:
+    return b.new_empty(b.shape)
+
+
+def _trsm_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, _, *ctx.rest = inputs
+    ctx.save_for_backward(a, output)
+
+
+def _trsm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    """With M = op(a) and side L, x = alpha M^-1 b: y = M^-T g is the gradient of b over alpha, that of M is - y x^T."""
+    a, x = ctx.saved_tensors
+    side, uplo, trans, diag, alpha, device = ctx.rest
+    y = trsm(a, gradient.contiguous(), side=side, uplo=uplo, trans=_OTHER[trans], diag=diag, device=device)
+    of_a = None
+    if ctx.needs_input_grad[0]:
+        first, second = (y, x) if side == "L" else (x, y)
+        if trans != "N":  # the transpose of M's
+            first, second = second, first
+        letters = ("N", "T") if side == "L" else ("T", "N")
+        whole = gemm(first, second, alpha=-1.0, trans_a=letters[0], trans_b=letters[1], device=device)
+        away = 1 if diag == "U" else 0
+        of_a = whole.tril(-away) if uplo == "L" else whole.triu(away)
+    return of_a, alpha * y, None, None, None, None, None, None
+
+
+def _length(length: Any, taps: Sequence[float], boundary: str) -> Any:
+    """Of a filtered axis."""
+    return length + {"grow": len(taps) - 1, "shrink": 1 - len(taps)}.get(boundary, 0)
+
+
+def _convolve1d_computed(psi: Tensor, taps: Sequence[float], lower: int, boundary: str, device: str | None) -> Tensor:
+    if psi.ndim != 2:
+        raise ArgumentError(f"psi has shape {tuple(psi.shape)}; pass two dimensions, of which the first is filtered")
+    way = cast(Boundary, boundary)
+    return _computed(lambda psi: _convolve.convolve1d(psi, taps, lower=lower, boundary=way, device=device), psi.contiguous())
+
+
+def _convolve1d_shape(psi: Tensor, taps: Sequence[float], lower: int, boundary: str, device: str | None) -> Tensor:
+    length, lines = psi.shape
+    return psi.new_empty((lines, _length(length, taps, boundary))).T
+
+
+def _convolve3d_computed(psi: Tensor, taps: Sequence[float], lower: int, boundary: str, device: str | None) -> Tensor:
+    way = cast(Boundary, boundary)
+    return _computed(lambda psi: _convolve.convolve3d_separable(psi, taps, lower=lower, boundary=way, device=device), psi.contiguous())
+
+
+def _convolve3d_shape(psi: Tensor, taps: Sequence[float], lower: int, boundary: str, device: str | None) -> Tensor:
+    return psi.new_empty([_length(length, taps, boundary) for length in psi.shape])
+
+
+def _filter_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, *ctx.rest = inputs
+
+
+def _adjoint(filtered: Callable[..., Tensor]) -> Callable[[Any, Tensor], tuple[Any, ...]]:
+    """The gradient of a filter: the filter backwards, where what was lost at the boundary comes back as zeros."""
+
+    def gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        taps, lower, boundary, device = ctx.rest
+        last = lower + len(taps) - 1
+        found = filtered(gradient, taps[::-1], lower=-last, boundary=cast(Boundary, _ADJOINT[boundary]), device=device)
+        return found, None, None, None, None
+
+    return gradients
+
+
+def _register(name: str, computed: Any, shape: Any, gradients: Any, context: Any) -> None:
+    operator = torch.library.custom_op(f"portatile::{name}", computed, mutates_args=())
+    operator.register_fake(shape)
+    operator.register_autograd(gradients, setup_context=context)
+
+
+_register("gemm", _gemm_computed, _gemm_shape, _gemm_gradients, _gemm_context)
+_register("trsm", _trsm_computed, _trsm_shape, _trsm_gradients, _trsm_context)
+_register("convolve1d", _convolve1d_computed, _convolve1d_shape, _adjoint(convolve1d), _filter_context)
+_register("convolve3d_separable", _convolve3d_computed, _convolve3d_shape, _adjoint(convolve3d_separable), _filter_context)

@@ -1,0 +1,113 @@
+"""The routines as PyTorch operators: right, accepted by opcheck, differentiated as gradcheck wants it, traced by torch.compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from portatile import torch as portatile_torch  # noqa: E402
+from portatile.device.base import Device  # noqa: E402
+from portatile.errors import ArgumentError  # noqa: E402
+
+
+@pytest.fixture
+def place(device: Device) -> tuple[str, str | None]:
+    """Where tensors lie for a device, and what selects it."""
+    if device.info.kind == "cpu":
+        return "cpu", device.info.id
+    if not torch.cuda.is_available() or not device.info.id.startswith("cuda"):
+        pytest.skip("PyTorch's tensors do not lie on this device")
+    return f"cuda:{device.info.id.rpartition(':')[2]}", None
+
+
+def drawn(*shape: int, place: tuple[str, str | None], seed: int = 1, gradient: bool = True) -> Any:
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    made = torch.rand(shape, dtype=torch.float64, generator=generator) - 0.5
+    return made.to(place[0]).requires_grad_(gradient)
+
+
+def triangle(order: int, place: tuple[str, str | None]) -> Any:
+    made = drawn(order, order, place=place, gradient=False) + 3 * torch.eye(order, dtype=torch.float64, device=place[0])
+    return made.requires_grad_()
+
+
+@pytest.mark.parametrize("letters", ["NN", "NT", "TN", "TT"])
+def test_products_are_right_and_have_gradients(place: tuple[str, str | None], letters: str) -> None:
+    m, n, k = 5, 7, 3
+    a = drawn(*((m, k) if letters[0] == "N" else (k, m)), place=place)
+    b = drawn(*((k, n) if letters[1] == "N" else (n, k)), place=place)
+    c = drawn(m, n, place=place)
+
+    def product(a: Any, b: Any, c: Any) -> Any:
+        return portatile_torch.gemm(a, b, c, alpha=1.5, beta=-0.5, trans_a=letters[0], trans_b=letters[1], device=place[1])
+
+    expected = 1.5 * (a if letters[0] == "N" else a.T) @ (b if letters[1] == "N" else b.T) - 0.5 * c
+    torch.testing.assert_close(product(a, b, c), expected)
+    assert torch.autograd.gradcheck(product, (a, b, c))
+
+
+def test_stacks_broadcast_and_so_do_their_gradients(place: tuple[str, str | None]) -> None:
+    a, b = drawn(3, 1, 4, 5, place=place), drawn(2, 5, 6, place=place)
+    torch.testing.assert_close(portatile_torch.matmul(a, b, device=place[1]), a @ b)
+    assert torch.autograd.gradcheck(lambda a, b: portatile_torch.matmul(a, b, device=place[1]), (a, b))
+
+
+@pytest.mark.parametrize("letters", ["LLNN", "LUTN", "RLTU", "RUNN", "LLTU", "RLNN"])
+def test_solutions_have_gradients(place: tuple[str, str | None], letters: str) -> None:
+    side, uplo, trans, diag = letters
+    a, b = triangle(4, place), drawn(*((4, 3) if side == "L" else (3, 4)), place=place)
+
+    def solved(a: Any, b: Any) -> Any:
+        return portatile_torch.trsm(a, b, side=side, uplo=uplo, trans=trans, diag=diag, alpha=1.5, device=place[1])
+
+    half = a.tril() if uplo == "L" else a.triu()
+    if diag == "U":
+        half = half - torch.diag(torch.diag(half)) + torch.eye(4, dtype=torch.float64, device=place[0])
+    op = half.T if trans == "T" else half
+    expected = torch.linalg.solve(op, 1.5 * b) if side == "L" else torch.linalg.solve(op.T, 1.5 * b.T).T
+    torch.testing.assert_close(solved(a, b), expected)
+    assert torch.autograd.gradcheck(solved, (a, b))
+
+
+@pytest.mark.parametrize("boundary", ["periodic", "zero", "grow", "shrink"])
+def test_filters_have_gradients(place: tuple[str, str | None], boundary: Any) -> None:
+    taps = [0.25, -1.0, 0.5, 2.0]
+    lines, volume = drawn(9, 3, place=place), drawn(5, 6, 7, place=place)
+    for psi, filtered in ((lines, portatile_torch.convolve1d), (volume, portatile_torch.convolve3d_separable)):
+        assert torch.autograd.gradcheck(lambda psi: filtered(psi, taps, lower=-1, boundary=boundary, device=place[1]), (psi,))  # noqa: B023
+
+
+def test_operators_are_what_pytorch_wants(place: tuple[str, str | None]) -> None:
+    a, b = drawn(4, 5, place=place), drawn(5, 3, place=place)
+    for operator, arguments in (
+        ("gemm", (a, b, None, 1.0, 0.0, "N", "N", place[1])),
+        ("gemm", (a, drawn(3, 5, place=place), drawn(4, 3, place=place), 1.0, 2.0, "N", "T", place[1])),
+        ("trsm", (triangle(4, place), a, "L", "L", "N", "N", 1.0, place[1])),
+        ("convolve1d", (a, [1.0, 2.0], 0, "periodic", place[1])),
+        ("convolve3d_separable", (drawn(3, 4, 5, place=place), [1.0, 2.0], 0, "zero", place[1])),
+    ):
+        torch.library.opcheck(getattr(torch.ops.portatile, operator).default, arguments)
+
+
+def test_a_compiled_function_traces_them(place: tuple[str, str | None]) -> None:
+    def loss(a: Any, b: Any) -> Any:
+        return portatile_torch.matmul(a, b, device=place[1]).relu().sum()
+
+    a, b = drawn(6, 5, place=place), drawn(5, 4, place=place)
+    found = torch.autograd.grad(torch.compile(loss, backend="aot_eager", fullgraph=True)(a, b), (a, b))
+    expected = torch.autograd.grad((a @ b).relu().sum(), (a, b))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_mistakes_are_told(place: tuple[str, str | None]) -> None:
+    a = drawn(4, 5, place=place, gradient=False)
+    with pytest.raises(ArgumentError, match="beta is not 0 and c is missing"):
+        portatile_torch.gemm(a, a.T, beta=1.0, device=place[1])
+    with pytest.raises(ArgumentError, match="inner dimensions differ"):
+        portatile_torch.matmul(a, a, device=place[1])
+    with pytest.raises(ArgumentError, match="two dimensions"):
+        portatile_torch.convolve1d(a[0], [1.0], lower=0, device=place[1])

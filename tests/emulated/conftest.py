@@ -1,0 +1,42 @@
+"""Tests of CUDA's path without a GPU. They run in a process of their own, which ``tests/unit/test_cuda_emulated.py`` starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from portatile import device
+from portatile.device.base import Device
+from portatile.device.cuda.compiler import CudaTarget
+from support.cuda_driver import EmulatedDriver, load
+
+ASKED = "PORTATILE_TEST_EMULATED_CUDA"
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Where a real driver may be loaded already, or will be wanted, there is no emulated one."""
+    return None if os.environ.get(ASKED) else True
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> EmulatedDriver:
+    """The emulated driver, loaded before anything looked for devices."""
+    return load(tmp_path_factory.mktemp("driver"))
+
+
+@pytest.fixture(scope="session")
+def gpu(driver: EmulatedDriver) -> Device:
+    """The GPU that it shows; it is given PTX, which the interpreter reads, in place of machine code."""
+    found = device.get("cuda:0")
+    found.target = CudaTarget(found.info.architecture, "ptx")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(gpu: Device) -> Iterator[None]:
+    """Each test leaves the device working."""
+    yield
+    gpu.default_queue().finish()

@@ -1,0 +1,135 @@
+"""What users call, through CUDA's back end and cuda-bindings to kernels in the interpreter: arrays, streams, repeated calls, mistakes."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile import Buffer
+from portatile.device.base import Device
+from portatile.errors import ArgumentError
+from support.cuda_driver import EmulatedDriver
+
+
+class ForeignArray:
+    """An array of a library that portatile does not know, in the driver's memory, with the stream that its work is queued on."""
+
+    def __init__(self, driver: EmulatedDriver, values: np.ndarray[Any, Any], stream: int = 1) -> None:
+        self.shape, self.dtype, self.driver = values.shape, values.dtype, driver
+        self.pointer = int(driver.library.emulated_take(max(values.nbytes, 1)))
+        packed = np.ascontiguousarray(values)
+        ctypes.memmove(self.pointer, packed.ctypes.data, packed.nbytes)
+        self.__cuda_array_interface__ = {
+            "shape": values.shape,
+            "typestr": values.dtype.str,
+            "data": (self.pointer, False),
+            "version": 3,
+            "stream": stream,
+        }
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        raw = ctypes.string_at(self.pointer, int(np.prod(self.shape)) * self.dtype.itemsize)
+        return np.frombuffer(raw, self.dtype).reshape(self.shape)
+
+
+def drawn(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:
+    return (np.random.default_rng(seed + sum(shape)).random(shape) - 0.5).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_product_of_numpy_arrays(gpu: Device, dtype: str) -> None:
+    a, b = drawn(5, 3, dtype=dtype), drawn(3, 7, dtype=dtype)
+    np.testing.assert_allclose(portatile.matmul(a, b, device=gpu.info.id), a @ b, rtol=1e-5)
+
+
+def test_repeated_products_of_buffers(gpu: Device, driver: EmulatedDriver) -> None:
+    """The same shape again and again, with other memory, other factors, and a new result."""
+    for seed in range(3):
+        a, b, c = drawn(4, 3, seed=seed), drawn(3, 5, seed=seed), drawn(4, 5, seed=seed)
+        there = [Buffer.from_numpy(x, gpu) for x in (a, b, c)]
+        result = portatile.gemm(*there, alpha=2.0 + seed, beta=0.5)
+        np.testing.assert_allclose(result.numpy(), (2.0 + seed) * a @ b + 0.5 * c, rtol=1e-5)
+        np.testing.assert_array_equal(there[2].numpy(), c)
+        out = Buffer.empty((4, 5), "float32", gpu)
+        assert portatile.matmul(*there[:2], out=out) is out
+        np.testing.assert_allclose(out.numpy(), a @ b, rtol=1e-5)
+
+
+def test_transposed_views_of_buffers(gpu: Device) -> None:
+    a, b = drawn(3, 4), drawn(5, 3)
+    result = portatile.matmul(Buffer.from_numpy(a, gpu).T, Buffer.from_numpy(b, gpu).T)
+    np.testing.assert_allclose(result.numpy(), a.T @ b.T, rtol=1e-5)
+
+
+def test_foreign_arrays_on_their_streams(gpu: Device, driver: EmulatedDriver) -> None:
+    a, b = drawn(4, 3), drawn(3, 5)
+    for stream in (1, 2, 1):  # the legacy stream, the thread's own
+        for _ in range(2):
+            given = [ForeignArray(driver, x, stream) for x in (a, b, np.zeros((4, 5), np.float32))]
+            assert portatile.matmul(given[0], given[1], out=given[2]) is given[2]
+            np.testing.assert_allclose(given[2].numpy(), a @ b, rtol=1e-5)
+
+
+def test_an_output_that_overlaps_is_refused_also_when_the_shape_is_known(gpu: Device) -> None:
+    a, b = (Buffer.from_numpy(drawn(4, 4, seed=seed), gpu) for seed in range(2))
+    portatile.matmul(a, b, out=Buffer.empty((4, 4), "float32", gpu))
+    for out in (a, b):
+        with pytest.raises(ArgumentError, match="overlaps"):
+            portatile.matmul(a, b, out=out)
+    whole = Buffer.from_numpy(drawn(8, 4), gpu)
+    with pytest.raises(ArgumentError, match="overlaps"):
+        portatile.matmul(whole[:4], b, out=whole[2:6])
+
+
+def test_a_compiled_product(gpu: Device) -> None:
+    product = portatile.compile("gemm", m=4, n=5, k=3, device=gpu.info.id)
+    for seed in range(3):
+        a, b = drawn(4, 3, seed=seed), drawn(3, 5, seed=seed)
+        np.testing.assert_allclose(product(a, b), a @ b, rtol=1e-5)
+        np.testing.assert_allclose(product(Buffer.from_numpy(a, gpu), Buffer.from_numpy(b, gpu)).numpy(), a @ b, rtol=1e-5)
+
+
+def test_stacks(gpu: Device) -> None:
+    a, b = drawn(2, 3, 2), drawn(2, 2, 4)
+    np.testing.assert_allclose(portatile.matmul(Buffer.from_numpy(a, gpu), Buffer.from_numpy(b, gpu)).numpy(), a @ b, rtol=1e-5)
+
+
+def test_threads(gpu: Device) -> None:
+    """Several threads call at once, each with memory of its own: arguments are never mixed up."""
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        a, b = drawn(4, 3, seed=seed), drawn(3, 5, seed=seed)
+        there = Buffer.from_numpy(a, gpu), Buffer.from_numpy(b, gpu)
+        for _ in range(2):
+            if not np.allclose(portatile.matmul(*there).numpy(), a @ b, rtol=1e-5):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_released_device_begins_anew(gpu: Device) -> None:
+    a, b = drawn(4, 3), drawn(3, 5)
+    portatile.matmul(a, b, device=gpu.info.id)
+    gpu.release()
+    np.testing.assert_allclose(portatile.matmul(a, b, device=gpu.info.id), a @ b, rtol=1e-5)
+
+
+def test_memory_is_given_back(gpu: Device, driver: EmulatedDriver) -> None:
+    a, b = drawn(4, 3), drawn(3, 5)
+    there = Buffer.from_numpy(a, gpu), Buffer.from_numpy(b, gpu)
+    portatile.matmul(*there)
+    before = driver.count("live_bytes")
+    for _ in range(5):
+        portatile.matmul(*there)
+    assert driver.count("live_bytes") <= before + 4096

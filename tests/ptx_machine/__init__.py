@@ -1,6 +1,0 @@
-"""An interpreter of the PTX that NVRTC makes: kernels run, slowly and exactly enough, where there is no GPU."""
-
-from ptx_machine.machine import Machine
-from ptx_machine.thread import GlobalMemory, TooLongError, UnsupportedInstructionError
-
-__all__ = ["GlobalMemory", "Machine", "TooLongError", "UnsupportedInstructionError"]

@@ -1,0 +1,117 @@
+"""One configuration of one problem on one device: poisoned, guarded, run, compared. What the device tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from portatile import program, verify, workloads
+from portatile.device.base import Device, Module
+from portatile.execute import Executable, flatten
+from portatile.records import Binary, Config, Plan, Problem, Source
+from portatile.verify import GUARD_BYTES, Verdict
+from portatile.workload import Inputs, Workload
+from support.seeds import sometimes
+
+Alter = Callable[[Inputs], Inputs]
+
+
+def maybe(device: Device, share: float = 1 / 3) -> None:
+    """Skip most of many alike tests, others for each run seed, on a device where compiling takes long."""
+    if device.target.defers:
+        sometimes(share)
+
+
+_MOST_DEVICES, _MOST_MODULES = 4, 64
+_MODULES: dict[tuple[Device, int], dict[Source, Module]] = {}
+"""What is loaded on a device since its last release: built and loaded once for all problems that run it."""
+
+
+def modules(device: Device) -> dict[Source, Module]:
+    """What is loaded on a device, which an Executable adds to; few enough that a long session does not keep every kernel it saw."""
+    found = _MODULES.setdefault((device, device.generation), {})
+    if len(_MODULES) > _MOST_DEVICES:
+        _unload(next(iter(_MODULES)))
+    if len(found) > _MOST_MODULES:
+        _unload((device, device.generation))
+        found = _MODULES.setdefault((device, device.generation), {})
+    return found
+
+
+def forget() -> None:
+    """Unload everything."""
+    for key in list(_MODULES):
+        _unload(key)
+
+
+def _unload(key: tuple[Device, int]) -> None:
+    device, generation = key
+    for module in _MODULES.pop(key).values():
+        if generation == device.generation:  # what is older went with the device's release
+            module.release()
+
+
+def draft(device: Device, source: Source) -> Binary:
+    """Compiled to be loaded here, once: PoCL makes a binary by compiling every kernel once more, for work-groups of any size."""
+    device.target.draft = True
+    try:
+        return program.build(source, device.target, None)
+    finally:
+        device.target.draft = False
+
+
+def default_plan(device: Device) -> Callable[[Problem], Plan]:
+    """What a Call is resolved to: the default of the workload that it names."""
+
+    def resolve(problem: Problem) -> Plan:
+        callee = workloads.get(problem.workload)
+        return callee.plan(problem, callee.default(problem, device.info), device.info)
+
+    return resolve
+
+
+def run(device: Device, workload: Workload, problem: Problem, config: Config, inputs: Inputs) -> tuple[dict[str, np.ndarray], Verdict]:
+    """The operands' memory after a run, and whether all canaries, also those behind temporaries, are alive."""
+    plan = flatten(workload.plan(problem, config, device.info), default_plan(device))
+    after: dict[str, np.ndarray] = {}
+    verdicts = []
+    build = partial(draft, device)
+    with device.queue() as queue, Executable(device, plan, build, guard=True, modules=modules(device)) as executable:
+        memory = {}
+        for name, array in inputs.operands.items():
+            raw = verify.guarded(array)
+            memory[name] = device.allocate(raw.nbytes)
+            queue.upload(memory[name], raw)
+        executable.run(queue, memory, inputs.scalars)
+        for name, array in inputs.operands.items():
+            raw = np.empty(memory[name].nbytes, np.uint8)
+            queue.download(raw, memory[name])
+            after[name] = raw[: array.nbytes].view(array.dtype)
+            body = -(-array.nbytes // 4) * 4
+            verdicts.append(verify.guard_verdict(name, raw[body : body + GUARD_BYTES]))
+            memory[name].release()
+        verdicts.append(executable.check_temporaries(queue))
+    return after, verify.worst(verdicts)
+
+
+def check(
+    device: Device, workload: Workload, problem: Problem, config: Config, rng: np.random.Generator, alter: Alter | None = None
+) -> Verdict:
+    """Whether the configuration computes the problem on random inputs, changed by ``alter`` where it is given.
+
+    Outputs within the bound everywhere, padding and inputs bit for bit what they were, all canaries alive.
+    """
+    inputs = workload.inputs(problem, rng)
+    if alter is not None:
+        inputs = alter(inputs)
+    expected = workload.reference(problem, inputs)
+    after, canaries = run(device, workload, problem, config, inputs)
+    verdicts = [canaries]
+    for name, array in inputs.operands.items():
+        if name in expected:
+            verdicts.append(verify.compare(after[name], expected[name], workload.bound(problem, config), name))
+        else:
+            verdicts.append(verify.unchanged(name, array, after[name]))
+    return verify.worst(verdicts)

@@ -1,0 +1,266 @@
+/* A CUDA driver without a GPU: enough of libcuda.so.1 for portatile's CUDA back end, with what the real one would refuse.
+
+   Device memory is an arena at ARENA, where the interpreter of PTX expects global memory. Commands run when they are given. What depends on
+   kernels (modules, functions, launches) is asked of Python by the callbacks below. Handles, ranges of addresses and the thread's current
+   context are checked, so that a use after release, a copy past an allocation or a call without a context is an error as on a GPU. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define ARENA 0x10000000ull
+#define ARENA_BYTES (1ull << 28)
+#define ALIGN 256ull
+#define EXPORT __attribute__((visibility("default")))
+
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INVALID_IMAGE = 200, INVALID_HANDLE = 400,
+       NOT_FOUND = 500, NOT_SUPPORTED = 801, LAUNCH_FAILED = 719 };
+typedef int CUresult;
+typedef unsigned long long CUdeviceptr;
+
+/* Python's part. Each returns a CUresult. */
+typedef struct {
+    CUresult (*load)(const char *image, unsigned long long *module);
+    CUresult (*function)(unsigned long long module, const char *name, unsigned long long *function);
+    CUresult (*parameter)(unsigned long long function, size_t index, size_t *offset, size_t *size);
+    CUresult (*launch)(unsigned long long function, const unsigned *grid, const unsigned *block, unsigned shared, void **parameters);
+} Callbacks;
+static Callbacks python;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What a test may ask about. */
+EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes;
+
+/* Allocations, in order of their addresses. */
+typedef struct Block { CUdeviceptr at; size_t size; int used; struct Block *next; } Block;
+static Block *blocks;
+
+static int ready(void) {
+    if (blocks) return 1;
+    void *got = mmap((void *)ARENA, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got != (void *)ARENA) return 0;
+    blocks = calloc(1, sizeof(Block));
+    blocks->at = ARENA + ALIGN;
+    blocks->size = ARENA_BYTES - ALIGN;
+    return 1;
+}
+
+static CUdeviceptr take(size_t size) {
+    CUdeviceptr found = 0;
+    size = (size + ALIGN - 1) / ALIGN * ALIGN;
+    pthread_mutex_lock(&lock);
+    for (Block *block = ready() ? blocks : NULL; block && !found; block = block->next)
+        if (!block->used && block->size >= size) {
+            if (block->size > size) {
+                Block *rest = calloc(1, sizeof(Block));
+                rest->at = block->at + size, rest->size = block->size - size, rest->next = block->next;
+                block->next = rest, block->size = size;
+            }
+            block->used = 1, found = block->at;
+            memset((void *)found, 0xCB, size);
+            emulated_allocations++, emulated_live_bytes += size;
+        }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static CUresult give(CUdeviceptr at) {
+    CUresult result = INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    for (Block *block = blocks; block; block = block->next)
+        if (block->used && block->at == at) {
+            block->used = 0, result = OK;
+            emulated_live_bytes -= block->size;
+            memset((void *)at, 0xDD, block->size);
+        }
+    for (Block *block = blocks; block && block->next;)
+        if (!block->used && !block->next->used) {
+            Block *gone = block->next;
+            block->size += gone->size, block->next = gone->next;
+            free(gone);
+        } else
+            block = block->next;
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int lies(CUdeviceptr at, size_t size) {
+    int found = 0;
+    pthread_mutex_lock(&lock);
+    for (Block *block = blocks; block && !found; block = block->next)
+        found = block->used && at >= block->at && at + size <= block->at + block->size;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* Handles of streams and events. */
+typedef struct { unsigned magic; double seconds; int recorded; } Handle;
+enum { STREAM = 0x57EA3, EVENT = 0xE7E47, POOL = 0x900A1 };
+
+static Handle *made(unsigned magic) {
+    Handle *handle = calloc(1, sizeof(Handle));
+    handle->magic = magic;
+    return handle;
+}
+static int is(Handle *handle, unsigned magic) { return handle && (uintptr_t)handle > 4096 && handle->magic == magic; }
+static int stream_ok(Handle *stream) { return (uintptr_t)stream <= 2 || is(stream, STREAM); }
+static CUresult dropped(Handle *handle, unsigned magic) {
+    if (!is(handle, magic)) return INVALID_HANDLE;
+    handle->magic = 0; /* kept, so that a later use is seen */
+    return OK;
+}
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+static int initialised, context_object, retained;
+static __thread void *current;
+#define NEED_CONTEXT if (!current) return INVALID_CONTEXT
+#define NEED_STREAM(s) if (!stream_ok(s)) return INVALID_HANDLE
+
+EXPORT void emulated_callbacks(Callbacks callbacks) { python = callbacks; }
+EXPORT CUdeviceptr emulated_take(size_t size) { return take(size); }
+EXPORT CUresult emulated_give(CUdeviceptr at) { return give(at); }
+
+EXPORT CUresult cuInit(unsigned flags) { initialised = 1; return ready() ? OK : OUT_OF_MEMORY; }
+EXPORT CUresult cuDriverGetVersion(int *version) { *version = 13000; return OK; }
+EXPORT CUresult cuGetErrorString(CUresult error, const char **text) { *text = error ? "the emulated driver refuses it" : "no error"; return OK; }
+EXPORT CUresult cuGetErrorName(CUresult error, const char **text) { *text = error ? "CUDA_ERROR" : "CUDA_SUCCESS"; return OK; }
+EXPORT CUresult cuDeviceGetCount(int *count) { *count = initialised; return initialised ? OK : NOT_INITIALIZED; }
+EXPORT CUresult cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal ? 101 : OK; }
+EXPORT CUresult cuDeviceGetName(char *name, int length, int device) { strncpy(name, "Emulated GPU", length); return OK; }
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = ARENA_BYTES; return OK; }
+EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, int format, unsigned channels, int device) { *width = 1 << 27; return OK; }
+EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
+    static const int known[][2] = {{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, {9, 65536}, {10, 32},
+        {12, 65536}, {13, 1000000}, {14, 512}, {16, 4}, {33, 1}, {36, 1000000}, {37, 512}, {39, 2048}, {51, 32}, {70, 131072}, {71, 65000},
+        {72, 2097120}, {75, 9}, {97, 232448}, {115, 1}};
+    *value = 0;
+    for (unsigned i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i][0] == attribute) *value = known[i][1];
+    return OK;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRetain(void **context, int device) { retained++; *context = &context_object; return OK; }
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(int device) { return retained-- > 0 ? OK : INVALID_CONTEXT; }
+EXPORT CUresult cuCtxGetCurrent(void **context) { *context = current; return OK; }
+EXPORT CUresult cuCtxSetCurrent(void *context) { current = context; return OK; }
+EXPORT CUresult cuCtxSynchronize(void) { NEED_CONTEXT; return OK; }
+
+EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *total = ARENA_BYTES; *free_bytes = ARENA_BYTES - emulated_live_bytes; return OK; }
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t size) { NEED_CONTEXT; return (*at = take(size)) ? OK : OUT_OF_MEMORY; }
+EXPORT CUresult cuMemFree_v2(CUdeviceptr at) { NEED_CONTEXT; return give(at); }
+EXPORT CUresult cuMemPoolCreate(Handle **pool, const void *properties) { *pool = made(POOL); return OK; }
+EXPORT CUresult cuMemPoolDestroy(Handle *pool) { return dropped(pool, POOL); }
+EXPORT CUresult cuMemPoolSetAttribute(Handle *pool, int attribute, void *value) { return is(pool, POOL) ? OK : INVALID_HANDLE; }
+EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t size, Handle *pool, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (!is(pool, POOL)) return INVALID_HANDLE;
+    return (*at = take(size)) ? OK : OUT_OF_MEMORY;
+}
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr at, Handle *stream) { NEED_CONTEXT; NEED_STREAM(stream); return give(at); }
+EXPORT CUresult cuMemHostAlloc(void **at, size_t size, unsigned flags) { NEED_CONTEXT; *at = malloc(size); return *at ? OK : OUT_OF_MEMORY; }
+EXPORT CUresult cuMemFreeHost(void *at) { free(at); return OK; }
+EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr at) {
+    *(int *)value = 0;
+    return lies(at, 1) ? OK : INVALID_VALUE;
+}
+
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (!lies(to, size)) return INVALID_VALUE;
+    memcpy((void *)to, from, size);
+    return OK;
+}
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (!lies(from, size)) return INVALID_VALUE;
+    memcpy(to, (void *)from, size);
+    return OK;
+}
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (!lies(to, size) || !lies(from, size)) return INVALID_VALUE;
+    memmove((void *)to, (void *)from, size);
+    return OK;
+}
+#define MEMSET(name, type) \
+    EXPORT CUresult name(CUdeviceptr to, type value, size_t count, Handle *stream) { \
+        NEED_CONTEXT; NEED_STREAM(stream); \
+        if (!lies(to, count * sizeof(type)) || to % sizeof(type)) return INVALID_VALUE; \
+        for (size_t i = 0; i < count; i++) ((type *)to)[i] = value; \
+        return OK; \
+    }
+MEMSET(cuMemsetD8Async, unsigned char)
+MEMSET(cuMemsetD16Async, unsigned short)
+MEMSET(cuMemsetD32Async, unsigned)
+
+EXPORT CUresult cuStreamCreate(Handle **stream, unsigned flags) { NEED_CONTEXT; *stream = made(STREAM); return OK; }
+EXPORT CUresult cuStreamDestroy_v2(Handle *stream) { NEED_CONTEXT; return dropped(stream, STREAM); }
+EXPORT CUresult cuStreamSynchronize(Handle *stream) { NEED_CONTEXT; NEED_STREAM(stream); return OK; }
+EXPORT CUresult cuStreamWaitEvent(Handle *stream, Handle *event, unsigned flags) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    return is(event, EVENT) ? OK : INVALID_HANDLE;
+}
+EXPORT CUresult cuStreamIsCapturing(Handle *stream, int *status) { NEED_STREAM(stream); *status = 0; return OK; }
+EXPORT CUresult cuEventCreate(Handle **event, unsigned flags) { NEED_CONTEXT; *event = made(EVENT); return OK; }
+EXPORT CUresult cuEventDestroy_v2(Handle *event) { NEED_CONTEXT; return dropped(event, EVENT); }
+EXPORT CUresult cuEventRecord(Handle *event, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (!is(event, EVENT)) return INVALID_HANDLE;
+    event->seconds = now(), event->recorded = 1;
+    return OK;
+}
+EXPORT CUresult cuEventQuery(Handle *event) { return is(event, EVENT) ? OK : INVALID_HANDLE; }
+EXPORT CUresult cuEventSynchronize(Handle *event) { return is(event, EVENT) ? OK : INVALID_HANDLE; }
+EXPORT CUresult cuEventElapsedTime(float *milliseconds, Handle *begin, Handle *end) {
+    if (!is(begin, EVENT) || !is(end, EVENT) || !begin->recorded || !end->recorded) return INVALID_HANDLE;
+    *milliseconds = (end->seconds - begin->seconds) * 1e3;
+    return OK;
+}
+EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, Handle *begin, Handle *end) { return cuEventElapsedTime(milliseconds, begin, end); }
+
+EXPORT CUresult cuModuleLoadData(unsigned long long *module, const void *image) { NEED_CONTEXT; return python.load(image, module); }
+EXPORT CUresult cuModuleUnload(unsigned long long module) { NEED_CONTEXT; return OK; }
+EXPORT CUresult cuModuleGetFunction(unsigned long long *function, unsigned long long module, const char *name) {
+    NEED_CONTEXT;
+    return python.function(module, name, function);
+}
+EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, unsigned long long function) { *value = attribute ? 0 : 1024; return OK; }
+EXPORT CUresult cuFuncSetAttribute(unsigned long long function, int attribute, int value) { return OK; }
+EXPORT CUresult cuFuncGetParamInfo(unsigned long long function, size_t index, size_t *offset, size_t *size) {
+    return python.parameter(function, index, offset, size);
+}
+EXPORT CUresult cuLaunchKernel(unsigned long long function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                               unsigned shared, Handle *stream, void **parameters, void **extra) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (!(gx && gy && gz && bx && by && bz) || (unsigned long long)bx * by * bz > 1024 || shared > 232448 || !parameters) return INVALID_VALUE;
+    const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    __sync_fetch_and_add(&emulated_launches, 1);
+    return python.launch(function, grid, block, shared, parameters);
+}
+
+/* The bindings ask for every function by its plain name. */
+EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, unsigned long long flags, int *status) {
+    static const char *endings[] = {"", "_v2"};
+    void *self = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW);
+    *function = NULL;
+    for (int i = 1; i >= 0 && !*function; i--) {
+        char name[256];
+        strncpy(name, symbol, 240);
+        name[240] = 0;
+        strcat(name, endings[i]);
+        *function = dlsym(self, name);
+    }
+    if (status) *status = *function ? 0 : 1;
+    return *function ? OK : NOT_FOUND;
+}
+EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int version, unsigned long long flags) {
+    return cuGetProcAddress_v2(symbol, function, version, flags, NULL);
+}

@@ -1,0 +1,210 @@
+"""A GPU that only takes notes: the CUDA back end on a driver that runs nothing, and tensors that say where they would lie.
+
+Kernels are compiled by NVRTC, which needs no GPU; what the driver would be given of each launch is kept as bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+import numpy as np
+import pytest
+
+from portatile import device as devices
+from portatile.device.base import Survey
+from portatile.device.cuda import context, event, image, kernel, memory, packed, queue
+from portatile.device.cuda import device as cuda_device
+from portatile.device.cuda import driver as cuda_driver
+from portatile.device.cuda.compiler import CudaTarget
+from portatile.device.cuda.device import CudaDevice
+from portatile.device.cuda.image import Rows
+from portatile.records import DeviceInfo
+
+CONTEXT = 77
+ALIGNMENT = 256
+
+
+class Launched(NamedTuple):
+    """What the driver was given: kernel, blocks and threads, bytes of dynamic local memory, stream, and each parameter's bytes."""
+
+    kernel: str
+    grid: tuple[int, ...]
+    dynamic: int
+    stream: int
+    parameters: tuple[bytes, ...]
+
+
+class _Module(NamedTuple):
+    sizes: dict[str, tuple[int, ...]]
+
+
+class _Function(NamedTuple):
+    name: str
+    sizes: tuple[int, ...]
+
+
+class FakeDriver:
+    """The functions that the back end calls, all of which succeed; ``log`` holds what was queued, in order."""
+
+    CUfunction_attribute = SimpleNamespace(
+        CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK="threads",
+        CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES="shared",
+        CU_FUNC_ATTRIBUTE_NUM_REGS="registers",
+        CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES="stack",
+        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic",
+    )
+    CUstream_flags = SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
+    CUevent_flags = SimpleNamespace(CU_EVENT_DISABLE_TIMING=2, CU_EVENT_DEFAULT=0)
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.capturing: set[int] = set()
+        self._places, self._handles = count(1 << 40, 1 << 28), count(1000)
+        self.current = CONTEXT
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def note(*args: Any) -> tuple[int, ...]:
+            self.log.append((name, *args))
+            return (0,)
+
+        return note
+
+    def cuCtxGetCurrent(self) -> tuple[int, int]:
+        return 0, self.current
+
+    def cuModuleLoadData(self, data: bytes) -> tuple[int, _Module]:
+        """The bytes of each kernel's parameters, as PTX declares them."""
+        sizes: dict[str, list[int]] = {}
+        for name, declared in re.findall(r"\.entry (\w+)\((.*?)\)", data.decode(), re.DOTALL):
+            sizes[name] = []
+            for kind, length in re.findall(r"\.param(?: \.align \d+)? \.([a-z]+\d+)[^,\[]*(?:\[(\d+)\])?", declared):
+                sizes[name].append(int(length) if length else int(kind[1:]) // 8)
+        return 0, _Module({name: tuple(found) for name, found in sizes.items()})
+
+    def cuModuleGetFunction(self, module: _Module, symbol: bytes) -> tuple[int, _Function]:
+        return 0, _Function(symbol.decode(), module.sizes[symbol.decode()])
+
+    def cuFuncGetAttribute(self, attribute: str, function: _Function) -> tuple[int, int]:
+        return 0, {"threads": 1024, "shared": 0, "registers": 32, "stack": 0}[attribute]
+
+    def cuFuncSetAttribute(self, *args: Any) -> tuple[int]:
+        return (0,)
+
+    def cuFuncGetParamInfo(self, function: _Function, index: int) -> tuple[int, ...]:
+        return (0, 0, function.sizes[index]) if index < len(function.sizes) else (1,)
+
+    def cuLaunchKernel(self, function: _Function, *args: Any) -> tuple[int]:
+        *grid, dynamic, stream, address, _ = args
+        pointers = (ctypes.c_void_p * len(function.sizes)).from_address(address)
+        parameters = tuple(ctypes.string_at(pointer or 0, size) for pointer, size in zip(pointers, function.sizes, strict=True))
+        self.log.append(Launched(function.name, tuple(grid), dynamic, int(stream), parameters))
+        return (0,)
+
+    def cuMemAlloc(self, nbytes: int) -> tuple[int, int]:
+        self.log.append(("cuMemAlloc", nbytes))
+        return 0, next(self._places)
+
+    def cuMemAllocFromPoolAsync(self, nbytes: int, pool: Any, stream: Any) -> tuple[int, int]:
+        place = next(self._places)
+        self.log.append(("cuMemAllocFromPoolAsync", nbytes, int(stream), place))
+        return 0, place
+
+    def cuMemGetInfo(self) -> tuple[int, ...]:
+        return 0, 1 << 34, 1 << 34
+
+    def cuStreamCreate(self, flags: int) -> tuple[int, int]:
+        return 0, next(self._handles)
+
+    def cuEventCreate(self, flags: int) -> tuple[int, int]:
+        return 0, next(self._handles)
+
+    def cuStreamIsCapturing(self, stream: Any) -> tuple[int, int]:
+        return 0, int(int(stream) in self.capturing)
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: int) -> tuple[int, int]:
+        return 0, 0
+
+    def CUstream(self, number: int) -> int:
+        return number
+
+    @property
+    def launched(self) -> list[Launched]:
+        """The launches alone."""
+        return [entry for entry in self.log if isinstance(entry, Launched)]
+
+
+def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
+    """A device on that driver, which `portatile.device.get("cuda:0")` finds."""
+    for module in (context, event, image, kernel, memory, packed, queue, cuda_device, cuda_driver):
+        if hasattr(module, "driver"):
+            monkeypatch.setattr(module, "driver", driver)
+    made: CudaDevice = CudaDevice.__new__(CudaDevice)
+    made._handle, made.info, made._lock = 0, info, threading.RLock()
+    made._context, made._pool, made._stream = (CONTEXT, CONTEXT), "pool", 555
+    made._fence_event, made._ready_event, made.allocations = 1, 2, 0
+    made._rows, made._events, made._queues, made._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
+    made.target, made._default = CudaTarget(info.architecture, "ptx"), None
+    monkeypatch.setitem(devices._surveys, "cuda", Survey((made,), ()))
+    monkeypatch.setattr(sys.modules["portatile.device.cuda"], "ordinal", lambda pointer: 0)
+    return made
+
+
+class Tensor:
+    """A PyTorch tensor, as far as anybody looks at one: where it lies, and how to make another."""
+
+    __module__ = "torch"
+    _places = count(1 << 44, 1 << 24)
+
+    def __init__(self, shape: tuple[int, ...], dtype: str = "float32", strides: tuple[int, ...] | None = None, place: int = 0) -> None:
+        self.shape, self.dtype, self.requires_grad = shape, np.dtype(dtype), False
+        contiguous = tuple(int(np.prod(shape[at + 1 :], dtype=int)) for at in range(len(shape)))
+        self._strides = contiguous if strides is None else strides
+        self._place = place or next(self._places)
+        self.device = SimpleNamespace(index=0)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def data_ptr(self) -> int:
+        return self._place
+
+    def stride(self) -> tuple[int, ...]:
+        return self._strides
+
+    def get_device(self) -> int:
+        return 0
+
+    def new_empty(self, shape: tuple[int, ...]) -> Tensor:
+        return Tensor(shape, self.dtype.name)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        size = self.dtype.itemsize
+        strides = tuple(step * size for step in self._strides)
+        return {"shape": self.shape, "typestr": self.dtype.str, "data": (self._place, False), "strides": strides, "version": 3}
+
+
+@contextmanager
+def torch(stream: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """A module called torch whose current stream has that number; ``raw.stream`` changes it."""
+    raw = SimpleNamespace(stream=stream)
+    module: Any = ModuleType("torch")
+    module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: raw.stream)
+    module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(cuda_stream=raw.stream))
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "torch", module)
+        yield raw

@@ -1,0 +1,86 @@
+"""What is drawn at random in a run of the tests: all of it follows from one seed, so that the same seed repeats the run.
+
+``PORTATILE_TEST_SEED`` is that seed, a number; by default it follows from the commit, so that each commit draws anew. A test's own
+draws follow from it and the test's id: they do not depend on which other tests run, in which order or in which process.
+``PORTATILE_DRAWS`` (a number, or ``all``) asks for every case where otherwise a share is drawn, and for so many random ones of each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+VARIABLE = "PORTATILE_TEST_SEED"
+DRAWS = int(os.environ.get("PORTATILE_DRAWS", "0").replace("all", "3"))
+"""How many random cases of a kind; 0: few, and of alike tests a share, where compiling takes long."""
+
+_ROOT = Path(__file__).parents[2]
+_RANGE = 2**32
+_drawn: Counter[tuple[str, str]] = Counter()
+
+
+def hashed(*parts: object) -> int:
+    """A number below 2^32 that follows from ``parts`` alone."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=4).digest())
+
+
+@cache
+def run_seed() -> int:
+    """The seed of this run of the tests: the one given, or the commit's."""
+    given = os.environ.get(VARIABLE, "")
+    return int(given) if given else hashed(_commit())
+
+
+def _commit() -> str:
+    """The commit that is checked out; nothing where the tests run without a repository."""
+    try:
+        done = subprocess.run(["git", "-C", _ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+def new_seed(purpose: str) -> int:
+    """A seed that is the same in each run with one run seed, printed, so that pytest shows it beside a failure.
+
+    It follows from the test that runs, the purpose, and how often the test asked for that purpose before.
+    """
+    test = _test()
+    if not any(known == test for known, _ in _drawn):
+        _drawn.clear()
+    _drawn[test, purpose] += 1
+    seed = hashed(run_seed(), test, purpose, _drawn[test, purpose])
+    print(f"{purpose}: seed {seed}, of {VARIABLE}={run_seed()}")
+    return seed
+
+
+def sometimes(share: float) -> None:
+    """Skip all but a share of many alike tests: others for each run seed. On a machine with a GPU none is skipped."""
+    if not DRAWS and not on_gpu_machine() and hashed(run_seed(), _test(), "drawn") >= share * _RANGE:
+        pytest.skip(f"not drawn for {VARIABLE}={run_seed()}; PORTATILE_DRAWS=all asks for all")
+
+
+@cache
+def on_gpu_machine() -> bool:
+    """Whether this machine has an NVIDIA GPU: there the tests of what runs on one leave nothing out."""
+    return Path("/proc/driver/nvidia/version").exists()
+
+
+def in_shard(test: str, shard: str) -> bool:
+    """Whether the test of that id belongs to ``i/n``, part i of n from 1 on; raises ValueError where that is no part."""
+    found = re.fullmatch(r"(\d+)/(\d+)", shard)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise ValueError(f"{shard!r} is no shard: 1/4 to 4/4 are those of four")
+    return hashed(test) % int(found[2]) == int(found[1]) - 1
+
+
+def _test() -> str:
+    """The id of the test that runs, whatever phase it is in."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]

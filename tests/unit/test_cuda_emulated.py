@@ -1,0 +1,26 @@
+"""CUDA's path without a GPU: the tests of tests/emulated in a process of their own, where cuda-bindings finds an emulated driver."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from portatile.device.cuda import compiler
+
+TESTS = Path(__file__).parents[1] / "emulated"
+pytestmark = [
+    pytest.mark.skipif(compiler.available() is not None, reason=str(compiler.available())),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler for the emulated driver"),
+]
+
+
+def test_calls_reach_kernels_through_the_bindings(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", str(TESTS), "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    places = {"PORTATILE_DATA_DIR": str(tmp_path / "data"), "PORTATILE_TEST_EMULATED_CUDA": "1"}
+    done = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

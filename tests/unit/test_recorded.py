@@ -1,0 +1,189 @@
+"""Calls that come again give the driver what the first call gave it, for other arrays of the same description, without a GPU."""
+
+from __future__ import annotations
+
+import gc
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import portatile
+from portatile.arguments import described
+from portatile.cli import _chips
+from portatile.device.cuda import compiler as cuda_compiler
+from portatile.errors import ArgumentError, UsageError
+from portatile.runtime import perform
+from support.fake_cuda import FakeDriver, Launched, Tensor, gpu, torch
+
+pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
+
+N = 96
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDriver]:
+    """The driver of the one GPU that there is."""
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    made = FakeDriver()
+    perform.forget()
+    monkeypatch.setattr(described, "_known", {})
+    with torch(0, monkeypatch):
+        device = gpu(replace(_chips.chip("sm_90"), id="cuda:0"), made, monkeypatch)
+        yield made
+    device.generation += 1  # so that nobody asks the real driver to free what is dropped
+    perform.forget()
+    gc.collect()
+
+
+def places(*arrays: Any) -> dict[bytes, str]:
+    """The bytes of each array's address, by its place in the call."""
+    return {struct.pack("Q", array.data_ptr()): f"array {at}" for at, array in enumerate(arrays)}
+
+
+def named(launches: list[Launched], *arrays: Any) -> list[Any]:
+    """Launches with the names of arrays in place of their addresses."""
+    names = places(*arrays)
+    return [one._replace(parameters=tuple(names.get(given, given) for given in one.parameters)) for one in launches]
+
+
+def square(dtype: str = "float32") -> Tensor:
+    return Tensor((N, N), dtype)
+
+
+CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "matmul": lambda a, b, o: portatile.matmul(a, b, out=o),
+    "gemm": lambda a, b, o: portatile.gemm(a, b, o, alpha=2.5, beta=0.5, trans_a="T", out=o),
+    "gemm of zero": lambda a, b, o: portatile.gemm(a, b, o, alpha=0.0, beta=0.5, out=o),
+    "symm": lambda a, b, o: portatile.symm(a, b, out=o, side="R"),
+    "syrk": lambda a, b, o: portatile.syrk(a, out=o, alpha=3.0),
+    "syr2k": lambda a, b, o: portatile.syr2k(a, b, out=o, trans="T"),
+    "trmm": lambda a, b, o: portatile.trmm(a, o, out=o),
+    "trsm": lambda a, b, o: portatile.trsm(a, b, out=o, uplo="U", alpha=0.5),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_the_second_call_launches_what_the_first_did(driver: FakeDriver, call: Callable[[Any, Any, Any], Any], dtype: str) -> None:
+    first, second = [square(dtype) for _ in range(3)], [square(dtype) for _ in range(3)]
+    assert call(*first) is first[2]
+    long_way = named(driver.launched, *first)
+    driver.log.clear()
+    assert call(*second) is second[2]
+    assert named(driver.launched, *second) == long_way
+    assert long_way
+
+
+def test_other_factors_reach_the_kernel(driver: FakeDriver) -> None:
+    given = [square("float64") for _ in range(3)]
+    for alpha in (1.0, 7.25, -2.0):
+        driver.log.clear()
+        portatile.gemm(*given, alpha=alpha, beta=0.5, out=given[2])
+        assert any(struct.pack("d", alpha) in launch.parameters for launch in driver.launched)
+
+
+def test_new_results_and_other_streams(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = square(), square()
+    results = [portatile.matmul(a, b) for _ in range(3)]
+    assert len({result.data_ptr() for result in results}) == 3
+    assert all(result.shape == (N, N) for result in results)
+    driver.log.clear()
+    with torch(4711, monkeypatch):
+        monkeypatch.setattr(described, "_known", {})
+        portatile.matmul(a, b)
+    assert {launch.stream for launch in driver.launched} == {4711}
+
+
+def test_what_is_refused_stays_refused(driver: FakeDriver) -> None:
+    a, b, out = square(), square(), square()
+    portatile.matmul(a, b, out=out)
+    driver.log.clear()
+    with pytest.raises(ArgumentError, match="the output overlaps b"):
+        portatile.matmul(a, b, out=b)
+    shifted = Tensor((N, N), place=a.data_ptr() + 512)
+    with pytest.raises(ArgumentError, match="the output overlaps a"):
+        portatile.matmul(a, b, out=shifted)
+    with pytest.raises(ArgumentError, match="trans_a"):
+        portatile.gemm(a, b, trans_a=["N"])  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="inner dimensions"):
+        portatile.matmul(a, Tensor((N + 1, N)), out=out)
+    assert driver.launched == []
+
+
+def test_an_array_at_another_alignment_is_looked_at_again(driver: FakeDriver) -> None:
+    """A kernel may read vectors only where the address allows it."""
+    a, b, out = square(), square(), square()
+    portatile.matmul(a, b, out=out)
+    portatile.matmul(a, b, out=out)
+    driver.log.clear()
+    odd = Tensor((N, N), place=a.data_ptr() + 4)
+    portatile.matmul(odd, b, out=out)
+    known = named(driver.launched, odd, b, out)
+    driver.log.clear()
+    portatile.matmul(odd, b, out=out)
+    assert named(driver.launched, odd, b, out) == known
+
+
+def test_stacks_come_again(driver: FakeDriver) -> None:
+    def stacks() -> list[Tensor]:
+        return [Tensor((3, 40, 24)), Tensor((3, 24, 40)), Tensor((3, 40, 40))]
+
+    first, second = stacks(), stacks()
+    portatile.matmul(first[0], first[1], out=first[2])
+    known = named(driver.launched, *first)
+    driver.log.clear()
+    portatile.matmul(second[0], second[1], out=second[2])
+    assert named(driver.launched, *second) == known
+
+
+def split_k() -> tuple[Tensor, Tensor, Tensor]:
+    """A product whose default takes a workspace."""
+    return Tensor((64, 8192)), Tensor((8192, 64)), Tensor((64, 64))
+
+
+def test_a_workspace_under_capture_belongs_to_the_graph(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a stream of its own that was never used: allocated, zeroed and freed by what is captured, and no wait for what is outside."""
+    given = split_k()
+    portatile.matmul(given[0], given[1], out=given[2])
+    usual = [launch.kernel for launch in driver.launched]
+    driver.log.clear()
+    driver.capturing.add(4711)
+    with torch(4711, monkeypatch):
+        monkeypatch.setattr(described, "_known", {})
+        portatile.matmul(given[0], given[1], out=given[2])
+    assert [launch.kernel for launch in driver.launched] == usual
+    names = [entry[0] for entry in driver.log if not isinstance(entry, Launched)]
+    allocated = [entry for entry in driver.log if entry[0] == "cuMemAllocFromPoolAsync"]
+    assert allocated, "the product takes no workspace: choose another for this test"
+    assert {entry[2] for entry in allocated} == {4711}
+    assert names.count("cuMemFreeAsync") == len(allocated)
+    assert not {"cuStreamWaitEvent", "cuEventRecord", "cuStreamSynchronize"} & set(names)
+
+
+def test_what_was_never_called_is_refused_under_capture(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.capturing.add(4711)
+    with torch(4711, monkeypatch):
+        monkeypatch.setattr(described, "_known", {})
+        with pytest.raises(UsageError, match="before this capture"):
+            portatile.matmul(square(), square())
+    assert driver.launched == []
+
+
+def test_a_compiled_product_comes_again(driver: FakeDriver) -> None:
+    product = portatile.compile("gemm", m=N, n=N, k=N, device="cuda:0")
+    first, second = [square() for _ in range(3)], [square() for _ in range(3)]
+    product(first[0], first[1], out=first[2])
+    known = named(driver.launched, *first)
+    driver.log.clear()
+    assert product(second[0], second[1], out=second[2]) is second[2]
+    assert named(driver.launched, *second) == known
+    with pytest.raises(ArgumentError, match="compiled for shape"):
+        product(Tensor((N, N + 1)), second[1], out=second[2])
+    with pytest.raises(ArgumentError, match="overlaps a"):
+        product(second[0], second[1], out=second[0])
+    driver.log.clear()
+    assert product(a=second[0], b=second[1], alpha=3.0).shape == (N, N)
+    assert struct.pack("f", 3.0) in driver.launched[0].parameters
