@@ -46,7 +46,7 @@ def problems(name: str, sizes: str, dtypes: str) -> list[Problem]:
 def matrix(chosen: list[Any], options: argparse.Namespace) -> list[dict[str, Any]]:
     """All rows, printed problem by problem."""
     document: list[dict[str, Any]] = []
-    recorded = tuple(info for text in options.recorded for info in portability.recorded(options.workload, text))
+    recorded = tuple(info for text in options.recorded for info in portability.recorded_devices(options.workload, text))
     for problem in problems(options.workload, options.sizes, options.dtype):
         request = portability.PortabilityRequest((problem,), None if options.tune is None else Budget.parse(options.tune), recorded)
         rows = portability.matrix(chosen, request)

@@ -3,7 +3,7 @@
 Du et al., figures 11 and 12. A row is one winner on one device: ``loss`` is its time over that of the device's own winner, both measured
 in one run, so 1 is no loss. A winner that the device's space does not hold is tried all the same: ``objection`` says what rule it
 violates, ``status`` how it ended; what the device has no instructions for is left out of it, and ``changed`` says so. Winners may also
-come from devices that are not here, known from recorded results alone. ``scores`` gives Pennycook's measure: the harmonic mean over the
+come from other machines' devices, known from stored results alone. ``scores`` gives Pennycook's measure: the harmonic mean over the
 devices of 1 / loss (at most 1), and 0 where a device cannot run it.
 """
 
@@ -105,8 +105,8 @@ def measure(run: Run) -> Iterator[PortabilityRow]:
     assert run.problem is not None
     if len(run.devices) < (1 if asked.recorded else 2):
         there = ", ".join(device.info.id for device in run.devices)
-        raise UsageError(f"portability takes two devices or more, or one and a --recorded; chosen: {there or 'none'}")
-    found = tuple(device for text in asked.recorded for device in recorded(run.problem.workload, text))
+        raise UsageError(f"portability needs two devices or more, or one and --recorded; chosen: {there or 'none'}")
+    found = tuple(device for text in asked.recorded for device in recorded_devices(run.problem.workload, text))
     budget = None if asked.tune is None else Budget.parse(asked.tune)
     yield from _rows(run.devices, PortabilityRequest((run.problem,), budget, found, asked.strategy, asked.seed), run)
 
@@ -120,7 +120,7 @@ def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> I
         for device in devices:
             run.say(f"{described}: the winner of {device.info.id}")
             winners.append(winner(device.info, problem, request))
-        winners += [known(other, problem, label(other)) for other in request.recorded]
+        winners += [known(other, problem, recorded_name(other)) for other in request.recorded]
         interrupted = False
         for device in devices:
             result = None
@@ -155,17 +155,17 @@ def known(device: DeviceInfo, problem: Problem, name: str) -> Winner:
         return Winner(name, None, str(error).splitlines()[0])
 
 
-def label(device: DeviceInfo) -> str:
+def recorded_name(device: DeviceInfo) -> str:
     """What a device is called that is not here: ids are those of this machine."""
     return f"{device.backend} {device.name}"
 
 
-def recorded(workload: str, text: str) -> list[DeviceInfo]:
+def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
     """The devices with known results of a workload whose name or platform holds every word of ``text``; a back end's name means that one.
 
     Raises UnknownNameError where there is none.
     """
-    met = {label(trial.device): trial.device for trial in known_results()(workload)}
+    met = {recorded_name(trial.device): trial.device for trial in known_results()(workload)}
 
     def called(word: str, device: DeviceInfo) -> bool:
         return device.backend == word if word in backends() else word in f"{device.name} {device.platform}".lower()
@@ -299,7 +299,7 @@ def notes(rows: Sequence[PortabilityRow]) -> list[str]:
         said.append(f"{name}: {any_row.name} ({any_row.platform}){speed}; {own.found if own else 'no winner of its own'}")
     for other in dict.fromkeys(row.winner_of for row in rows):
         if other not in here:
-            said.append(f"{other}: from recorded results; {next(row.found for row in rows if row.winner_of == other)}")
+            said.append(f"{other}: another machine's device; {next(row.found for row in rows if row.winner_of == other)}")
     for row in rows:
         if row.changed:
             said.append(f"{row.winner_of} on {row.device}: with {row.changed}, which the device has no instructions for")

@@ -55,7 +55,7 @@ def names_of(text: str) -> tuple[str, ...]:
     """The strategies of a list with commas; raises UsageError for none."""
     chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not chosen:
-        raise UsageError(f"--strategies names none; write for example {USUAL}")
+        raise UsageError(f"--strategies names no strategy; write for example {USUAL}")
     return chosen
 
 
