@@ -1,4 +1,4 @@
-"""What a repeated call costs in Python, above the bare launches of the same kernels: the newest run on each device."""
+"""What a repeated call costs the host, through each array library: the newest run on each device."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ def made(folder: Path) -> Iterator[Table]:
     rows, files = {}, {}
     for run in runs("overhead", folder):
         for row in run.document["rows"]:
-            name = f"{processor(row['name'])}, {through(row)}", "NumPy arrays" if row["host_arrays"] else "Buffers"
-            costs = [f"{row[one]:.1f}" for one in ("launch_us", "overhead_us", "compiled_overhead_us")]
-            rows[name] = [*name, f"{row['size']}", *costs, run.commit]
+            name = f"{processor(row['name'])}, {through(row)}", row["library"], row["call"]
+            rows[name] = [*name, f"{row['size']}", f"{row['median_us']:.1f}", f"{row['least_us']:.1f}", run.commit]
             files[name] = run.file
     if rows:
-        head = ("device", "arguments", "size", "bare launches, us", "matmul, us above", "compiled product, us above", "commit")
+        head = ("device", "arrays", "call", "size", "median, us", "least, us", "commit")
         yield Table("overhead", markdown(head, (row for _, row in sorted(rows.items()))), frozenset(files.values()))
