@@ -14,6 +14,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,14 +164,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--only", default=",".join(LIBRARIES), help="array libraries, separated by commas")
     parser.add_argument("--json", type=Path, help="write every sample to this file")
-    parser.add_argument("--commit", help="what to record where there is no git")
     parser.add_argument("--save", action="store_true", help="write every sample to bench/results")
+    parser.add_argument("--commit", help="what to record where there is no git")
     options = parser.parse_args()
     device = portatile.get_device(options.device)
     rows: list[dict[str, Any]] = []
     print(f"{device.info.name} ({device.info.id}), {options.size} a side, float32, Python {platform.python_version()}")
-    print(f"  {'us of the host for a call':42}{'median':>8}{'least':>8}")
-    about = {"id": device.info.id, "name": device.info.name, "platform": device.info.platform, "driver": device.info.driver}
+    print("us of the host for a call")
     for library in options.only.split(","):
         try:
             cases = list(LIBRARIES[library](options.size, device))
@@ -180,10 +180,16 @@ def main() -> None:
         for case in cases:
             samples = measured(case, options.rounds)
             median, least = statistics.median(samples), min(samples)
-            print(f"  {library:8}{case.name:34}{median:8.1f}{least:8.1f}", flush=True)
-            figures = {"median_us": median, "least_us": least, "samples_us": samples}
-            rows.append({**about, "size": options.size, "library": library, "call": case.name, **figures})
-    document = {"bench": "overhead", **facts(options.commit), "batch": BATCH, "rows": rows}
+            print(f"  {library:8}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
+            rows.append({"library": library, "call": case.name, "median_us": median, "least_us": least, "samples_us": samples})
+    document = {
+        "bench": "overhead",
+        **facts(options.commit),
+        "device": asdict(device.info),
+        "size": options.size,
+        "batch": BATCH,
+        "rows": rows,
+    }
     if options.json:
         options.json.write_text(json.dumps(document, indent=1))
     if options.save:

@@ -40,7 +40,7 @@ def test_tune_says_who_raced_and_what_was_checked(
 ) -> None:
     monkeypatch.setattr(tuner._Run, "_race_seconds", lambda _: 60.0)  # until they are told apart, however disturbed the machine is
     out, err = tune(capsys)
-    assert "finalists raced: [ ] holds the median with 95 % confidence" in out
+    assert "finalists compared: [ ] holds the median with 95 % confidence" in out
     assert "3 finalists race" in err
     assert main(["results"]) == 0
     text = capsys.readouterr().out
