@@ -18,7 +18,7 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Cell:
-    """A square: ``share`` from 0 to 1 colours it, None where there is nothing; ``text`` stands in it, ``note`` says more."""
+    """A square: ``share`` from 0 to 1 gives its colour, None for an empty one; ``text`` is its label, ``note`` its tooltip."""
 
     share: float | None
     text: str
@@ -65,7 +65,7 @@ def colour(share: float | None) -> Colour:
 
 
 def ink(share: float | None) -> Colour:
-    """What is read on that background."""
+    """A text colour that is legible on that background."""
     return (255, 255, 255) if share is not None and share > 0.55 else (51, 51, 51)
 
 

@@ -66,12 +66,12 @@ class MemoryRequest:
 
 
 def on_the_host(request: MemoryRequest) -> list[int]:
-    """The sizes that plain Python multiplies too: where it ends soon."""
+    """The sizes that are small enough for plain Python."""
     return [size for size in request.sizes if size**3 <= _HOST_LIMIT]
 
 
 def points(request: MemoryRequest) -> list[tuple[int, Config]]:
-    """Every size with every kernel; the sequential one only where it ends soon."""
+    """Every size with every kernel; the sequential one only for small sizes."""
     found: list[tuple[int, Config]] = []
     for size in request.sizes:
         if size**3 <= _SEQUENTIAL_LIMIT:
@@ -104,7 +104,7 @@ def finish(rows: Sequence[MemoryRow]) -> list[MemoryRow]:
 
 
 def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
-    """Three loops of plain Python, once: nothing is allocated or read back."""
+    """Three loops of plain Python, run once, without transfers."""
     python = f"Python {python_version()}"
     for size in on_the_host(request):
         row = MemoryRow("host", python, python, "host", 1, size, request.dtype, *(None,) * 6, "ok", 1, "")

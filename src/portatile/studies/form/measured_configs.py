@@ -1,4 +1,4 @@
-"""Given configurations of one problem on one device, measured beside each other: checked and isolated; none that fails ends the rest."""
+"""Measurements of given configurations of one problem on one device: checked and isolated, so that no failure ends the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Measuring:
 
 @dataclass(frozen=True)
 class MeasuredConfigs:
-    """The trials by ``canonical`` configuration, that of the workload's default among them; what was not reached is missing.
+    """The trials by ``canonical`` configuration, with that of the workload's default; those not reached are missing.
 
     ``interrupted``: the user's Ctrl-C ended it.
     """
@@ -41,7 +41,7 @@ class MeasuredConfigs:
 
 
 def measured(problem: Problem, device: str, configs: Iterable[Config], how: Measuring | None = None) -> MeasuredConfigs:
-    """Measure each configuration in the tuner's workers, whether or not the device's space holds it. Nothing goes to the user's store.
+    """Measure each configuration in the tuner's workers, also those outside the device's space. The user's store does not change.
 
     Raises what opening the device raises.
     """
