@@ -24,6 +24,7 @@ from portatile.device.base import Survey
 from portatile.device.cuda import context, event, image, kernel, memory, packed, queue
 from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda import driver as cuda_driver
+from portatile.device.cuda import survey as cuda_survey
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.image import Rows
@@ -158,7 +159,7 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     made._rows, made._events, made._queues, made._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
     made.target, made._default = CudaTarget(info.architecture, "ptx"), None
     monkeypatch.setitem(devices._surveys, "cuda", Survey((made,), ()))
-    monkeypatch.setattr(sys.modules["portatile.device.cuda"], "ordinal", lambda pointer: 0)
+    monkeypatch.setattr(cuda_survey, "ordinal", lambda pointer: 0)
     return made
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import portatile
 from portatile.arguments import described
-from portatile.cli import _chips
+from portatile.device import datasheet
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UsageError
 from portatile.runtime import perform
@@ -31,7 +31,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDrive
     perform.forget()
     monkeypatch.setattr(described, "_known", {})
     with torch(0, monkeypatch):
-        device = gpu(replace(_chips.chip("sm_90"), id="cuda:0"), made, monkeypatch)
+        device = gpu(replace(datasheet("sm_90"), id="cuda:0"), made, monkeypatch)
         yield made
     device.generation += 1  # so that nobody asks the real driver to free what is dropped
     perform.forget()
