@@ -199,10 +199,12 @@ def test_show_explains_every_parameter(name: str, capsys: pytest.CaptureFixture[
     assert main(["show", name, *sizes, "--stage", "parameters", "--device", "opencl"]) == 0
     out = capsys.readouterr().out
     problem = workload.problem(dict.fromkeys(workload.sizes, 64))
-    for parameter in workload.default(problem, device.get("opencl").info):
+    config = workload.default(problem, device.get("opencl").info)
+    for parameter in config:
         assert re.search(rf"^{parameter} +\S", out, re.MULTILINE)
         assert parameter in workload.meanings or re.search(rf"\b{parameter}\b", out.partition("\n\n")[2]), parameter
-    assert all(" ".join(meaning.split()) in " ".join(out.split()) for meaning in workload.meanings.values())
+    explained = workload.explained(config)
+    assert all(" ".join(explained[name].split()) in " ".join(out.split()) for name in config if name in explained)
 
 
 @needs_nvrtc
