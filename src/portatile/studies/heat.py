@@ -1,4 +1,4 @@
-"""A table of shares as a picture: a square for each, the darker the larger, its figure in it; as SVG, and the colours for a terminal."""
+"""Heat maps of shares: darker squares for larger shares, with the value inside; as SVG, and as colours for a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Cell:
-    """A square: ``share`` from 0 to 1 colours it, None where there is nothing; ``text`` stands in it, ``note`` says more."""
+    """A square: ``share`` from 0 to 1 gives its colour, None for an empty one; ``text`` is its label, ``note`` its tooltip."""
 
     share: float | None
     text: str
@@ -44,12 +44,12 @@ def colour(share: float | None) -> Colour:
 
 
 def ink(share: float | None) -> Colour:
-    """What is read on that background."""
+    """A text colour that is legible on that background."""
     return (255, 255, 255) if share is not None and share > 0.55 else (51, 51, 51)
 
 
 def svg(heats: Sequence[Heat]) -> str:
-    """A self-contained SVG document, one table below another."""
+    """A self-contained SVG document, one map below another."""
     parts, top, width = [], 0.0, 320.0
     for heat in heats:
         left = 16 + _LETTER * max(len(name) for name in (heat.down, *heat.rows))

@@ -1,4 +1,4 @@
-"""Given configurations of one problem on one device, measured beside each other: checked and isolated; none that fails ends the rest."""
+"""Measurements of given configurations of one problem on one device: checked and isolated, so that no failure ends the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from portatile.tuning.search import tuner
 
 @dataclass(frozen=True)
 class MeasuredConfigs:
-    """The trials by ``canonical`` configuration, that of the workload's default among them; what was not reached is missing.
+    """The trials by ``canonical`` configuration, with that of the workload's default; those not reached are missing.
 
     ``interrupted``: the user's Ctrl-C ended it.
     """
@@ -28,9 +28,9 @@ class MeasuredConfigs:
 def measured(
     problem: Problem, device: str, configs: Iterable[Config], race: float = 0.0, advance: Callable[[], None] = lambda: None
 ) -> MeasuredConfigs:
-    """Measure each configuration in the tuner's workers, whether or not the device's space holds it. Nothing goes to the user's store.
+    """Measure each configuration in the tuner's workers, also those outside the device's space. The user's store does not change.
 
-    With ``race`` the fastest few run in turn for at most so many seconds, so that what is nearly equal is compared fairly.
+    With ``race`` the fastest few run in turns for at most this many seconds, so that nearly equal ones are compared fairly.
     Raises what opening the device raises.
     """
     wanted = {canonical(config): config for config in configs}

@@ -63,12 +63,12 @@ class MemoryRequest:
 
 
 def on_the_host(request: MemoryRequest) -> list[int]:
-    """The sizes that plain Python multiplies too: where it ends soon."""
+    """The sizes that are small enough for plain Python."""
     return [size for size in request.sizes if size**3 <= _HOST_LIMIT]
 
 
 def points(request: MemoryRequest) -> list[tuple[int, Config]]:
-    """Every size with every kernel; the sequential one only where it ends soon."""
+    """Every size with every kernel; the sequential one only for small sizes."""
     found: list[tuple[int, Config]] = []
     for size in request.sizes:
         if size**3 <= _SEQUENTIAL_LIMIT:
@@ -90,7 +90,7 @@ def sweep(devices: Sequence[Device], request: MemoryRequest, advance: Callable[[
 
 
 def _sequential(request: MemoryRequest, advance: Callable[[], None]) -> Iterator[MemoryRow]:
-    """Three loops of plain Python, once: nothing is allocated or read back."""
+    """Three loops of plain Python, run once, without transfers."""
     for size in on_the_host(request):
         product = Product("host", None, dict.fromkeys("mnk", size), None, request.dtype)
         seconds, matrices = product.on_the_host(seed=0)

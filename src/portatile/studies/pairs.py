@@ -1,4 +1,4 @@
-"""How do two parameters shape the performance? The best time for every pair of their values, the others as good as a few tries find them.
+"""How do two parameters affect the speed? The best time for every pair of their values, with the others chosen by a few tries.
 
 Du et al., figure 14, shows SGEMM over TCR x TRR. Every pair starts from the base, the best configuration known for the problem: with
 the pair's values in it and as few others changed as its rules ask for. Half of a pair's tries go there and to what differs from
@@ -28,7 +28,7 @@ _SCATTERED = 64  # legal configurations at random, of which the nearest to the b
 
 @dataclass(frozen=True)
 class PairsRow:
-    """One pair of values. Seconds, ``gflops`` and ``relative`` (the map's best time over this one, so 1 is the best) are None without a
+    """One pair of values. Seconds, ``gflops`` and ``relative`` (the map's best time over this one; 1 is the best) are None without a
     valid configuration: ``status`` says why. ``tried`` configurations were measured, ``failed`` of them were not valid.
     """
 
@@ -54,8 +54,8 @@ class PairsRow:
 class PairsRequest:
     """The map of ``down`` x ``across`` for a problem, with ``tries`` configurations for each pair.
 
-    ``only``: parameters, the two or others, that take no other values than these. ``base``: where every pair starts; None for the best
-    configuration known for the problem.
+    ``only``: values to which parameters, the two or others, are restricted. ``base``: the configuration from which every pair starts;
+    None for the best one known for the problem.
     """
 
     problem: Problem
@@ -116,7 +116,7 @@ def pairs(space: ParameterSpace, request: PairsRequest) -> list[Pair]:
 
 
 def _part(space: ParameterSpace, request: PairsRequest, pair: Pair, base: Config) -> ParameterSpace:
-    """The configurations with a pair's values, every other parameter's values in the order of their distance from the base's."""
+    """The configurations with a pair's values, with every other parameter's values ordered by their distance from the base's."""
     kept = {**request.only, request.down: pair[:1], request.across: pair[1:]}
 
     def ordered(name: str, values: tuple[Value, ...]) -> Sequence[Value]:
@@ -128,7 +128,7 @@ def _part(space: ParameterSpace, request: PairsRequest, pair: Pair, base: Config
 
 
 def _first(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iterator[Config]:
-    """The nearest legal configuration, the first parameters counting most; then by turns its neighbours and random ones near the base."""
+    """The nearest legal configuration (the first parameters count most); then alternately its neighbours and random ones near the base."""
     nearest = next(iter(part), None)
     if nearest is None:
         return
@@ -141,7 +141,7 @@ def _first(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iter
 
 
 def _second(part: ParameterSpace, tried: Sequence[Trial], rng: np.random.Generator) -> Iterator[Config]:
-    """What differs from the fastest of those tried in one parameter."""
+    """The configurations that differ from the fastest so far in one parameter."""
     best = min((trial for trial in tried if trial.status == "ok"), key=lambda trial: trial.median, default=None)
     if best is None:
         return

@@ -67,6 +67,6 @@ def _lines(comparison: Comparison, curve: Curve, colour: str, floor: float, bott
 
 
 def _floor(comparison: Comparison) -> float:
-    """Where the share's axis begins: below the medians after a tenth of the budget, so that the end of the race is seen."""
+    """The lower end of the share's axis: below the medians after a tenth of the budget, so that the differences at the end show."""
     lowest = min(curve.shares[0] for curve in comparison.curves)
     return min(max(int(lowest * 10) / 10 - 0.1, 0.0), 0.8)

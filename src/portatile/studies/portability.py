@@ -52,7 +52,7 @@ class PortabilityRow:
 
 @dataclass(frozen=True)
 class PortabilityRequest:
-    """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best that is known is taken.
+    """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best known configuration is used.
 
     ``recorded``: devices of other machines, whose best known winners take part.
     """
@@ -66,7 +66,7 @@ class PortabilityRequest:
 
 @dataclass(frozen=True)
 class Winner:
-    """The configuration of the device ``of`` for a problem, and where it comes from; none where nothing could be found, with the reason."""
+    """The winner of the device ``of`` for a problem, and where it comes from; no configuration, with the reason, where none was found."""
 
     of: str
     config: Config | None
@@ -74,7 +74,7 @@ class Winner:
 
 
 def matrix(devices: Sequence[Device], request: PortabilityRequest, say: Callable[[str], None] = lambda text: None) -> list[PortabilityRow]:
-    """Every problem's matrix, winner by winner; ``say`` hears what is going on. Ctrl-C ends it with the rows so far."""
+    """Every problem's matrix, winner by winner; ``say`` is called with progress. Ctrl-C ends it with the rows so far."""
     rows: list[PortabilityRow] = []
     for problem in request.problems:
         workload, described = workloads.get(problem.workload), describe(problem)
@@ -97,7 +97,7 @@ def matrix(devices: Sequence[Device], request: PortabilityRequest, say: Callable
 
 
 def winner(device: DeviceInfo, problem: Problem, request: PortabilityRequest) -> Winner:
-    """Tune the problem on the device, or take what is known to be best."""
+    """Tune the problem on the device, or use the best known configuration."""
     if request.budget is None:
         return known(device, problem, device.id)
     try:
@@ -109,7 +109,7 @@ def winner(device: DeviceInfo, problem: Problem, request: PortabilityRequest) ->
 
 
 def known(device: DeviceInfo, problem: Problem, name: str) -> Winner:
-    """What is known to be best for the problem on the device, which need not be here and is called ``name``."""
+    """The best known configuration for the problem on a device, which may be another machine's and is called ``name``."""
     try:
         choice = select.choose(workloads.get(problem.workload), problem, device, known_results()(problem.workload))
         return Winner(name, choice.config, choice.explanation)
@@ -118,12 +118,12 @@ def known(device: DeviceInfo, problem: Problem, name: str) -> Winner:
 
 
 def recorded_name(info: DeviceInfo) -> str:
-    """What a device is called that is not here: ids are those of this machine."""
+    """The name of another machine's device: ids belong to this machine."""
     return f"{info.backend} {info.name}"
 
 
 def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
-    """The devices with known results of a workload whose name or platform holds every word of ``text``; a back end's name means that one.
+    """The devices with stored results of a workload whose name, platform or back end contains every word of ``text``.
 
     Raises UnknownNameError where there is none.
     """
@@ -202,7 +202,7 @@ def _row(problem: Problem, found: Winner, device: Device, result: MeasuredConfig
 
 
 def failure(trial: Trial) -> str:
-    """How a trial failed: the kind, the first line of its message, and the first further one that speaks of an error."""
+    """How a trial failed: its status, the first line of its message, and the first further line that mentions an error."""
     first, *rest = trial.message.splitlines() or [""]
     reason = next((line.strip() for line in rest if "error" in line.lower()), "")
     return f"{trial.status}: {first[:160]} {reason[:160]}".strip(" :")

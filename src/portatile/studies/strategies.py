@@ -1,4 +1,4 @@
-"""Which strategy finds good configurations soonest? Each replays a recording several times; the curves and figures of that.
+"""Which strategy finds good configurations soonest? Each replays a recording several times; this gives curves and scores.
 
 The figures, of the median over repetitions where nothing else is said:
 
@@ -35,7 +35,7 @@ _GRID = 200  # places of a curve over time
 
 @dataclass(frozen=True)
 class StrategiesRequest:
-    """What to compare. Without ``budget``: the evaluations in which chance comes 95 % of the way from median to optimum, 100 to 1000."""
+    """What to compare. Default of ``budget``: the evaluations in which random search covers 95 % from median to optimum, 100 to 1000."""
 
     recording: Recording
     strategies: tuple[str, ...]
@@ -46,7 +46,7 @@ class StrategiesRequest:
 
 @dataclass(frozen=True)
 class Curve:
-    """How one strategy fares. ``middle``, ``low``, ``high`` belong to ``Comparison.places``.
+    """The curve of one strategy. ``middle``, ``low`` and ``high`` belong to ``Comparison.places``.
 
     ``shares`` are those of ``middle`` after each of FRACTIONS of the budget; ``thinking`` is the strategy's own seconds per proposal.
     """
@@ -119,14 +119,14 @@ def compare(request: StrategiesRequest, done: Callable[[], None] | None = None) 
 
 @dataclass(frozen=True)
 class Landscape:
-    """The valid times of a recording in ascending order, and what chance makes of them."""
+    """The valid times of a recording in ascending order, and the expected result of random search."""
 
     valid: Vector
     size: int
 
     @classmethod
     def of(cls, recording: Recording) -> Landscape:
-        """Of a recording with at least one valid trial."""
+        """Made from a recording; raises ArgumentError without a valid trial."""
         times = np.sort([trial.median for trial in recording.trials if math.isfinite(trial.median)])
         if not len(times):
             raise ArgumentError(f"{recording.name}: none of its {len(recording.trials)} configurations was valid")
@@ -158,7 +158,7 @@ class Landscape:
         return found
 
     def budget(self) -> int:
-        """The draws after which chance is 95 % of the way from the median to the optimum; at least 100, at most 1000."""
+        """The draws after which random search has covered 95 % of the way from the median to the optimum; 100 to 1000."""
         goal = self.optimum + (1 - _CUTOFF) * (self.median - self.optimum)
         reached = np.nonzero(self.chance(min(_MOST, self.size)) <= goal)[0]
         return min(max(int(reached[0]) + 1 if len(reached) else _MOST, _LEAST), _MOST, self.size)
@@ -211,13 +211,13 @@ def _curve(name: str, runs: Sequence[_Run], places: Vector, space: Landscape, by
 
 
 def _first(shares: Vector, goal: float) -> float:
-    """After how many evaluations the goal is reached."""
+    """The number of evaluations after which the goal is reached."""
     reached = np.nonzero(shares >= goal)[0]
     return float(reached[0] + 1) if len(reached) else math.inf
 
 
 def _middle(counts: Sequence[float]) -> float | None:
-    """The median; None where that is never."""
+    """The median; None where it is infinite."""
     ordered = sorted(counts)
     middle = ordered[len(ordered) // 2] if len(ordered) % 2 else (ordered[len(ordered) // 2 - 1] + ordered[len(ordered) // 2]) / 2
     return middle if math.isfinite(middle) else None

@@ -19,7 +19,7 @@ def columns(kind: type[Any]) -> tuple[str, ...]:
 
 
 def to_csv(kind: type[Any], rows: Sequence[Any]) -> str:
-    """Rows of the dataclass ``kind`` as comma-separated values with a header; nothing stands for None."""
+    """Rows of the dataclass ``kind`` as comma-separated values with a header; None is an empty cell."""
     names = columns(kind)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

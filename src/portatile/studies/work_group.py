@@ -1,4 +1,4 @@
-"""How much does the work-group's size matter? CP with 16 x y work-items, MRI with 16 to the device's most; relaxed mathematics and not.
+"""How much does the work-group's size matter? Coulomb with 16 x y work-items, MRI with 16 to the device's limit, each also relaxed.
 
 Komatsu et al., figures 9 to 12: CP, MRI-Q and MRI-FHD. Every row is one size; ``relative`` is its time over the best of its device and
 compiler option, so that 1 is the best. Kernels only, no transfers; each result is checked, and its error told in units of what rounding
@@ -36,7 +36,7 @@ _MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 
 class WorkGroupRow:
     """One size on one device. ``seconds`` (median), ``relative`` and ``error`` are None where it did not run: ``status`` says why.
 
-    ``kind`` is MRI's, q or fhd. ``samples`` readings were taken, from ``fastest`` to ``slowest`` seconds, and ended at ``time`` (UTC).
+    ``kind`` is MRI's, q or fhd. ``samples`` were taken, from ``fastest`` to ``slowest`` seconds, and ended at ``time`` (UTC).
     """
 
     device: str
@@ -60,9 +60,9 @@ class WorkGroupRow:
 
 @dataclass(frozen=True)
 class WorkGroupRequest:
-    """What to sweep: ``workload`` is coulomb or mri; ``problem`` its instance; with each of ``relaxed``.
+    """What to sweep: the ``workload``, coulomb or mri; its ``problem``; each value of ``relaxed`` mathematics.
 
-    ``items`` are the work-items of the groups to try; without it all that ``sizes`` gives.
+    ``items`` are the work-items of the groups to try; by default all of ``sizes``.
     """
 
     workload: str
