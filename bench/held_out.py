@@ -40,7 +40,7 @@ def without(results: list[Trial], info: DeviceInfo, problem: Problem, rule: str)
         mine = info.name, info.backend, info.platform
         return [trial for trial in results if (trial.device.name, trial.device.backend, trial.device.platform) != mine]
     if rule == "hardware held out":
-        return [trial for trial in results if trial.device.chip != info.chip and trial.device.name != info.name]
+        return [trial for trial in results if trial.device.physical_id != info.physical_id and trial.device.name != info.name]
     return []
 
 
