@@ -129,7 +129,7 @@ class Meter:
 
     def __init__(self, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = self.most = self.slabs = 0
-        allocate, pipeline = type(device).allocate, slabs._pipeline
+        allocate, pipeline = type(device).allocate, slabs.pipeline
         kind = type(device.allocate(4))
         release = kind.release
 
@@ -151,7 +151,7 @@ class Meter:
             pipeline(*args)
 
         monkeypatch.setattr(type(device), "allocate", counted)
-        monkeypatch.setattr(slabs, "_pipeline", cut)
+        monkeypatch.setattr(slabs, "pipeline", cut)
 
     def give_back(self, nbytes: int) -> None:
         self.now -= nbytes
