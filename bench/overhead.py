@@ -1,93 +1,187 @@
-"""What portatile.matmul and a compiled product cost in Python when a shape comes again, above the bare launch of the same kernels.
+"""What a call costs the host when it comes again, through every array library that is here, beside those libraries' own calls.
 
-Small matrices, so that the host dominates. Interleaved: a call of matmul, one of what portatile.compile made, then the same kernels
-launched with their arguments already in place; the differences of the medians are the overheads.
+Small matrices, of which the device has little to do. A round is a batch of calls, timed without waiting for the device, which is waited for
+between rounds; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
 
-    python bench/overhead.py [--device ID] [--size 64] [--host] [--save]
+    python bench/overhead.py [--device cuda:0] [--size 256] [--rounds 200] [--only torch,cupy,buffer,numpy] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import platform
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import portatile
-from measure import facts, save, slug
-from portatile.arguments import matrices, placement
+from portatile.device.base import Device
 from portatile.device.buffer import Buffer
-from portatile.runtime import perform
 
-REPEATS = 2000
+BATCH = 20  # calls of a round: fewer than any queue holds
+WARM = 30
+LONG = 8192  # the inner dimension of a product whose sums are split
 
 
-def measure(selector: str | None, size: int, host_arrays: bool) -> dict[str, object]:
-    """Median microseconds of matmul and of its bare launches, on one device, with the operands in Buffers or in NumPy arrays."""
-    device = portatile.get_device(selector)
+class Case(NamedTuple):
+    """A call: of which library's arrays, what it does, and what waits until the device has done it."""
+
+    library: str
+    name: str
+    call: Callable[[], object]
+    finish: Callable[[], object]
+
+
+class Operands(NamedTuple):
+    """Square matrices and an output, a triangle, stacks, and the operands of a long product, all of one library."""
+
+    a: Any
+    b: Any
+    out: Any
+    triangle: Any
+    stacks: tuple[Any, Any, Any]
+    long: tuple[Any, Any, Any]
+
+
+def operands(make: Callable[[np.ndarray], Any], size: int) -> Operands:
+    """Random operands as ``make`` makes them of NumPy arrays."""
     rng = np.random.default_rng(1)
-    host = [rng.random((size, size), dtype=np.float32) for _ in range(2)]
-    a, b, out = [*host, np.empty((size, size), np.float32)]
-    if not host_arrays:
-        a, b, out = (Buffer.from_numpy(array, device) for array in (a, b, out))
+
+    def random(*shape: int) -> Any:
+        return make(rng.random(shape, dtype=np.float32))
+
+    triangle = np.tril(rng.random((size, size), dtype=np.float32)) + size * np.eye(size, dtype=np.float32)
+    stacks = random(8, size, size), random(8, size, size), random(8, size, size)
+    return Operands(
+        random(size, size),
+        random(size, size),
+        random(size, size),
+        make(triangle),
+        stacks,
+        (random(64, LONG), random(LONG, 64), random(64, 64)),
+    )
+
+
+def own(library: str, given: Operands, size: int, device: Device, finish: Callable[[], object]) -> Iterator[Case]:
+    """The package's calls on one library's arrays."""
+    a, b, out, triangle, stacks, long = given
     selected = device.info.id
-    queue = device.default_queue()
-    portatile.matmul(a, b, out=out, device=selected)
-    if not np.allclose(out.numpy() if isinstance(out, Buffer) else out, host[0] @ host[1], rtol=1e-4):
-        raise SystemExit("matmul is wrong")
-    ((_, prepared, names),) = perform._remembered.values()
-    operands = {name: placement.place(device, queue, matrices.matrix(x, name)).memory for name, x in zip(names, (a, b, out), strict=True)}
-    product = portatile.compile("gemm", m=size, n=size, k=size, device=selected)
-    product(a, b, out=out)
-    called, bound, launched = [], [], []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        portatile.matmul(a, b, out=out, device=selected)
-        queue.finish()
-        called.append((time.perf_counter() - start) * 1e6)
-        start = time.perf_counter()
-        product(a, b, out=out)
-        queue.finish()
-        middle = time.perf_counter()
-        prepared.run(queue, operands, {"alpha": 1.0, "beta": 0.0})
-        queue.finish()
-        end = time.perf_counter()
-        bound.append((middle - start) * 1e6)
-        launched.append((end - middle) * 1e6)
-    return {
-        "device": device.info.name,
-        "id": device.info.id,
-        "name": device.info.name,
-        "platform": device.info.platform,
-        "driver": device.info.driver,
-        "size": size,
-        "host_arrays": host_arrays,
-        "matmul_us": statistics.median(called),
-        "compiled_us": statistics.median(bound),
-        "launch_us": statistics.median(launched),
-        "overhead_us": statistics.median(called) - statistics.median(launched),
-        "compiled_overhead_us": statistics.median(bound) - statistics.median(launched),
-        "samples": {"matmul_us": called, "compiled_us": bound, "launch_us": launched},
+    compiled = portatile.compile("gemm", m=size, n=size, k=size, device=selected)
+    calls: dict[str, Callable[[], object]] = {
+        "matmul, out": lambda: portatile.matmul(a, b, out=out, device=selected),
+        "matmul, new result": lambda: portatile.matmul(a, b, device=selected),
+        "gemm, transposed, out": lambda: portatile.gemm(a, b, trans_a="T", alpha=2.0, out=out, device=selected),
+        "compiled, out": lambda: compiled(a, b, out=out),
+        "matmul, split sums, out": lambda: portatile.matmul(long[0], long[1], out=long[2], device=selected),
+        "trsm, in place": lambda: portatile.trsm(triangle, out, out=out, device=selected),
+        "stack of 8, out": lambda: portatile.matmul(stacks[0], stacks[1], out=stacks[2], device=selected),
     }
+    for name, call in calls.items():
+        yield Case(library, name, call, finish)
+
+
+def torch_cases(size: int, device: Device) -> Iterator[Case]:
+    """PyTorch's tensors."""
+    import torch
+
+    index = int(device.info.id.split(":")[1])
+    given = operands(lambda array: torch.from_numpy(array).to(f"cuda:{index}"), size)
+    yield from own("torch", given, size, device, torch.cuda.synchronize)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    a, b, out, triangle, stacks, _ = given
+    yield Case("torch", "torch.mm, out", lambda: torch.mm(a, b, out=out), torch.cuda.synchronize)
+    yield Case("torch", "torch.mm, new result", lambda: torch.mm(a, b), torch.cuda.synchronize)
+    yield Case("torch", "torch.bmm, stack of 8, out", lambda: torch.bmm(stacks[0], stacks[1], out=stacks[2]), torch.cuda.synchronize)
+    solve = torch.linalg.solve_triangular
+    yield Case("torch", "solve_triangular", lambda: solve(triangle, b, upper=False), torch.cuda.synchronize)
+
+
+def cupy_cases(size: int, device: Device) -> Iterator[Case]:
+    """CuPy's arrays."""
+    import cupy
+
+    finish = cupy.cuda.runtime.deviceSynchronize
+    given = operands(cupy.asarray, size)
+    yield from own("cupy", given, size, device, finish)
+    a, b, out, _, stacks, _ = given
+    yield Case("cupy", "cupy.matmul, out", lambda: cupy.matmul(a, b, out=out), finish)
+    yield Case("cupy", "cupy.matmul, new result", lambda: cupy.matmul(a, b), finish)
+    yield Case("cupy", "cupy.matmul, stack of 8, out", lambda: cupy.matmul(stacks[0], stacks[1], out=stacks[2]), finish)
+
+
+def buffer_cases(size: int, device: Device) -> Iterator[Case]:
+    """The package's own arrays."""
+    yield from own("buffer", operands(lambda array: Buffer.from_numpy(array, device), size), size, device, device.default_queue().finish)
+
+
+def numpy_cases(size: int, device: Device) -> Iterator[Case]:
+    """NumPy's arrays, and what it takes to bring a product's to the device and back."""
+    given = operands(lambda array: array, size)
+    queue = device.default_queue()
+    yield from own("numpy", given, size, device, queue.finish)
+    a, b, out, *_ = given
+    memory = [device.allocate(array.nbytes) for array in (a, b, out)]
+
+    def transfers() -> None:
+        queue.upload(memory[0], a, blocking=False)
+        queue.upload(memory[1], b, blocking=False)
+        queue.download(out, memory[2])
+
+    yield Case("numpy", "the transfers alone", transfers, queue.finish)
+    yield Case("numpy", "numpy.matmul, out", lambda: np.matmul(a, b, out=out), queue.finish)
+
+
+LIBRARIES = {"torch": torch_cases, "cupy": cupy_cases, "buffer": buffer_cases, "numpy": numpy_cases}
+
+
+def measured(case: Case, rounds: int) -> list[float]:
+    """Microseconds of the host for a call, one for each round."""
+    for _ in range(WARM):
+        case.call()
+    case.finish()
+    samples = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(BATCH):
+            case.call()
+        samples.append((time.perf_counter() - start) / BATCH * 1e6)
+        case.finish()
+    return samples
 
 
 def main() -> None:
     """Measure and print; write every sample as JSON if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--device")
-    parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--commit", help="what to record where there is no git")
-    parser.add_argument("--save", action="store_true", help="write every sample to bench/results")
-    parser.add_argument("--host", action="store_true", help="NumPy arrays, which the driver has to be told of at every call")
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--only", default=",".join(LIBRARIES), help="array libraries, separated by commas")
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    result = measure(options.device, options.size, options.host)
-    print("{device} ({id}), {size}^3: bare launches {launch_us:.1f} us".format(**result))
-    print("  matmul   {matmul_us:.1f} us, overhead {overhead_us:.1f} us".format(**result))
-    print("  compiled {compiled_us:.1f} us, overhead {compiled_overhead_us:.1f} us".format(**result))
-    if options.save:
-        name = f"overhead-{slug(str(result['device']))}-{slug(str(result['id']))}"
-        print(f"written to {save(name, {'bench': 'overhead', **facts(options.commit), 'rows': [result]})}")
+    device = portatile.get_device(options.device)
+    rows: list[dict[str, Any]] = []
+    print(
+        f"{device.info.name} ({device.info.id}), {options.size} a side, float32, Python {platform.python_version()}: us of the host for a call"
+    )
+    for library in options.only.split(","):
+        try:
+            cases = list(LIBRARIES[library](options.size, device))
+        except (ImportError, RuntimeError, AssertionError) as error:  # not installed, or without this device
+            print(f"  {library}: left out, {str(error).splitlines()[0]}")
+            continue
+        for case in cases:
+            samples = measured(case, options.rounds)
+            median, least = statistics.median(samples), min(samples)
+            print(f"  {library:8}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
+            rows.append({"library": library, "call": case.name, "median_us": median, "least_us": least, "samples_us": samples})
+    if options.json:
+        facts = {"device": device.info.name, "id": device.info.id, "driver": device.info.driver, "python": platform.python_version()}
+        options.json.write_text(json.dumps({**facts, "size": options.size, "batch": BATCH, "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

@@ -283,3 +283,14 @@ def test_mistakes_are_told(device: Device) -> None:
         coulomb_potential(atoms, (4, 4), 0.1, out=atoms[:4], device=where)
     with pytest.raises(ArgumentError, match="along an axis"):
         WORKLOAD.plan(WORKLOAD.problem({"atoms": 1, "nx": 2**24 + 1, "ny": 1, "nz": 1}), SMALL, device.info)
+
+
+@pytest.mark.parametrize("distance", [2e-19, 1e-10, 1.0, 1e10, 1e19])
+def test_the_bound_holds_at_both_ends_of_the_distances_that_it_is_stated_for(device: Device, distance: float) -> None:
+    atoms = np.array([[distance, 0, 0, 1.5], [0, -distance, 0, -0.5]], np.float32)
+    got = coulomb_potential(atoms, (1, 1), 1.0, device=device.info.id)
+    charges, places = atoms[:, 3].astype(np.float64), atoms[:, :3].astype(np.float64)
+    terms = charges / np.sqrt((places**2).sum(1))
+    assert abs(float(got[0, 0]) - terms.sum()) <= (len(atoms) + 320) * 2.0**-24 * np.abs(terms).sum()
+    for words in ("2e-19 to 1e19", "nearest to"):
+        assert words in (coulomb_potential.__doc__ or "")

@@ -347,7 +347,7 @@ class Driver:
         assert stream is None
         assert extra is None
         assert dynamic <= max(48 * 1024, self.dynamic.get(function.value, 0))
-        sizes = [size for _, size, _ in machine._functions[symbol].parameters]
+        sizes = [size for _, size, _ in machine.functions[symbol].parameters]
         values = [ctypes.string_at(place, size) for place, size in zip(places, sizes, strict=True)]
         machine.launch(symbol, grid, block, values, dynamic)
         return 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +80,7 @@ def test_the_library_is_used() -> None:
     counted = "print(len([chip for chip in loader._find_opencl() if 'Portable' in chip.platform]))"
     script = f"""
 from pathlib import Path
+from typing import Any
 from portatile.shipping import loader
 loader._VENDORS, loader._NVIDIA_NODES = Path('/no-such-folder'), ('/',)
 loader._NVIDIA, loader._NVIDIA_FOLDERS = {copies[0].name!r}, ({f"{copies[0].parent}/"!r},)
@@ -87,3 +90,81 @@ loader._NVIDIA, loader._NVIDIA_FOLDERS = {copies[0].name!r}, ({f"{copies[0].pare
     run = [sys.executable, "-c", script]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120, env=environment, check=True)
     assert done.stdout.split() == ["2"]
+
+
+def table(folder: Path) -> dict[str, Any]:
+    """A folder with one problem of one launch, as it is exported."""
+    operand = {"name": "x", "role": "inout", "dtype": "float32", "shape": [4, 6], "strides": [8, 1], "offset": 3, "elements": 40}
+    args = [
+        {"kind": "buffer", "name": "x", "dtype": "float32", "value": None},
+        {"kind": "scalar", "name": "alpha", "dtype": "float32", "value": None},
+        {"kind": "scalar", "name": "n", "dtype": "int32", "value": 24},
+        {"kind": "local", "name": "", "dtype": "float32", "value": 64},
+        {"kind": "view", "name": "x", "dtype": "float32", "value": 10, "channels": 4},
+        {"kind": "buffer", "name": "t", "dtype": "float32", "value": None},
+    ]
+    launch = {"program": "p", "kernel": "k", "symbol": "k", "global": [64, 1, 1], "local": [16, 1, 1], "args": args}
+    problem = {
+        "workload": "w", "sizes": {"n": 4}, "options": {}, "dtype": "float32", "operands": [operand], "scalars": {"alpha": 1.0},
+        "temporaries": [{"name": "t", "kind": "buffer", "nbytes": 128}], "launches": [launch],
+    }  # fmt: skip
+    (folder / "k.cl").write_text("kernel")
+    programs = {"p": {"text": "k.cl", "digest": loader._digest(b"kernel"), "options": [], "binaries": []}}
+    made = {"format": loader.FORMAT, "problems": [problem], "programs": programs}
+    return {**made, "digest": loader.table_digest(made)}
+
+
+def test_a_changed_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "HERE", tmp_path)
+    whole = table(tmp_path)
+    file = tmp_path / "kernels.json"
+    file.write_text(json.dumps(whole, indent=3))
+    loader._check(loader.problems()[0])
+    file.write_text(json.dumps(whole).replace('"value": 24', '"value": 25'))
+    with pytest.raises(ValueError, match="digest"):
+        loader.problems()
+    del whole["digest"]
+    file.write_text(json.dumps(whole))
+    with pytest.raises(ValueError, match="digest"):
+        loader.problems()
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *((("operands", 0, "strides", 0), value) for value in (-8, 2**40, "8", 1.5)),
+        *((("operands", 0, name), value) for name, value in (("offset", 12), ("elements", 10), ("elements", 0), ("elements", 2**60))),
+        *((("operands", 0, name), value) for name, value in (("shape", [40, 6]), ("shape", [4]), ("role", "any"), ("dtype", "object"))),
+        *(
+            (("launches", 0, name), value)
+            for name, value in (("global", [65, 1, 1]), ("local", [0, 1, 1]), ("local", [16]), ("program", "q"))
+        ),
+        *((("launches", 0, "args", number, "name"), "unknown") for number in (0, 1, 4, 5)),
+        *((("launches", 0, "args", number, "value"), value) for number, value in ((2, "24"), (3, -1), (3, 2**50), (4, 11))),
+        (("launches", 0, "args", 0, "kind"), "pointer"),
+        (("scalars", "alpha"), "1"),
+        (("temporaries", 0, "nbytes"), -2),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_it_runs(tmp_path: Path, place: tuple[str | int, ...], value: object) -> None:
+    whole = table(tmp_path)
+    problem = {**whole["problems"][0], "programs": whole["programs"]}
+    loader._check(problem)
+    record: Any = problem
+    for step in place[:-1]:
+        record = record[step]
+    record[place[-1]] = value
+    with pytest.raises(ValueError, match=r"kernels\.json"):
+        loader._check(problem)
+
+
+def test_parts_are_those_that_were_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "HERE", tmp_path / "folder")
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "outside.cl", tmp_path / "folder" / "k.cl"):
+        path.write_text("kernel")
+    assert loader._part("k.cl", loader._digest(b"kernel")) == b"kernel"
+    with pytest.raises(ValueError, match="digest"):
+        loader._part("k.cl", loader._digest(b"another"))
+    with pytest.raises(ValueError, match="no file of this folder"):
+        loader._part("../outside.cl", loader._digest(b"kernel"))

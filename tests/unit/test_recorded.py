@@ -170,3 +170,20 @@ def test_what_was_never_called_is_refused_under_capture(driver: FakeDriver, monk
         with pytest.raises(UsageError, match="before this capture"):
             portatile.matmul(square(), square())
     assert driver.launched == []
+
+
+def test_a_compiled_product_comes_again(driver: FakeDriver) -> None:
+    product = portatile.compile("gemm", m=N, n=N, k=N, device="cuda:0")
+    first, second = [square() for _ in range(3)], [square() for _ in range(3)]
+    product(first[0], first[1], out=first[2])
+    known = named(driver.launched, *first)
+    driver.log.clear()
+    assert product(second[0], second[1], out=second[2]) is second[2]
+    assert named(driver.launched, *second) == known
+    with pytest.raises(ArgumentError, match="compiled for shape"):
+        product(Tensor((N, N + 1)), second[1], out=second[2])
+    with pytest.raises(ArgumentError, match="overlaps a"):
+        product(second[0], second[1], out=second[0])
+    driver.log.clear()
+    assert product(a=second[0], b=second[1], alpha=3.0).shape == (N, N)
+    assert struct.pack("f", 3.0) in driver.launched[0].parameters

@@ -17,7 +17,7 @@ from portatile.arguments.outputs import new
 from portatile.device.buffer import LEGACY_STREAM, Buffer
 from portatile.device.copies import address
 
-MASK = 127  # alignment is known up to 128 bytes
+MASK = 127  # the alignment of a place is its lowest bit, and known up to 128 bytes: 0 for those and better
 _SPACE = 48  # bits of an address within one memory, where memory has no address of its own
 
 
@@ -65,7 +65,7 @@ class Numpy(Library):
                 return None
             place = address(array)
             places.append(place)
-            said.append((array.shape, array.strides, array.dtype, array.flags.num, place & MASK))
+            said.append((array.shape, array.strides, array.dtype, array.flags.num, place & -place & MASK))
         return places
 
     def new(self, model: Any, shape: tuple[int, ...]) -> Any:
@@ -93,7 +93,7 @@ class Buffers(Library):
                 base = id(memory) << _SPACE
             offset = array.offset
             places.append(base + offset)
-            said.append((array.shape, array.strides, array.dtype, offset, memory.device, base & MASK))
+            said.append((array.shape, array.strides, array.dtype, offset, memory.device, base & -base & MASK))
         return places
 
 
@@ -112,7 +112,7 @@ class Torch(Library):
                 return None
             place = array.data_ptr()
             places.append(place)
-            said.append((array.shape, array.stride(), array.dtype, array.get_device(), array.requires_grad, place & MASK))
+            said.append((array.shape, array.stride(), array.dtype, array.get_device(), array.requires_grad, place & -place & MASK))
         return places
 
     def place(self, array: Any) -> int:
@@ -145,7 +145,7 @@ class Cupy(Library):
             data = array.data
             place = data.ptr
             places.append(place)
-            said.append((array.shape, array.strides, array.dtype, data.device_id, place & MASK))
+            said.append((array.shape, array.strides, array.dtype, data.device_id, place & -place & MASK))
         return places
 
     def place(self, array: Any) -> int:

@@ -17,8 +17,9 @@ from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Layout, Problem, Value, spelled
-from portatile.runtime import perform
-from portatile.runtime.engine import engine_of
+from portatile.runtime.engine import Bound, engine_of
+from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.request import Request
 from portatile.select import Choice
 
 # What a routine is called where its workload has another name, with the options that make the difference.
@@ -58,7 +59,10 @@ class Compiled:
         self._addressed = device.info.can.addresses  # then wrapped arrays may begin anywhere
         self._absent = {name: self._nothing(shape) for name, shape in self._shapes.items()}
         self._scalars = dict(workload.scalars)
-        self._usual = self._reads(self._scalars)
+        self._usual = tuple(self._scalars.values())
+        # how many operands stand before the output, where a call may give them alone
+        self._inputs = len(self._names) - 1 if self._names[-1] == self._output and len(self._names) > 1 else -1
+        self._recorder = Recorder(tuple(self._scalars), lasting=True)
         self._engine = engine_of(device)
         self._prepared = self._engine.prepare(self.problem)
 
@@ -76,30 +80,33 @@ class Compiled:
         given is made. An operand that is not read with these scalars may be left out. Raises ArgumentError or UnknownNameError with what
         would be right.
         """
+        if not named and out is not None and len(operands) == self._inputs:  # most calls
+            return self._recorder.call(self._plan, operands, self._usual, (), out, None)
         if len(operands) > len(self._names):
             raise ArgumentError(f"{len(operands)} operands; {self._workload.name} has {len(self._names)}: {', '.join(self._names)}")
         given = dict(zip(self._names, operands, strict=False))
-        scalars, read = self._scalars, self._usual
-        if named:
-            scalars = self._sort(named, given)
-            read = self._reads(scalars)
+        scalars = self._sort(named, given) if named else self._scalars
         if out is not None and given.setdefault(self._output, out) is not out:
             raise ArgumentError(f"out and {self._output} are both given and differ; the result goes to {self._output}: give one of them")
-        stored = {name: self._operand(name, given, needed) for name, needed in zip(self._order[:-1], read, strict=False)}
         result = given.get(self._output)
-        if result is None:
-            result = self._make(given, read)
-        stored[self._output] = self._stored(self._output, result)
+        arrays = tuple([given.get(name) for name in self._order[:-1]])
+        return self._recorder.call(self._plan, arrays, tuple(scalars.values()), (), result, None)
+
+    def _plan(self, call: Call) -> Planned:
+        """The one request of a call, its arrays in order; raises ArgumentError for what does not fit."""
+        given = {name: array for name, array in zip(self._order, call.arrays, strict=False) if array is not None}
+        scalars = dict(zip(self._scalars, call.factors, strict=True))
+        read = self._reads(scalars)
+        stored = [self._operand(name, given, needed) for name, needed in zip(self._order[:-1], read, strict=False)]
+        result = self._make(given, read) if call.out is None else call.out
+        stored.append(self._stored(self._output, result))
         self._check(stored)
         if not self._engine.fits(self.device):  # it was released since
             self._engine = engine_of(self.device)
             self._prepared = self._engine.prepare(self.problem, self.choice)
-        if all(type(matrix.array) is Buffer for matrix in stored.values()):
-            perform.launch(self._engine, self._prepared, {name: matrix.array.memory for name, matrix in stored.items()}, scalars, result)
-            return result
-        placed = {name: matrix.reading(needed) for (name, matrix), needed in zip(stored.items(), read, strict=True)}
-        perform.start(self._engine, self._prepared, placed, scalars, result)
-        return result
+        operands = tuple([matrix.reading(needed) for matrix, needed in zip(stored, read, strict=True)])
+        bound = Bound(self._engine, self._prepared, self._order)
+        return Planned(result, [Request(self.problem.workload, (), (), operands, result, scalars=scalars, bound=bound)])
 
     def __repr__(self) -> str:
         sizes = spelled({**self.problem.sizes, **self.problem.options})
@@ -175,12 +182,11 @@ class Compiled:
             f"{name} is not C-contiguous and aligned; pass numpy.ascontiguousarray({name}), or use the routine, which takes views"
         )
 
-    def _check(self, stored: Mapping[str, Matrix]) -> None:
+    def _check(self, stored: list[Matrix]) -> None:
         """Raise ArgumentError for arrays in different places, and for an output that shares memory with an operand."""
-        target = stored[self._output]
+        target = stored[-1]
         on_device = type(target.array) is Buffer
-        for name in self._order[:-1]:
-            other = stored[name]
+        for name, other in zip(self._order, stored[:-1], strict=False):
             if (type(other.array) is Buffer) != on_device:
                 if other is self._absent[name]:
                     continue

@@ -33,7 +33,11 @@ def coulomb_potential(
     the point at index 0 is ``origin`` (x, y, z), neighbours are ``spacing`` apart, one number or one each for x, y, z.
     The result, float32 of that shape, goes to ``out`` if given, which must be row-major. At a point on an atom it is
     an infinity of the sign of the charge, or NaN where IEEE arithmetic gives that. Errors stay below (n + 320) 2^-24 of
-    the sum of the terms' magnitudes. NumPy arrays may be larger than the device's memory: the grid is computed in slabs, with the
+    the sum of the terms' magnitudes at the points that are computed: origin and spacing as float32, a coordinate as the float32 nearest to
+    origin + index * spacing. What this rounding moves a point by, up to half a unit in the last place of its coordinate, is not in the
+    bound: shift the origin to the middle of the atoms. Distances count from 2e-19 to 1e19: an atom that is nearer counts as lying on the
+    point, and one that is farther may give an infinity, for its squared distance leaves the range of float32: choose the unit of length
+    accordingly. NumPy arrays may be larger than the device's memory: the grid is computed in slabs, with the
     same bits; where not even the atoms fit, the potentials of parts of them are added in float32 on the host, which differs from the
     whole by rounding, within the same bound. ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does
     not fit, DeviceNotFoundError for an unknown device, DeviceError where no slab is small enough.

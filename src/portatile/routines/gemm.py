@@ -13,7 +13,7 @@ from portatile.arguments.letters import Trans, op
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Call, Planned, Routine
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
 _PLAIN = (1.0, 0.0)  # alpha and beta of a product
@@ -33,7 +33,7 @@ def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None =
         >>> portatile.matmul(a, b)[0, 0]
         np.float32(3.0)
     """
-    return cast(Array, _GEMM(Call((a, b), _PLAIN, ("N", "N"), out, device)))
+    return cast(Array, _RECORDER.call(_plan, (a, b), _PLAIN, ("N", "N"), out, device))
 
 
 def gemm(
@@ -66,7 +66,7 @@ def gemm(
     """
     factors = checks.factor(alpha, "alpha"), checks.factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
-    return cast(Array, _GEMM(Call(arrays, factors, (trans_a, trans_b), out, device)))
+    return cast(Array, _RECORDER.call(_plan, arrays, factors, (trans_a, trans_b), out, device))
 
 
 def _plan(call: Call) -> Planned:
@@ -104,4 +104,4 @@ def _plan(call: Call) -> Planned:
     return Planned(found.result, requests)
 
 
-_GEMM = Routine(_plan, ("alpha", "beta"))
+_RECORDER = Recorder(("alpha", "beta"))

@@ -11,7 +11,7 @@ from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, op
 from portatile.arguments.matrices import Array, check_square
 from portatile.arguments.outputs import Begin
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Call, Planned, Routine
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
 
@@ -39,7 +39,7 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    return cast(Array, _SYMM(_call((a, b), c, (alpha, beta), (side, uplo), out, device)))
+    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo), out, device)))
 
 
 def syrk(
@@ -64,7 +64,7 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    return cast(Array, _SYRK(_call((a,), c, (alpha, beta), (uplo, trans), out, device)))
+    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans), out, device)))
 
 
 def syr2k(
@@ -89,7 +89,7 @@ def syr2k(
         array([[ 6.,  0.],
                [11., 20.]])
     """
-    return cast(Array, _SYR2K(_call((a, b), c, (alpha, beta), (uplo, trans), out, device)))
+    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans), out, device)))
 
 
 def _call(factors: tuple[Any, ...], c: Any, scalars: tuple[Any, Any], letters: tuple[str, ...], out: Any, device: str | None) -> Call:
@@ -148,6 +148,5 @@ def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
     return Planned(result, [Request(workload, (n, k), (uplo, how), operands, result, call.device, scalars, begin)])
 
 
-_SYMM = Routine(_plan_symm, ("alpha", "beta"))
-_SYRK = Routine(partial(_plan_update, "syrk", ("a",)), ("alpha", "beta"))
-_SYR2K = Routine(partial(_plan_update, "syr2k", ("a", "b")), ("alpha", "beta"))
+_plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))
+_SYMM, _SYRK, _SYR2K = (Recorder(("alpha", "beta")) for _ in range(3))

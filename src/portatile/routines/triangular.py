@@ -9,7 +9,7 @@ from portatile.arguments import outputs
 from portatile.arguments.checks import check_options, factor
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo
 from portatile.arguments.matrices import Array, alike, check_square, matrix
-from portatile.runtime.recorded import Call, Planned, Routine
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
 
@@ -37,7 +37,7 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    return cast(Array, _TRMM(Call((a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device)))
+    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
 
 
 def trsm(
@@ -66,7 +66,7 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    return cast(Array, _TRSM(Call((a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device)))
+    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
 
 
 def _plan(workload: str, call: Call) -> Planned:
@@ -91,5 +91,5 @@ def _plan(workload: str, call: Call) -> Planned:
     return Planned(result, [Request(workload, (m, n), options, operands, result, call.device, {"alpha": alpha}, begin)])
 
 
-_TRMM = Routine(partial(_plan, "trmm"), ("alpha",))
-_TRSM = Routine(partial(_plan, "triangular"), ("alpha",))
+_plan_trmm, _plan_trsm = partial(_plan, "trmm"), partial(_plan, "triangular")
+_TRMM, _TRSM = Recorder(("alpha",)), Recorder(("alpha",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from portatile import cache, execute, select, store, workloads
@@ -30,6 +31,14 @@ class Prepared:
         """Queue the computation; does not wait."""
         waiting.calls += 1
         self.executable.run(queue, operands, scalars)
+
+
+class Bound(NamedTuple):
+    """A prepared problem, and the names of its operands in the order of a request."""
+
+    engine: Engine
+    prepared: Prepared
+    names: tuple[str, ...]
 
 
 class Engine:

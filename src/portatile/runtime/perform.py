@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,60 +16,62 @@ from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Problem
 from portatile.runtime import memory_limit, scratch, slabs
-from portatile.runtime.engine import Engine, Prepared, engine_of, forget_engines
+from portatile.runtime.engine import Bound, Engine, Prepared, engine_of, forget_engines
 from portatile.runtime.request import Request
 
 _MAX_REMEMBERED = 4096
 _LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # of a Matrix, all that tells how it lies in memory
-_remembered: dict[tuple[object, ...], Performed] = {}
+_remembered: dict[tuple[object, ...], Bound] = {}
 forgetting: list[Callable[[], None]] = []
 """Who else drops what it remembers when ``forget`` is called."""
 _devices: dict[object, Device] = {}  # by selector, or by what the environment selects
 
 
-class Performed(NamedTuple):
-    """What ran for a request: the problem as it is prepared, and its operands' names in the order of the request."""
-
-    engine: Engine
-    prepared: Prepared
-    names: tuple[str, ...]
-
-
-def perform(request: Request) -> Performed | None:
+def perform(request: Request) -> Bound | None:
     """Compute. With operands on the host it returns when the last of them, the output, is in the caller's array.
 
     With operands on a device it queues the work, for a result of another library on that library's current stream. None comes back where
     it took more than one prepared problem.
     """
     operands = request.operands
+    found = request.bound or _bound(request)
+    if found is None:
+        return None
+    engine, prepared, names = found
+    if request.begin is not None:
+        request.begin.put(_queue(engine.device, request.result))
+    if operands[-1].on_device:  # and then so do all that are read
+        memories = {name: stored.array.memory for name, stored in zip(names, operands, strict=True) if stored.on_device}
+        launch(engine, prepared, memories, request.scalars, request.result)
+    else:
+        start(engine, prepared, dict(zip(names, operands, strict=True)), request.scalars, request.result)
+    return found
+
+
+def _bound(request: Request) -> Bound | None:
+    """The request's problem, prepared, and found again when it comes again. One too large for the device is computed here: then None."""
+    operands = request.operands
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
     dtype = operands[-1].array.dtype
     key = (device, device.generation, request.workload, request.sizes, request.options, dtype, memory_limit.asked(), layouts)
     found = _remembered.get(key)
-    if found is None:
-        problem = _problem(request)
-        engine, names = engine_of(device), tuple(problem.layout)
-        if not operands[-1].on_device and _too_large(engine, problem, operands):
-            task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
-            if task.cuts:
-                if request.begin is not None:
-                    request.begin.put(device.default_queue())
-                engine.free_workspaces()
-                slabs.run(engine, task)
-                return None
-        found = Performed(engine, _prepared(engine, problem, request), names)
-        if len(_remembered) >= _MAX_REMEMBERED:
-            _remembered.clear()
-        _remembered[key] = found
-    if request.begin is not None:
-        request.begin.put(_queue(device, request.result))
-    engine, prepared, names = found
-    if operands[-1].on_device:  # and then so do all
-        memories = {name: stored.array.memory for name, stored in zip(names, operands, strict=True)}
-        launch(engine, prepared, memories, request.scalars, request.result)
-    else:
-        start(engine, prepared, dict(zip(names, operands, strict=True)), request.scalars, request.result)
+    if found is not None:
+        return found
+    problem = _problem(request)
+    engine, names = engine_of(device), tuple(problem.layout)
+    if not operands[-1].on_device and _too_large(engine, problem, operands):
+        task = slabs.task(engine, problem, dict(zip(names, operands, strict=True)), request.scalars)
+        if task.cuts:
+            if request.begin is not None:
+                request.begin.put(device.default_queue())
+            engine.free_workspaces()
+            slabs.run(engine, task)
+            return None
+    found = Bound(engine, _prepared(engine, problem, request), names)
+    if len(_remembered) >= _MAX_REMEMBERED:
+        _remembered.clear()
+    _remembered[key] = found
     return found
 
 

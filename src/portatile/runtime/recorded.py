@@ -18,8 +18,8 @@ from portatile.arguments.outputs import Begin
 from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
 from portatile.runtime import memory_limit
-from portatile.runtime.engine import Engine, Prepared
-from portatile.runtime.perform import Performed, forgetting, perform, start
+from portatile.runtime.engine import Bound, Engine, Prepared
+from portatile.runtime.perform import forgetting, perform, start
 from portatile.runtime.request import Request
 
 _MOST = 4096  # kinds of calls that a routine remembers
@@ -42,40 +42,47 @@ class Planned(NamedTuple):
     requests: Sequence[Request]
 
 
-class Routine:
-    """A routine whose calls are recorded. ``plan`` goes the long way; ``factors`` names the scalars, in the order of ``Call.factors``.
+Plan = Callable[[Call], Planned]
+"""The long way of a routine: checks everything, and raises ArgumentError for what does not fit."""
 
-    Of the arrays only the last may be the output itself. Safe to call from several threads.
+
+class Recorder:
+    """The calls of one routine, recorded. ``factors`` names its scalars, in the order of ``Call.factors``.
+
+    Of the arrays only the last may be the output itself. What is ``lasting`` is kept when results tuned since are to be used. Safe to
+    call from several threads.
     """
 
-    def __init__(self, plan: Callable[[Call], Planned], factors: tuple[str, ...]) -> None:
-        self._plan, self._factors = plan, factors
+    def __init__(self, factors: tuple[str, ...], lasting: bool = False) -> None:
+        self._factors = factors
         self._known: dict[tuple[object, ...], _Recorded] = {}
-        forgetting.append(self._known.clear)
+        if not lasting:
+            forgetting.append(self._known.clear)
 
-    def __call__(self, call: Call) -> Any:
-        """The result of a call; raises what the long way raises."""
-        arrays, factors, options, out, device = call
+    def call(
+        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: str | None
+    ) -> Any:
+        """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
         library = library_of(type(arrays[0]))
         if library is None:
-            return self._long_way(call, None, None)
+            return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
         said: list[object] = [options, device, out is arrays[-1], len(arrays), *[factor != 0 for factor in factors]]
         try:
             places = library.describe(arrays if out is None else (*arrays, out), said)
             if places is None:
-                return self._long_way(call, None, None)
+                return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
             if library.on_host:
                 said += (memory_limit.asked(), settings.selection())
             key = tuple(said)
             found = self._known.get(key)
         except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array that cannot say it, options without a hash
-            return self._long_way(call, None, None)
-        if found is not None and (result := found.again(library, call, places)) is not None:
+            return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
+        if found is not None and (result := found.again(library, arrays, factors, out, places)) is not None:
             return result
-        return self._long_way(call, library, key)
+        return self._long_way(plan, Call(arrays, factors, options, out, device), library, key)
 
-    def _long_way(self, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
-        result, requests = self._plan(call)
+    def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
+        result, requests = plan(call)
         done = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, done, strict=True)), self._factors)
@@ -120,17 +127,17 @@ class _Launches:
         if len(indices) > 1 and not any(source.delta for source in operands.values()):
             self._pick = itemgetter(*indices)
 
-    def run(self, device: Device, queue: Queue, call: Call, given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
         if self._ready is None:
-            memories = {name: source.memory(device, given, places) for name, source in self._operands.items()}
-            self._prepared.run(queue, memories, dict(zip(self._factors, call.factors, strict=True)))
+            memories = {name: source.memory(queue.device, given, places) for name, source in self._operands.items()}
+            self._prepared.run(queue, memories, dict(zip(self._factors, factors, strict=True)))
             return
         if self._pick is not None:
             addresses = self._pick(places)
         else:
             addresses = tuple([places[source.at] + source.delta for source in self._operands.values()])
-        self._executable.rerun(self._ready, queue, addresses, call.factors, self._own)
+        self._executable.rerun(self._ready, queue, addresses, factors, self._own)
 
 
 class _Start:
@@ -141,10 +148,10 @@ class _Start:
     ) -> None:
         self._engine, self._prepared, self._operands, self._factors = engine, prepared, operands, factors
 
-    def run(self, device: Device, queue: Queue, call: Call, given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
         matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in self._operands.items()}
-        start(self._engine, self._prepared, matrices, dict(zip(self._factors, call.factors, strict=True)), given[-1])
+        start(self._engine, self._prepared, matrices, dict(zip(self._factors, factors, strict=True)), given[-1])
 
 
 class _Begin:
@@ -153,7 +160,7 @@ class _Begin:
     def __init__(self, target: _Source, source: _Source | None) -> None:
         self._target, self._source = target, source
 
-    def run(self, device: Device, queue: Queue, call: Call, given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Put them."""
         array, source = self._target.array(given), None if self._source is None else self._source.array(given)
         if not isinstance(array, np.ndarray):
@@ -165,33 +172,36 @@ class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
     def __init__(self, engine: Engine, steps: Sequence[_Launches | _Start | _Begin], shape: tuple[int, ...], alignment: int) -> None:
-        self._engine, self._device, self._generation = engine, engine.device, engine.generation
-        self._steps, self._shape, self._alignment = steps, shape, alignment
+        self._engine, self._shape, self._alignment = engine, shape, alignment
+        self._steps = tuple(step.run for step in steps)
         self.reach = (0, 0)  # of the output, in bytes from its first element
         self.apart: tuple[tuple[int, int, int], ...] = ()  # which arrays it must not overlap, and their reaches
 
-    def again(self, library: Library, call: Call, places: list[int]) -> Any:
+    def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, and nothing done, where the long way has to look at it."""
-        device, out = self._device, call.out
-        if device.generation != self._generation:
+        engine = self._engine
+        if engine.device.generation != engine.generation:
             return None
-        for factor in call.factors:
+        for factor in factors:
             if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
                 return None
         if out is None:
-            out = library.new(call.arrays[0], self._shape)
+            out = library.new(arrays[0], self._shape)
             place = library.place(out)
-            if place & MASK != self._alignment:
+            if place & -place & MASK != self._alignment:
                 return None
             places.append(place)
-        elif overlapping(places, self.reach, self.apart):
-            return None
-        given = (*call.arrays, out)
-        engine = self._engine
+        else:
+            low, high = self.reach
+            low, high = places[-1] + low, places[-1] + high
+            for at, first, last in self.apart:
+                place = places[at]
+                if low < place + last and place + first < high:
+                    return None
         with engine.lock:
             queue = engine.queue_of(library.stream(out))
             for step in self._steps:
-                step.run(device, queue, call, given, places)
+                step(queue, factors, (*arrays, out), places)
         return out
 
 
@@ -209,7 +219,7 @@ def overlapping(places: Sequence[int], reach: tuple[int, int], others: Sequence[
 
 
 def _record(
-    library: Library, call: Call, result: Any, performed: Sequence[tuple[Request, Performed | None]], factors: tuple[str, ...]
+    library: Library, call: Call, result: Any, performed: Sequence[tuple[Request, Bound | None]], factors: tuple[str, ...]
 ) -> _Recorded | None:
     """What a call did, or None where it cannot be done again so: slabs, copies of operands, arrays that overlap."""
     given = (*call.arrays, result)
@@ -248,7 +258,7 @@ def _record(
         elif done.prepared.executable.plan.steps:
             steps.append(_Launches(done.prepared, dict(zip(done.names, known, strict=True)), factors, type(result) is Buffer))
     assert engine is not None
-    recorded = _Recorded(engine, steps, tuple(result.shape), places[-1] & MASK)
+    recorded = _Recorded(engine, steps, tuple(result.shape), places[-1] & -places[-1] & MASK)
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))

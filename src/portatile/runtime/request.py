@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import Begin
 from portatile.records import Value
+from portatile.runtime.engine import Bound
 
 NO_SCALARS: Mapping[str, float] = {}
 
@@ -18,7 +19,7 @@ class Request(NamedTuple):  # a tuple, because one is made for every call
     ``sizes`` and ``options`` are in the order of the workload called ``workload``, ``operands`` in that of its operands, the output
     last. ``result`` is the caller's array that the output belongs to: its library says which stream the work is queued on.
     ``selector`` names a device, for operands on the host. ``begin`` gives the output the values that it begins with: what is
-    refused leaves it as it was.
+    refused leaves it as it was. ``bound`` is what runs where that is settled; otherwise it is looked for.
     """
 
     workload: str
@@ -29,3 +30,4 @@ class Request(NamedTuple):  # a tuple, because one is made for every call
     selector: str | None = None
     scalars: Mapping[str, float] = NO_SCALARS
     begin: Begin | None = None
+    bound: Bound | None = None

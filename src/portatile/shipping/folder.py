@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +88,9 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
             shipped.left_out.append(f"{item.problem.workload} on {item.info.name}: {str(error).splitlines()[0]}")
         if done is not None:
             done()
-    table = {"format": loader.FORMAT, "problems": problems, "programs": programs.table}
+    table: dict[str, Any] = {"format": loader.FORMAT, "problems": problems, "programs": programs.table}
+    table = json.loads(msgspec.json.encode(table))  # as the loader reads it
+    table["digest"] = loader.table_digest(table)
     (folder / TABLE).write_bytes(msgspec.json.format(msgspec.json.encode(table), indent=1))
     trials = [item.trial for item in shipped.items if item.trial is not None]
     (folder / TRIALS).write_bytes(msgspec.json.encode(trials))
@@ -135,7 +138,9 @@ class Programs:
         entry["symbols"] = {}
         for target, chip in targets:
             entry["binaries"].append(self._binary(name, source, target, chip, entry["symbols"]))
-        (self.folder / entry["text"]).write_text(text, encoding="utf-8")
+        data = text.encode()
+        (self.folder / entry["text"]).write_bytes(data)
+        entry["digest"] = hashlib.blake2b(data, digest_size=16).hexdigest()
         self.table[name] = entry
         return name
 

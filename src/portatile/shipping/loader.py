@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import hashlib
 import json
+import math
 import os
 import struct
 import tempfile
@@ -23,6 +24,8 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 FORMAT = "portatile-folder-1"
+_ROLES = ("in", "out", "inout")
+_DTYPES = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 _ALIGNMENT = 128  # bytes; where each of several local arguments of a CUDA kernel begins
 _VENDORS = Path("/etc/OpenCL/vendors")  # where a system's OpenCL libraries are registered
 _NVIDIA = "libnvidia-opencl.so.1"  # which containers mount and do not register
@@ -40,9 +43,21 @@ _DYNAMIC_SHARED, _CC_MAJOR, _CC_MINOR, _OPT_IN_BYTES = 8, 75, 76, 48 * 1024  # n
 def problems() -> list[dict[str, Any]]:
     """What the folder holds: workload, sizes, options, dtype, device, config and launches of each problem."""
     table: dict[str, Any] = json.loads((HERE / "kernels.json").read_text(encoding="utf-8"))
-    if table["format"] != FORMAT:
-        raise ValueError(f"kernels.json is of format {table['format']!r}; this loader reads {FORMAT!r}")
+    if table.get("format") != FORMAT:
+        raise ValueError(f"kernels.json is of format {table.get('format')!r}; this loader reads {FORMAT!r}")
+    if table.get("digest") != table_digest(table):
+        raise ValueError("kernels.json was changed or damaged: its digest is not that of its content; export the folder again")
     return [{**problem, "programs": table["programs"]} for problem in table["problems"]]
+
+
+def table_digest(table: dict[str, Any]) -> str:
+    """What ``digest`` must be in a table with these ``format``, ``problems`` and ``programs``. It tells damage, and no author."""
+    parts = {name: part for name, part in table.items() if name != "digest"}
+    return _digest(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def load(workload: str, *, dtype: str | None = None, device: str | None = None, **sizes: int | str | bool) -> Loaded:
@@ -83,6 +98,7 @@ class Loaded:
     """
 
     def __init__(self, problem: dict[str, Any], chip: Any) -> None:
+        _check(problem)
         self.problem, self.chip = problem, chip
         self.operands = {operand["name"]: operand for operand in problem["operands"]}
         kernels: dict[str, Any] = {}
@@ -106,6 +122,9 @@ class Loaded:
         scalars = self.problem["scalars"] | {name: value for name, value in named.items() if name not in self.operands}
         if wrong := scalars.keys() - self.problem["scalars"].keys():
             raise TypeError(f"unknown {sorted(wrong)}; arrays: {list(self.operands)}, scalars: {list(self.problem['scalars'])}")
+        for name, value in scalars.items():
+            if not _is_number(value):
+                raise TypeError(f"the scalar {name} is {value!r}, which is no real number")
         hosts = {name: self._laid_out(name, given.get(name)) for name in self.operands}
         for name, host in hosts.items():
             self.chip.upload(self.memory[name], host)
@@ -149,6 +168,63 @@ class Loaded:
         return np.dtype(arg["dtype"]).type(scalars[arg["name"]] if arg["value"] is None else arg["value"])
 
 
+def _check(problem: dict[str, Any]) -> None:
+    """Raise ValueError where a problem's sizes, strides, names or launches do not fit: kernels would run outside their arrays."""
+    arrays = {}
+    for o in problem["operands"]:
+        fits = _are_counts(0, *o["shape"], *o["strides"], o["offset"]) and _are_counts(1, o["elements"])
+        if fits and 0 not in o["shape"]:
+            fits = o["offset"] + sum((n - 1) * step for n, step in zip(o["shape"], o["strides"], strict=False)) < o["elements"]
+        if not (fits and len(o["shape"]) == len(o["strides"]) and o["role"] in _ROLES and o["dtype"] in _DTYPES):
+            raise ValueError(f"kernels.json: the operand {o['name']} does not lie in its memory")
+        arrays[o["name"]] = o["elements"] * np.dtype(o["dtype"]).itemsize
+    for t in problem["temporaries"]:
+        image = t["kind"] == "image"
+        if not (_are_counts(1, t["width"], t["height"], t["channels"]) if image else _are_counts(0, t["nbytes"])):
+            raise ValueError(f"kernels.json: the temporary {t['name']} has no size")
+        arrays[t["name"]] = t.get("nbytes", 0)
+    if not all(map(_is_number, problem["scalars"].values())):
+        raise ValueError("kernels.json: a scalar is no number")
+    for launch in problem["launches"]:
+        sizes = [launch["global"], launch["local"]]
+        fits = all(len(size) == 3 and _are_counts(1, *size) for size in sizes) and not any(map(int.__mod__, *sizes))
+        if not fits or launch["program"] not in problem["programs"]:
+            raise ValueError(f"kernels.json: the launch of {launch['kernel']} has no whole work-groups, or no program")
+        for arg in launch["args"]:
+            if not _passes(arg, arrays, problem["scalars"]):
+                raise ValueError(f"kernels.json: the argument {arg['name']} of {launch['kernel']} names nothing that it could be")
+
+
+def _passes(arg: dict[str, Any], arrays: dict[str, int], scalars: dict[str, Any]) -> bool:
+    """Whether an argument can be passed."""
+    kind, value = arg["kind"], arg["value"]
+    if kind == "view":
+        pixels = value * arg["channels"] * np.dtype(arg["dtype"]).itemsize if _are_counts(1, value, arg["channels"]) else math.inf
+        return pixels <= arrays.get(arg["name"], 0)
+    if kind == "scalar":
+        return arg["dtype"] in _DTYPES and (arg["name"] in scalars if value is None else _is_number(value))
+    return arg["name"] in arrays if kind in ("buffer", "image") else kind == "local" and _are_counts(1, value)
+
+
+def _are_counts(least: int, *values: Any) -> bool:
+    return all(type(value) is int and least <= value < 2**48 for value in values)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _part(name: str, digest: str) -> bytes:
+    """A file of the folder; raises ValueError where it lies elsewhere or is not what was exported."""
+    path = (HERE / name).resolve()
+    if HERE not in path.parents:
+        raise ValueError(f"kernels.json: {name} is no file of this folder")
+    data = path.read_bytes()
+    if _digest(data) != digest:
+        raise ValueError(f"{name} was changed or damaged: its digest is not the one in kernels.json; export the folder again")
+    return data
+
+
 class _OpenCL:
     """One device through pyopencl."""
 
@@ -170,12 +246,11 @@ class _OpenCL:
 
     def build(self, program: dict[str, Any]) -> Any:
         for binary in program["binaries"]:
-            file = HERE / binary["file"]
-            if binary.get("built_by") == self.identity and file.is_file():
-                data = file.read_bytes()
-                if hashlib.blake2b(data, digest_size=16).hexdigest() == binary["digest"]:  # drivers crash on a damaged binary
+            if binary.get("built_by") == self.identity:
+                with contextlib.suppress(OSError, ValueError):  # a damaged one, on which drivers crash: the text is still there
+                    data = _part(binary["file"], binary["digest"])
                     return self.cl.Program(self.context, [self.device], [data]).build()
-        return self.cl.Program(self.context, (HERE / program["text"]).read_text(encoding="utf-8")).build(program["options"])
+        return self.cl.Program(self.context, _part(program["text"], program["digest"]).decode()).build(program["options"])
 
     def kernel(self, program: Any, symbol: str) -> Any:
         return self.cl.Kernel(program, symbol)
@@ -241,7 +316,7 @@ class _Cuda:
         here, found = f"sm_{major.value}{minor.value}", program["binaries"]
         cubin = next((b for b in found if b["kind"] == "cubin" and b["architecture"].rstrip("af") == here), None)
         chosen = cubin or next(b for b in found if b["kind"] == "ptx")  # for another chip the driver compiles the PTX
-        data = (HERE / chosen["file"]).read_bytes() + b"\0"
+        data = _part(chosen["file"], chosen["digest"]) + b"\0"
         module = ctypes.c_void_p()
         self._call("cuModuleLoadData", ctypes.byref(module), data)
         return module

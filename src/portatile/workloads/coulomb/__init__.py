@@ -32,7 +32,8 @@ class Coulomb(Workload):
     ``atoms`` is a matrix with a row (x, y, z, q) for each, ``potential`` one with nz ny rows of nx points. A grid
     coordinate is the float32 nearest to its exact value. For a part of a larger grid ``y_first`` and ``z_first``, whole numbers,
     are added to y and z. A point on an atom has the potential that IEEE arithmetic gives:
-    an infinity of the sign of its charge, NaN without a charge or where infinities meet.
+    an infinity of the sign of its charge, NaN without a charge or where infinities meet. The bound holds at these coordinates and for
+    distances from 2e-19 to 1e19, whose squares are normal numbers of float32.
 
     Parameters: a work-group is WGX x WGY x SPLIT, SPLIT slices that share the atoms; a work-item computes PX vectors of VL
     points (CPUs: as wide as a register) in each of PY rows. CHUNK atoms at a time are staged in local memory, 0: read
