@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -377,7 +378,7 @@ def test_what_fits_is_not_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -
 def test_an_operand_past_the_largest_allocation_is_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(device), "info", device.info, raising=False)
     info = device.info
-    monkeypatch.setattr(device, "info", type(info)(**{**vars(info), "max_allocation": 100_000}))
+    monkeypatch.setattr(device, "info", replace(info, max_allocation=100_000))
     meter = Meter(device, monkeypatch)
     rng = np.random.default_rng(new_seed("allocation"))
     a, b = rng.random((301, 97), np.float32), rng.random((97, 203), np.float32)

@@ -20,8 +20,8 @@ import numpy as np
 from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
-from portatile.records import Problem
+from portatile.errors import ArgumentError, DeviceError, LaunchError
+from portatile.records import Layout, Problem
 from portatile.runtime import memory_limit, slabs
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.workload import Cut
@@ -91,6 +91,7 @@ class Pieces:
         self._size = size
         self._changed = threading.Condition()
         self._under_way = 0
+        self.stopped = False
 
     def take(self, device: str, most: int, wait: bool = True) -> tuple[int, int] | None:
         """The next piece for a device, of at most ``most`` steps; None when everything is done.
@@ -124,7 +125,8 @@ class Pieces:
         """A piece that its device did not finish."""
         with self._changed:
             self._under_way -= 1
-            self._free.append((low, high))
+            if not self.stopped:
+                self._free.append((low, high))
             self._changed.notify_all()
 
     def drop(self, device: str) -> None:
@@ -136,6 +138,7 @@ class Pieces:
     def stop(self) -> None:
         """Hand out nothing more."""
         with self._changed:
+            self.stopped = True
             self._free.clear()
             self._changed.notify_all()
 
@@ -187,7 +190,7 @@ class _Worker:
                 kept = np.array(output.array) if output.read else None  # a device that fails may have written a part of it
                 matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
                 matrices = {name: _described(stored) for name, stored in matrices.items()}
-                layout = {name: stored.layout for name, stored in matrices.items()}
+                layout = {name: _layout(stored, part.problem.layout[name]) for name, stored in matrices.items()}
                 problem = workloads.get(part.problem.workload).problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout)
                 prepared = self.engine.prepare(problem)
                 began = time.perf_counter()
@@ -241,6 +244,12 @@ def _described(stored: Matrix) -> Matrix:
     return stored._replace(stride=down, alignment=min(pointer & -pointer, stored.alignment) or stored.alignment)
 
 
+def _layout(stored: Matrix, packed: Layout) -> Layout:
+    """How a piece lies in memory; one matrix of a stack is a stack too."""
+    strides = (stored.step, stored.stride, 1) if len(packed.strides) > len(stored.layout.strides) else stored.layout.strides
+    return Layout(strides, stored.offset, stored.alignment)
+
+
 _rates: dict[tuple[str, str, str], float] = {}
 """Work a second that devices have shown, by device, workload and dtype: flops, or steps where a workload counts none."""
 _last: dict[tuple[str, tuple[str, ...]], Split] = {}
@@ -289,10 +298,12 @@ def _together(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> None:
     def work(worker: _Worker) -> None:
         try:
             worker.run(pieces, start)
-        except (DeviceError, LaunchError, UsageError, MemoryError) as error:
+        except Exception as error:  # raised below, where no other device makes up for it
             worker.share.failure = str(error)
             errors.append(error)
             pieces.drop(worker.share.device)
+            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a mistake, not a device's failure
+                pieces.stop()
 
     threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]
     for thread in threads:
@@ -306,7 +317,7 @@ def _together(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> None:
             with suppress(KeyboardInterrupt):
                 thread.join()
         raise
-    if pieces.left:
+    if pieces.left or pieces.stopped:
         raise errors[-1]
     for worker in workers:
         if worker.share.failure:
