@@ -28,7 +28,9 @@ from portatile.execute import Executable
 from portatile.measure import peaks, runs
 from portatile.measure.runs import Length
 from portatile.records import Config, DeviceInfo, Launch, Plan
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm import forms, presets
+from portatile.workloads.gemm.forms.cpu.point import register
+from portatile.workloads.gemm.forms.gpu.point import pipeline
 from portatile.workloads.gemm.point import Point
 
 LENGTH = Length(samples=5, seconds=0.0, burst=0.003)
@@ -69,8 +71,8 @@ def panel_point(info: DeviceInfo, dtype: str) -> Point:
     wide = dtype == "float32"
     if info.kind == "cpu":
         vectors = (16, 4) if info.wide_vectors else (8, 2)
-        return presets.register(vectors[0] if wide else vectors[0] // 2, 6, vectors[1])
-    return replace(presets.pipeline(4 if wide else 2, (16, 16), (2, 2), 16, 2, 8), PACK_B=True)
+        return register(vectors[0] if wide else vectors[0] // 2, 6, vectors[1])
+    return replace(pipeline(4 if wide else 2, (16, 16), (2, 2), 16, 2, 8), PACK_B=True)
 
 
 class Bench:
@@ -209,7 +211,7 @@ class Bench:
             return self._samples(lambda: executable.run(self.queue, memory, scalars))
 
     def _image(self, n: int, transposed: bool) -> tuple[float, ...]:
-        point, pixel = Point.of(presets.preset("nakasato", self.dtype)), 16 // self.itemsize
+        point, pixel = forms.read(presets.preset("nakasato", self.dtype)), 16 // self.itemsize
         with self._new_image(n) as image, self._step(n, point, transposed, "b_image") as executable:
             form = image.form
             self._poison(form.nbytes)

@@ -3,7 +3,7 @@
 Small matrices, of which the device has little to do. A round is a batch of calls, timed without waiting for the device, which is waited for
 between rounds; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
 
-    python bench/overhead.py [--device cuda:0] [--size 256] [--rounds 200] [--only torch,cupy,buffer,numpy] [--json FILE]
+    python bench/overhead.py [--device cuda:0] [--size 256] [--rounds 200] [--only torch,cupy,buffer,numpy] [--json FILE] [--save]
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import portatile
+from measure import facts, save, slug
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 
@@ -161,13 +163,14 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--only", default=",".join(LIBRARIES), help="array libraries, separated by commas")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="write every sample to this file")
+    parser.add_argument("--save", action="store_true", help="write every sample to bench/results")
+    parser.add_argument("--commit", help="what to record where there is no git")
     options = parser.parse_args()
     device = portatile.get_device(options.device)
     rows: list[dict[str, Any]] = []
-    print(
-        f"{device.info.name} ({device.info.id}), {options.size} a side, float32, Python {platform.python_version()}: us of the host for a call"
-    )
+    print(f"{device.info.name} ({device.info.id}), {options.size} a side, float32, Python {platform.python_version()}")
+    print("us of the host for a call")
     for library in options.only.split(","):
         try:
             cases = list(LIBRARIES[library](options.size, device))
@@ -179,9 +182,18 @@ def main() -> None:
             median, least = statistics.median(samples), min(samples)
             print(f"  {library:8}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
             rows.append({"library": library, "call": case.name, "median_us": median, "least_us": least, "samples_us": samples})
+    document = {
+        "bench": "overhead",
+        **facts(options.commit),
+        "device": asdict(device.info),
+        "size": options.size,
+        "batch": BATCH,
+        "rows": rows,
+    }
     if options.json:
-        facts = {"device": device.info.name, "id": device.info.id, "driver": device.info.driver, "python": platform.python_version()}
-        options.json.write_text(json.dumps({**facts, "size": options.size, "batch": BATCH, "rows": rows}, indent=1))
+        options.json.write_text(json.dumps(document, indent=1))
+    if options.save:
+        print(f"written to {save(f'overhead-{slug(device.info.name)}-{slug(device.info.id)}', document)}")
 
 
 if __name__ == "__main__":

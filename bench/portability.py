@@ -27,7 +27,7 @@ def parse() -> argparse.Namespace:
     commands.add_argument("--workload", default="gemm")
     commands.add_argument("--sizes", default="512", help="the workload's sizes, N (all equal) or MxNxK, separated by commas")
     commands.add_argument("--dtype", default="float32", help="separated by commas")
-    commands.add_argument("--guest", action="append", default=[], help="another machine's device with known results, as 'h200 cuda'")
+    commands.add_argument("--recorded", action="append", default=[], help="another machine's device with known results, as 'h200 cuda'")
     commands.add_argument("--tune", metavar="BUDGET", help="tune each problem on each device first; without: the best that is known")
     commands.add_argument("--map", metavar="DOWN,ACROSS", help="two parameters over which to measure")
     commands.add_argument("--map-sizes", help="sizes for the map; default: the first of --sizes")
@@ -46,9 +46,9 @@ def problems(name: str, sizes: str, dtypes: str) -> list[Problem]:
 def matrix(chosen: list[Any], options: argparse.Namespace) -> list[dict[str, Any]]:
     """All rows, printed problem by problem."""
     document: list[dict[str, Any]] = []
-    guests = tuple(guest for text in options.guest for guest in portability.guests(options.workload, text))
+    recorded = tuple(info for text in options.recorded for info in portability.recorded_devices(options.workload, text))
     for problem in problems(options.workload, options.sizes, options.dtype):
-        request = portability.PortabilityRequest((problem,), None if options.tune is None else Budget.parse(options.tune), guests)
+        request = portability.PortabilityRequest((problem,), None if options.tune is None else Budget.parse(options.tune), recorded)
         rows = portability.matrix(chosen, request, lambda text: print(text, file=sys.stderr, flush=True))
         document += [asdict(row) for row in rows]
         scores = portability.scores(rows)

@@ -46,6 +46,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = mine
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Of tests marked ``drawn(share)``, run a share."""
+    if (marker := item.get_closest_marker("drawn")) is not None:
+        seeds.sometimes(*marker.args)
+
+
 @pytest.fixture
 def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No result and no binary is known yet, and the user's stay as they are."""

@@ -221,10 +221,19 @@ def _slug(title: str) -> str:
     return "gemm-" + slug(title)
 
 
+# Of README's picture: what is shown of the GPU that has most rows.
+SHOWN = ("512", "1000", "1024", "1537", "2048", "3001", "4096", "8192", "1 x 4096 x 4096", "4096 x 8 x 4096", "64 x 64 x 65536")
+SHOWN += ("8192 x 64 x 8192", "16384 x 16384 x 64", "4097 x 4095 x 4099", "64 of 128^3")
+
+
 def made(folder: Path) -> Iterator[Page | Picture]:
-    """A table for each device, and a picture for each GPU."""
-    for title, table in sorted(tables(runs("gemm", folder)).items(), key=lambda item: ("NVIDIA" not in item[0], -len(item[1]), item[0])):
+    """A table for each device, a picture for each GPU, and README's picture."""
+    found = sorted(tables(runs("gemm", folder)).items(), key=lambda item: ("NVIDIA" not in item[0], -len(item[1]), item[0]))
+    for title, table in found:
         page = _table(title, table)
         yield page
         if page.name == _slug(title):
             yield Picture(f"{page.name}.svg", picture(title, table))
+    some = {product: row for product, row in found[0][1].items() if product.name in SHOWN} if found else {}
+    if some:
+        yield Picture("speed.svg", picture(found[0][0], some))

@@ -1,4 +1,4 @@
-"""What a repeated call costs in Python, above the bare launches of the same kernels: the newest run on each device."""
+"""What a repeated call costs the host, through each array library and beside its own calls: the newest run on each device."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from recorded import Table, markdown, processor, runs, through
 
 
 def made(folder: Path) -> Iterator[Table]:
-    """One table."""
-    rows, files = {}, {}
-    for run in runs("overhead", folder):
-        for row in run.document["rows"]:
-            name = f"{processor(row['name'])}, {through(row)}", "NumPy arrays" if row["host_arrays"] else "Buffers"
-            costs = [f"{row[one]:.1f}" for one in ("launch_us", "overhead_us", "compiled_overhead_us")]
-            rows[name] = [*name, f"{row['size']}", *costs, run.commit]
-            files[name] = run.file
-    if rows:
-        head = ("device", "arguments", "size", "bare launches, us", "matmul, us above", "compiled product, us above", "commit")
-        yield Table("overhead", markdown(head, (row for _, row in sorted(rows.items()))), frozenset(files.values()))
+    """A table for each device."""
+    newest = {(processor(run.document["device"]["name"]), through(run.document["device"])): run for run in runs("overhead", folder)}
+    for (name, back_end), run in sorted(newest.items()):
+        rows = [[row["library"], row["call"], f"{row['median_us']:.1f}", f"{row['least_us']:.1f}"] for row in run.document["rows"]]
+        text = markdown(("arrays", f"call, {run.document['size']} a side", "median, us", "least, us"), rows) + f"\nCommit {run.commit}.\n"
+        title = f"Repeated calls, {name}, {back_end}"
+        yield Table(f"overhead-{'-'.join(title.lower().replace(',', '').split()[2:])}", text, frozenset({run.file}), title)

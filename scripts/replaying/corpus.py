@@ -48,7 +48,7 @@ def cases(name: str, number: int, device: str, configs: int, rng: np.random.Gene
 
 
 def recorded(root: Path) -> Iterator[Case]:
-    """The configurations in the results that come with the package, on the devices that they were measured on."""
+    """The configurations in the results that come with the package of the tree in ``root``, on the devices that they were measured on."""
     for path in sorted(root.glob("src/portatile/**/shipped/*.json")):
         for number, trial in enumerate(json.loads(path.read_text())):
             problem = trial["problem"]

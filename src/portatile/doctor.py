@@ -153,13 +153,19 @@ def self_test(identity: str) -> SelfTest:
     """Compile, launch and check one kernel in this process; ``message`` says what failed."""
     marks = {"start": time.perf_counter()}
     try:
-        chip = device.get(identity)
-        binary = program.build(Source("selftest.cl", _TEXT), chip.target, None)
+        opened = device.get(identity)
+        binary = program.build(Source("selftest.cl", _TEXT), opened.target, None)
         marks["compile"] = time.perf_counter()
         rng = np.random.default_rng(1)
         x, y = rng.standard_normal((2, _ITEMS), dtype=np.float32)
         got = np.full_like(y, np.nan)
-        with chip, chip.load(binary) as module, chip.allocate(x.nbytes) as on_x, chip.allocate(y.nbytes) as on_y, chip.queue() as queue:
+        with (
+            opened,
+            opened.load(binary) as module,
+            opened.allocate(x.nbytes) as on_x,
+            opened.allocate(y.nbytes) as on_y,
+            opened.queue() as queue,
+        ):
             queue.upload(on_x, x)
             queue.upload(on_y, y)
             size = -(-_ITEMS // _GROUP) * _GROUP
@@ -186,7 +192,7 @@ def _selection() -> list[Finding]:
 def _main(arguments: Sequence[str]) -> int:
     match arguments:
         case ["survey"]:
-            infos = tuple(chip.info for chip in device.devices())
+            infos = tuple(one.info for one in device.devices())
             answer: Found | SelfTest = Found(infos, (*device.findings(), *(_selection() if infos else ())))
         case ["test", identity]:
             answer = self_test(identity)

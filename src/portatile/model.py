@@ -70,17 +70,17 @@ def occupancy(used: Resources, launch: Launch, device: DeviceInfo) -> float | No
 
     None where chip or compiler do not tell.
     """
-    chip = multiprocessor(device)
-    if chip is None or used.registers < 0:
+    limits = multiprocessor(device)
+    if limits is None or used.registers < 0:
         return None
     items = math.prod(launch.local_size)
     warps = -(-items // _WARP)
     per_warp = -(-max(used.registers, 1) * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
-    local = max(used.local_memory, 0) + _dynamic(launch) + chip.reserved
-    groups = min(chip.groups, chip.threads // (warps * _WARP), _REGISTERS // (per_warp * warps))
-    if local > chip.reserved:
-        groups = min(groups, chip.shared // local)
-    return groups * warps * _WARP / chip.threads
+    local = max(used.local_memory, 0) + _dynamic(launch) + limits.reserved
+    groups = min(limits.groups, limits.threads // (warps * _WARP), _REGISTERS // (per_warp * warps))
+    if local > limits.reserved:
+        groups = min(groups, limits.shared // local)
+    return groups * warps * _WARP / limits.threads
 
 
 def impossible(plan: Plan, device: DeviceInfo) -> str | None:
@@ -196,5 +196,5 @@ def _dynamic(launch: Launch) -> int:
 
 def _local_limit(device: DeviceInfo) -> int:
     """Bytes of local memory of a work-group; NVIDIA's OpenCL gives more than it names."""
-    chip = multiprocessor(device)
-    return device.local_memory if chip is None else max(device.local_memory, chip.shared - chip.reserved)
+    limits = multiprocessor(device)
+    return device.local_memory if limits is None else max(device.local_memory, limits.shared - limits.reserved)

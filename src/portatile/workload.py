@@ -156,6 +156,14 @@ class Workload(ABC):
         """The configuration that one of ``presets`` names, for the problem; raises UnknownNameError for any other name."""
         raise UnknownNameError(f"preset of {self.name}", name, self.presets)
 
+    def canonical(self, config: Config) -> Config:
+        """``config``, which may have been recorded by an earlier version, as the space names it now; raises UsageError where that fails."""
+        return config
+
+    def explained(self, config: Config) -> Mapping[str, str]:
+        """What each parameter of ``config`` means, where the workload's docstring does not say it."""
+        return self.meanings
+
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
         """``config``, which may be another device's, without the instructions that this one lacks: it should compile, no more."""
         return config

@@ -13,8 +13,10 @@ from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.execute import Executable
 from portatile.records import Launch, Layout
-from portatile.workloads.gemm import presets
-from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm import forms
+from portatile.workloads.gemm.forms.cpu.point import register
+from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
+from portatile.workloads.gemm.forms.gpu.point import pipeline
 from portatile.workloads.gemm_batched import GemmBatched
 from support.checking import check
 from support.seeds import new_seed
@@ -152,16 +154,16 @@ def test_cuda_arrays(device: Device, library: str) -> None:
 
 
 POINTS = {
-    "medium": presets.MEDIUM,
-    "split k": Point.of({**presets.MEDIUM.config(), "SPLIT_K": 3}),
-    "direct": presets.generic(1, (4, 4), (8, 8), (1, 1), 8, False),
-    "register tile, packed, blocked": Point.of({**presets.register(4, 4, 3, 1, 16, 3).config(), "PACK_A": True}),
-    "register tile, split k": Point.of({**presets.register(4, 2, 2).config(), "SPLIT_K": 2}),
-    "pipeline": presets.pipeline(4, (8, 8), (1, 1), 8, 2, 4),
-    "pipeline, packed, shared k": Point.of(
-        {**presets.pipeline(4, (8, 8), (1, 1), 16, 2, 4, 1).config(), "PACK_A": True, "PACK_B": True, "KG": 2}
+    "medium": MEDIUM,
+    "split k": forms.read({**MEDIUM.config(), "SPLIT_K": 3}),
+    "direct": tile(1, (4, 4), (8, 8), (1, 1), 8, False),
+    "register tile, packed, blocked": forms.read({**register(4, 4, 3, 1, 16, 3).config(), "PACK_A": True}),
+    "register tile, split k": forms.read({**register(4, 2, 2).config(), "SPLIT_K": 2}),
+    "pipeline": pipeline(4, (8, 8), (1, 1), 8, 2, 4),
+    "pipeline, packed, shared k": forms.read(
+        {**pipeline(4, (8, 8), (1, 1), 16, 2, 4, 1).config(), "PACK_A": True, "PACK_B": True, "KG": 2}
     ),
-    "pipeline, turned": Point.of({**presets.pipeline(4, (8, 8), (1, 1), 16, 3, 4).config(), "TURN": True}),
+    "pipeline, turned": forms.read({**pipeline(4, (8, 8), (1, 1), 16, 3, 4).config(), "TURN": True}),
 }
 
 

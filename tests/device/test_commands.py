@@ -40,7 +40,7 @@ def test_tune_says_who_raced_and_what_was_checked(
 ) -> None:
     monkeypatch.setattr(tuner._Run, "_race_seconds", lambda _: 60.0)  # until they are told apart, however disturbed the machine is
     out, err = tune(capsys)
-    assert "finalists raced: [ ] holds the median with 95 % confidence" in out
+    assert "finalists compared: [ ] holds the median with 95 % confidence" in out
     assert "3 finalists race" in err
     assert main(["results"]) == 0
     text = capsys.readouterr().out
@@ -199,10 +199,12 @@ def test_show_explains_every_parameter(name: str, capsys: pytest.CaptureFixture[
     assert main(["show", name, *sizes, "--stage", "parameters", "--device", "opencl"]) == 0
     out = capsys.readouterr().out
     problem = workload.problem(dict.fromkeys(workload.sizes, 64))
-    for parameter in workload.default(problem, device.get("opencl").info):
+    config = workload.default(problem, device.get("opencl").info)
+    for parameter in config:
         assert re.search(rf"^{parameter} +\S", out, re.MULTILINE)
         assert parameter in workload.meanings or re.search(rf"\b{parameter}\b", out.partition("\n\n")[2]), parameter
-    assert all(" ".join(meaning.split()) in " ".join(out.split()) for meaning in workload.meanings.values())
+    explained = workload.explained(config)
+    assert all(" ".join(explained[name].split()) in " ".join(out.split()) for name in config if name in explained)
 
 
 @needs_nvrtc

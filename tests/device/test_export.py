@@ -33,6 +33,7 @@ from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.forms.generic.point import tile
 from support.ptx_machine import GlobalMemory, Machine
 from support.ptx_machine.device import INFO
 from support.seeds import new_seed
@@ -176,9 +177,7 @@ def test_split_k_images_and_padded_operands_too(opencl: Device, tmp_path: Path) 
         items.append(item(other, drawn(other, opencl.info, rng, TXC=True, **SMALL | {"TR": 4, "TC": 4, "VL": 4}), opencl.info))
     if opencl.info.image_buffer_max:
         other = gemm.problem({"m": 23, "n": 24, "k": 19})
-        items.append(
-            item(other, presets.staged(presets.generic(4, (4, 4), (8, 8), (1, 1), 8, True), "view", "view local").config(), opencl.info)
-        )
+        items.append(item(other, presets.staged(tile(4, (4, 4), (8, 8), (1, 1), 8, True), "view", "view local").config(), opencl.info))
     shipped = folders.write(tmp_path / "folder", items)
     assert len(json.loads((tmp_path / "folder" / "kernels.json").read_text())["problems"][0]["launches"]) > 1
     computed(tmp_path / "folder", shipped.items, rng, tmp_path)
@@ -380,8 +379,8 @@ def test_cuda_kernels_run_through_the_drivers_functions(tmp_path: Path, loader_o
     items = [item(problem, config, info)]
     for size, ways in ((8, ("image", "view")), (12, ("view local", "image local"))):  # float32, then float64
         other = gemm.problem({"m": size, "n": 8, "k": 8}, "float32" if size == 8 else "float64")
-        tile = presets.generic(4, (4, 4), (8, 8), (1, 1), 8, True) if size == 8 else presets.generic(2, (2, 2), (8, 8), (1, 1), 8, True)
-        items.append(item(other, presets.staged(tile, *ways).config(), info))
+        small = tile(4, (4, 4), (8, 8), (1, 1), 8, True) if size == 8 else tile(2, (2, 2), (8, 8), (1, 1), 8, True)
+        items.append(item(other, presets.staged(small, *ways).config(), info))
     shipped = folders.write(tmp_path / "folder", items)
     assert shipped.left_out == []
     table = json.loads((tmp_path / "folder" / "kernels.json").read_text())

@@ -13,36 +13,39 @@ from portatile.device.base import Device
 from portatile.records import Config, Problem, Value
 from portatile.workload import Inputs
 from portatile.workloads import operands
-from portatile.workloads.gemm import plan as gemm_plan
-from portatile.workloads.gemm import presets, storage
-from portatile.workloads.gemm.point import MMA_SHAPES, Point
-from portatile.workloads.gemm.space import matrix_shapes, matrix_units
+from portatile.workloads.gemm import forms, presets, storage
+from portatile.workloads.gemm.capabilities import MMA_SHAPES, matrix_shapes, matrix_units
+from portatile.workloads.gemm.forms.cpu.point import register
+from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
+from portatile.workloads.gemm.forms.gpu import tail
+from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
+from portatile.workloads.gemm.point import Point
 from support.checking import check
 from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
 TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]
 
-_PIPELINE = presets.pipeline(4, (8, 8), (1, 1), 8, 2, 4)
+_PIPELINE = pipeline(4, (8, 8), (1, 1), 8, 2, 4)
 POINTS: dict[str, Point] = {
-    **{name: Point.of(presets.preset(name, "float32")) for name in presets.PRESETS},
-    "arrays, split k": replace(presets.MEDIUM, SCALARS=False, PAD=4, UNROLL=1, MAD="fma", SPLIT_K=3),
-    "wide blocks": presets.generic(8, (2, 8), (8, 8), (2, 1), 6, True),
-    "register tile": presets.register(8, 6, 2),
-    "register tile, all packed, blocked": replace(presets.register(4, 4, 3, 1, 16, 3), PACK_A=True),
-    "register tile, B in place": replace(presets.register(2, 3, 2, 1), PACK_B=False, MAD="mad"),
-    "register tile, 512 bits": presets.register(16, 4, 1, 2),
-    "register tile, split k": replace(presets.register(4, 2, 2), SPLIT_K=4),
-    "register tile, one row": replace(presets.register(4, 1, 4), PACK_B=False, KB=64),
-    "staged": replace(presets.register(8, 6, 2, 4, 16), SM=True, PACK_B=False),
-    "staged, banded, A packed": replace(presets.register(4, 3, 3, 2, 64, 2), SM=True, PACK_A=True, PACK_B=False),
-    "columns": replace(presets.register(4, 5, 2), TURN=True),
-    "columns, A in place": replace(presets.register(4, 2, 2, 2, 16), TURN=True, PACK_B=False),
-    "columns, split k": replace(presets.register(8, 4, 1), TURN=True, PACK_A=True, SPLIT_K=3),
-    "columns, staged": replace(presets.register(8, 4, 2, 4, 16), TURN=True, SM=True, PACK_A=True, PACK_B=False),
-    "dots": replace(presets.register(4, 3, 1), TC=2, KEEP=True, PACK_B=False),
-    "dots, one column": replace(presets.register(4, 5, 1, 1), TC=1, KEEP=True),
-    "dots, split k": replace(presets.register(8, 2, 1, 2), TC=4, KEEP=True, PACK_B=False, SPLIT_K=3),
+    **{name: forms.read(presets.preset(name, "float32")) for name in presets.PRESETS},
+    "arrays, split k": replace(MEDIUM, SCALARS=False, PAD=4, UNROLL=1, MAD="fma", SPLIT_K=3),
+    "wide blocks": tile(8, (2, 8), (8, 8), (2, 1), 6, True),
+    "register tile": register(8, 6, 2),
+    "register tile, all packed, blocked": replace(register(4, 4, 3, 1, 16, 3), PACK_A=True),
+    "register tile, B in place": replace(register(2, 3, 2, 1), PACK_B=False, MAD="mad"),
+    "register tile, 512 bits": register(16, 4, 1, 2),
+    "register tile, split k": replace(register(4, 2, 2), SPLIT_K=4),
+    "register tile, one row": replace(register(4, 1, 4), PACK_B=False, KB=64),
+    "staged": replace(register(8, 6, 2, 4, 16), SM=True, PACK_B=False),
+    "staged, banded, A packed": replace(register(4, 3, 3, 2, 64, 2), SM=True, PACK_A=True, PACK_B=False),
+    "columns": replace(register(4, 5, 2), TURN=True),
+    "columns, A in place": replace(register(4, 2, 2, 2, 16), TURN=True, PACK_B=False),
+    "columns, split k": replace(register(8, 4, 1), TURN=True, PACK_A=True, SPLIT_K=3),
+    "columns, staged": replace(register(8, 4, 2, 4, 16), TURN=True, SM=True, PACK_A=True, PACK_B=False),
+    "dots": replace(register(4, 3, 1), TC=2, KEEP=True, PACK_B=False),
+    "dots, one column": replace(register(4, 5, 1, 1), TC=1, KEEP=True),
+    "dots, split k": replace(register(8, 2, 1, 2), TC=4, KEEP=True, PACK_B=False, SPLIT_K=3),
     "pipeline": _PIPELINE,
     "pipeline, packed": replace(_PIPELINE, PACK_A=True, PACK_B=True, DOUBLE=1),
     "pipeline, one stage": replace(_PIPELINE, STAGES=1, DOUBLE=0, PAD=4, RASTER=0),
@@ -50,8 +53,8 @@ POINTS: dict[str, Point] = {
     "pipeline, turned, one set": replace(_PIPELINE, TURN=True, KB=16, STAGES=3, DOUBLE=0),
     "pipeline, kept": replace(_PIPELINE, KEEP=True, KB=16, DOUBLE=1),
     "pipeline, kept, shared k": replace(_PIPELINE, KEEP=True, KB=32, STAGES=3, KG=2, RASTER=0),
-    "pipeline, turned, narrow": replace(presets.pipeline(2, (8, 16), (3, 2), 8, 2, 4), TURN=True),
-    "pipeline, kept, narrow": replace(presets.pipeline(2, (16, 8), (3, 2), 32, 3, 4, double=0), KEEP=True),
+    "pipeline, turned, narrow": replace(pipeline(2, (8, 16), (3, 2), 8, 2, 4), TURN=True),
+    "pipeline, kept, narrow": replace(pipeline(2, (16, 8), (3, 2), 32, 3, 4, double=0), KEEP=True),
     "pipeline, uneven copies": replace(_PIPELINE, TRR=3, TCR=3, PAD=4, DOUBLE=1),
     "pipeline, turned, uneven": replace(_PIPELINE, TRR=3, KB=16, TURN=True),
     "pipeline, k in four": replace(_PIPELINE, KB=32, STAGES=3, KG=4, TRR=1, PAD=4),
@@ -59,8 +62,8 @@ POINTS: dict[str, Point] = {
     "pipeline, unrolled in part": replace(_PIPELINE, KB=16, UNROLL=4, MAD="mad"),
     "pipeline, turned, unrolled in part": replace(_PIPELINE, KB=32, UNROLL=8, STAGES=3, TURN=True, DOUBLE=0),
     "pipeline, kept, unrolled in part": replace(_PIPELINE, KB=16, UNROLL=8, KEEP=True, DOUBLE=1, MAD="fma"),
-    "tens": presets.generic(2, (10, 10), (16, 16), (1, 1), 10, True),
-    "read-only": replace(presets.MEDIUM, LDG=True),  # plain reads where there is no such path
+    "tens": tile(2, (10, 10), (16, 16), (1, 1), 10, True),
+    "read-only": replace(MEDIUM, LDG=True),  # plain reads where there is no such path
     "read-only, direct": replace(presets.NAKASATO, TXC=False, LDG=True),
 }
 _STAGED = ("staged", "staged, banded, A packed", "columns", "columns, staged")
@@ -80,7 +83,7 @@ def fitting(point: Point, case: Problem) -> Config | None:
     if case.dtype == "float64" and (point.FORM == "gpu" or (point.TXC and not point.SM)):
         point = replace(point, VL=2, TR=2 if point.FORM == "gpu" else point.TR, TC=2 if point.FORM == "gpu" else point.TC)
     if point.FORM == "cpu" and not (point.KEEP or point.PACK_B or point.SM):
-        stored = storage.turned(case) if point.TURN else case
+        stored = storage.transposed(case) if point.TURN else case
         if stored.options["trans_b"] == "T" or stored.sizes["n"] < point.TC:
             return None
     return point.config()
@@ -108,11 +111,11 @@ def test_every_form_is_right(device: Device, name: str) -> None:
             options = {"trans_a": "N", "trans_b": "T"}
         cases = WORKLOAD.awkward(WORKLOAD.problem({"m": 1, "n": 1, "k": 1}, dtype, options))
         aligned = "turned" in name or "kept" in name  # along k, as these two are
-        point = Point.of(presets.preset(name, dtype)) if name in presets.PRESETS else POINTS[name]
+        point = forms.read(presets.preset(name, dtype)) if name in presets.PRESETS else POINTS[name]
         places = rng.permutation((2, 5) if aligned else len(cases) - 1)
         fit = [(cases[place], config) for place in places if (config := fitting(point, cases[place])) is not None]
         for case, config in fit[: 1 if few else 2]:
-            if device.info.images or not config["TXC"]:
+            if device.info.images or not config.get("TXC"):
                 verdict = check(device, WORKLOAD, case, config, rng)
                 assert verdict.ok, f"{options} {case.sizes}: {verdict.message}"
                 checked += 1
@@ -198,7 +201,7 @@ def test_a_tail_is_right(device: Device, options: dict[str, Value]) -> None:
     rng = np.random.default_rng(new_seed("tail"))
     case = problem((32 * device.info.compute_units + 20, 30, 300), "float32", options, pad=int(rng.integers(2)))
     point = replace(_PIPELINE, TAIL=1, PACK_A=bool(rng.integers(2)))
-    assert gemm_plan.tail(case, point, device.info) is not None
+    assert tail.cut(case, point, device.info) is not None
     verdict = check(device, WORKLOAD, case, point.config(), rng)
     assert verdict.ok, verdict.message
 
@@ -211,7 +214,7 @@ def test_split_k_repeats_bit_for_bit(device: Device, parts: int) -> None:
 
     case = problem((70, 50, 400))
     inputs = WORKLOAD.inputs(case, np.random.default_rng(new_seed("split")))
-    config = replace(presets.MEDIUM, SPLIT_K=parts).config()
+    config = replace(MEDIUM, SPLIT_K=parts).config()
     first, _ = run(device, WORKLOAD, case, config, inputs)
     again, _ = run(device, WORKLOAD, case, config, inputs)
     assert first["c"].tobytes() == again["c"].tobytes()
@@ -241,7 +244,7 @@ def test_matrix_units_are_right(device: Device) -> None:
         pytest.skip(f"{device.info.id} has no float64 matrix instruction of 16 x 8 x 8")
     rng = np.random.default_rng(new_seed("mma"))
     points = [
-        presets.matrix(warps, blocks, kb, 3, double, lanes)
+        matrix(warps, blocks, kb, 3, double, lanes)
         for lanes in (8, 4)
         for warps, blocks, kb, double in (
             ((2, 2), (2, 2), 16, 1),
@@ -266,7 +269,7 @@ def test_every_shape_of_matrix_instructions_is_right(device: Device, shape: str)
     rng = np.random.default_rng(new_seed(shape))
     for lanes, options in itertools.product((8, 4), TRANSPOSITIONS):
         double = int(rng.integers(3))
-        point = replace(presets.matrix((2, 2), (2, 1), 32, 3, double, lanes), MMA_SHAPE=shape, UNROLL=int(rng.choice((16, 32))))
+        point = replace(matrix((2, 2), (2, 1), 32, 3, double, lanes), MMA_SHAPE=shape, UNROLL=int(rng.choice((16, 32))))
         if shape == "16x8x16" and double:
             point = replace(point, UNROLL=32)
         case = problem((128, 64, 96) if rng.integers(2) else (67, 131, 37), "float64", options)
@@ -275,7 +278,7 @@ def test_every_shape_of_matrix_instructions_is_right(device: Device, shape: str)
 
 
 @pytest.mark.unoptimised
-@pytest.mark.parametrize("point", [presets.MEDIUM, presets.generic(4, (8, 8), (16, 16), (1, 1), 16, True), POINTS["tens"]])
+@pytest.mark.parametrize("point", [MEDIUM, tile(4, (8, 8), (16, 16), (1, 1), 16, True), POINTS["tens"]])
 def test_shuffles_are_right(device: Device, point: Point) -> None:
     if not device.info.nvidia:
         pytest.skip(f"{device.info.id} has none of NVIDIA's instructions")

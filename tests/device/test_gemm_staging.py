@@ -14,7 +14,7 @@ from portatile.device.base import Device
 from portatile.records import Layout, Problem
 from portatile.workload import Inputs
 from portatile.workloads import operands
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.forms.generic.point import Generic, tile
 from portatile.workloads.gemm.presets import WAYS, staged
 from support.checking import check
 from support.seeds import new_seed
@@ -24,10 +24,10 @@ pytestmark = pytest.mark.unoptimised
 WORKLOAD = workloads.get("gemm")
 
 
-def tile(dtype: str, kb: int = 8) -> presets.Point:
+def small(dtype: str, kb: int = 8) -> Generic:
     """16 x 16 elements, or 32 x 32, by 64 work-items: a pixel divides what each has of them."""
     vector = 4 if dtype == "float32" else 2
-    return presets.generic(vector, (vector, vector), (8, 8), (1, 1), kb, True)
+    return tile(vector, (vector, vector), (8, 8), (1, 1), kb, True)
 
 
 def problem(rng: np.random.Generator, dtype: str, whole: bool) -> Problem:
@@ -49,7 +49,7 @@ def test_every_way_to_a_beside_ways_to_b(device: Device, way_a: str) -> None:
     for way_b in rng.choice(WAYS, 3, replace=False):
         dtype = "float64" if device.info.fp64 and rng.integers(2) else "float32"
         case = problem(rng, dtype, bool(rng.integers(2)))
-        point = staged(tile(dtype, int(rng.choice([6, 8]))), way_a, way_b)
+        point = staged(small(dtype, int(rng.choice([6, 8]))), way_a, way_b)
         verdict = check(device, WORKLOAD, case, point.config(), rng)
         assert verdict.ok, f"{way_a} | {way_b}, {case}: {verdict.message}"
 
@@ -70,7 +70,7 @@ def test_images_over_buffers_in_every_transposition(device: Device, trans_a: str
         layout = {name: operands.padded(shape, step, 3 * step) for name, shape in shapes.items()}
         case = WORKLOAD.problem(sizes, dtype, options, layout)
         for way in ("view", "view local"):
-            point = staged(tile(dtype), way, way)
+            point = staged(small(dtype), way, way)
             point = replace(point, SPLIT_K=int(rng.choice([1, 3])), SCALARS=bool(rng.integers(2)), PAD=point.VL if point.SM else 0)
             verdict = check(device, WORKLOAD, case, point.config(), rng)
             assert verdict.ok, f"{way}, {case}: {verdict.message}"
@@ -93,7 +93,7 @@ def test_factors_decide_what_is_read(device: Device) -> None:
 
     for ways in (("view", "panels"), ("panels local", "view local")):
         for alpha, beta in ((0.0, 1.5), (0.0, 0.0), (2.0, 0.0)):
-            config = staged(tile("float32"), *ways).config()
+            config = staged(small("float32"), *ways).config()
             verdict = check(device, WORKLOAD, case, config, rng, partial(alter, alpha=alpha, beta=beta))
             assert verdict.ok, f"{ways} {alpha} {beta}: {verdict.message}"
 
@@ -106,12 +106,12 @@ def test_a_row_that_ends_its_memory(device: Device) -> None:
     for dtype in ("float32", "float64") if device.info.fp64 else ("float32",):
         layout = {"a": Layout((8, 1)), "b": Layout((12, 1))}
         case = WORKLOAD.problem({"m": 3, "n": 9, "k": 5}, dtype, {}, layout)
-        verdict = check(device, WORKLOAD, case, staged(tile(dtype), "view", "view").config(), rng)
+        verdict = check(device, WORKLOAD, case, staged(small(dtype), "view", "view").config(), rng)
         assert verdict.ok, verdict.message
 
 
 def test_images_over_buffers_copy_nothing(device: Device) -> None:
     case = WORKLOAD.problem({"m": 64, "n": 64, "k": 64})
-    spaces = {way: WORKLOAD.plan(case, staged(tile("float32"), way, way).config(), device.info).workspace for way in WAYS}
+    spaces = {way: WORKLOAD.plan(case, staged(small("float32"), way, way).config(), device.info).workspace for way in WAYS}
     assert spaces["view"] == spaces["view local"] == spaces["direct"] == 0
     assert spaces["image"] == spaces["panels"] == 2 * 64 * 64 * 4

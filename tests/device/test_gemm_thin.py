@@ -12,9 +12,10 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.workload import Inputs
 from portatile.workloads import operands
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm import forms
+from portatile.workloads.gemm.capabilities import local_limit
+from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.space import local_limit
 from support.checking import check
 from support.seeds import new_seed
 
@@ -23,12 +24,12 @@ pytestmark = pytest.mark.unoptimised
 WORKLOAD = workloads.get("gemm")
 TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]
 POINTS: dict[str, Point] = {
-    "one column": presets.thin(4, (2, 1), 2, 16, 1),
-    "from local memory": presets.thin(2, (2, 4), 4, 8, 2, staged=32),
-    "split k": presets.thin(1, (1, 8), 1, 32, 1, split=3),
-    "one part": presets.thin(2, (4, 2), 32, 1, 1),
-    "in stages": replace(presets.thin(4, (4, 1), 2, 16, 1), STAGES=3),
-    "in stages, from local memory": replace(presets.thin(2, (2, 2), 4, 8, 1, staged=16, split=2), STAGES=2),
+    "one column": column(4, (2, 1), 2, 16, 1),
+    "from local memory": column(2, (2, 4), 4, 8, 2, staged=32),
+    "split k": column(1, (1, 8), 1, 32, 1, split=3),
+    "one part": column(2, (4, 2), 32, 1, 1),
+    "in stages": replace(column(4, (4, 1), 2, 16, 1), STAGES=3),
+    "in stages, from local memory": replace(column(2, (2, 2), 4, 8, 1, staged=16, split=2), STAGES=2),
 }
 
 
@@ -88,6 +89,6 @@ def test_a_gpus_default_is_right(device: Device, options: dict[str, str]) -> Non
             case = WORKLOAD.problem(dict(zip("mnk", sizes, strict=True)), dtype, options)
             config = WORKLOAD.default(case, device.info)
             assert config["FORM"] == "thin"
-            assert Point.of(config).local_bytes(case.itemsize) <= max(local_limit(device.info), 1 << 17)
+            assert forms.read(config).local_bytes(case.itemsize) <= max(local_limit(device.info), 1 << 17)
             verdict = check(device, WORKLOAD, case, config, rng)
             assert verdict.ok, f"{dtype} {sizes}: {verdict.message}"

@@ -21,10 +21,11 @@ from portatile.records import Arg, Launch, Plan, Problem, Source, Temporary, Val
 from portatile.shipping import folder as folders
 from portatile.workload import Inputs
 from portatile.workloads import operands
-from portatile.workloads.gemm import plan as gemm_plan
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.capabilities import joins
+from portatile.workloads.gemm.forms.gpu import tail
+from portatile.workloads.gemm.forms.gpu.point import pipeline
+from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.space import joins
 from portatile.workloads.gemm_batched import GemmBatched
 from support.checking import check, draft, modules, run
 from support.seeds import new_seed
@@ -32,17 +33,17 @@ from support.seeds import new_seed
 pytestmark = pytest.mark.unoptimised
 
 GEMM = workloads.get("gemm")
-_PIPELINE = presets.pipeline(4, (8, 8), (1, 1), 8, 2, 4)
+_PIPELINE = pipeline(4, (8, 8), (1, 1), 8, 2, 4)
 POINTS: dict[str, Point] = {
     "few parts": replace(_PIPELINE, SPLIT_K=3, RASTER=0),
     "many parts": replace(_PIPELINE, SPLIT_K=20, DOUBLE=0, RASTER=8),
     "parts that share k": replace(_PIPELINE, KB=16, STAGES=3, KG=2, SPLIT_K=4, DOUBLE=0),
-    "as many parts as vectors allow": replace(presets.pipeline(4, (8, 8), (3, 1), 32, 3, 4, 0), KG=4, SPLIT_K=2),
+    "as many parts as vectors allow": replace(pipeline(4, (8, 8), (3, 1), 32, 3, 4, 0), KG=4, SPLIT_K=2),
     "packed": replace(_PIPELINE, TCR=2, SPLIT_K=2, PACK_A=True, PACK_B=True, DOUBLE=1),
-    "thin": presets.thin(2, (2, 2), 4, 16, 1, split=3),
-    "thin, many parts": presets.thin(4, (4, 1), 2, 32, 1, split=18),
-    "thin, many parts, nobody shares": presets.thin(1, (2, 1), 64, 1, 1, split=17),
-    "thin, in stages": replace(presets.thin(1, (1, 2), 64, 1, 1, split=2), STAGES=2),
+    "thin": column(2, (2, 2), 4, 16, 1, split=3),
+    "thin, many parts": column(4, (4, 1), 2, 32, 1, split=18),
+    "thin, many parts, nobody shares": column(1, (2, 1), 64, 1, 1, split=17),
+    "thin, in stages": replace(column(1, (1, 2), 64, 1, 1, split=2), STAGES=2),
 }
 
 
@@ -115,7 +116,7 @@ def test_a_tail_joins_too(joining: Device) -> None:
     rng = np.random.default_rng(new_seed("tail"))
     case = problem((32 * joining.info.compute_units + 20, 30, 300), pad=int(rng.integers(2)))
     point = replace(_PIPELINE, TAIL=1)
-    assert gemm_plan.tail(case, point, joining.info) is not None
+    assert tail.cut(case, point, joining.info) is not None
     verdict = check(joining, GEMM, case, replace(point, JOIN=True).config(), rng)
     assert verdict.ok, verdict.message
     assert [

@@ -17,7 +17,7 @@ from portatile.measure import peaks, plausible, runs, transfers
 from portatile.measure.runs import Length, Way
 from portatile.measure.transfers import Copy
 from portatile.records import DeviceInfo, Value
-from portatile.workloads.gemm.space import matrix_units
+from portatile.workloads.gemm.capabilities import matrix_units
 from support.devices import DEVICES
 
 SHORT = Way(Length(samples=2, seconds=0.0, burst=0.002))

@@ -11,7 +11,7 @@ from portatile.device.base import Device
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.measure import peaks
-from portatile.workloads.gemm.space import matrix_units
+from portatile.workloads.gemm.capabilities import matrix_units
 from support.checking import check
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed

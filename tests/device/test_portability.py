@@ -89,20 +89,20 @@ def test_a_tuned_winner(device: Device) -> None:
 
 def test_winners_of_devices_that_are_elsewhere(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = GEMM.problem({"m": 64, "n": 64, "k": 64}, "float64")
-    (guest,) = portability.guests("gemm", "H200 cuda")
-    assert portability.known(guest, problem, "there").config is not None
-    rows = portability.matrix([device], portability.PortabilityRequest((problem,), guests=(guest,)))
+    (elsewhere,) = portability.recorded_devices("gemm", "H200 cuda")
+    assert portability.known(elsewhere, problem, "there").config is not None
+    rows = portability.matrix([device], portability.PortabilityRequest((problem,), recorded=(elsewhere,)))
     assert [row.winner_of for row in rows] == [device.info.id, "cuda NVIDIA H200"]
-    visitor = rows[1]
-    assert (visitor.status, rows[0].loss) == ("ok", 1.0), visitor
+    their = rows[1]
+    assert (their.status, rows[0].loss) == ("ok", 1.0), their
     if device.info.kind == "cpu":
-        assert visitor.changed == "MMA=False"
-        assert json.loads(visitor.config)["MMA"] is False
+        assert their.changed == "MMA=False"
+        assert json.loads(their.config)["MMA"] is False
     with pytest.raises(UnknownNameError, match="cuda NVIDIA H200"):
-        portability.guests("gemm", "h300")
+        portability.recorded_devices("gemm", "h300")
     sizes = ["-m", "64", "-n", "64", "-k", "64", "--dtype", "float64", "--device", device.info.id]
-    assert main(["study", "portability", "gemm", *sizes, "--guest", "h200 opencl", "-o", str(tmp_path / "m.csv")]) == 0
-    assert "opencl NVIDIA H200: a guest" in capsys.readouterr().out
+    assert main(["study", "portability", "gemm", *sizes, "--recorded", "h200 opencl", "-o", str(tmp_path / "m.csv")]) == 0
+    assert "opencl NVIDIA H200: another machine's device" in capsys.readouterr().out
     written = list(csv.DictReader(io.StringIO((tmp_path / "m.csv").read_text())))
     assert [row["winner_of"] for row in written] == [device.info.id, "opencl NVIDIA H200"]
 

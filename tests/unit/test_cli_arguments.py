@@ -112,15 +112,15 @@ def test_images_and_files(tmp_path: Path) -> None:
         ("scalar", "uchar", "300", "300"),
         ("scalar", "float4", "1,2", "4 components"),
         ("scalar", "sampler_t", "0", "linear,edge,normalized"),
-        ("scalar", "sampler_t", "edge,clamp", "one way"),
+        ("scalar", "sampler_t", "edge,clamp", "one addressing"),
         ("scalar", "sampler_t", "repeat", "normalized"),
         ("local", "int*", "float:4", "local:BYTES"),
         ("image", "image2d_t", "7", "2 sizes"),
         ("image", "image3d_t", "7x5", "3 sizes"),
         ("image", "image2d_t", "7x5x3", "channels are 1, 2 or 4"),
-        ("image", "image2d_t", "norm:7x5", "no type of pixels"),
+        ("image", "image2d_t", "norm:7x5", "not a pixel type"),
         ("image", "image2d_t", "double:7x5", "no image has pixels"),
-        ("image", "image2d_msaa_t", "7x5", "no images of that type"),
+        ("image", "image2d_msaa_t", "7x5", "images of that type are not supported"),
     ],
 )
 def test_what_does_not_fit_is_named(kind: str, type_: str, word: str, message: str) -> None:

@@ -35,7 +35,7 @@ def test_too_few_rounds_are_said_to_be_too_few() -> None:
     result = raced(WINNER, (1.45, 1.46, 1.45))
     assert marks(result) == [" ", "~"]
     (line,) = _tune_output.lines(result)
-    assert line == "2 finalists raced: [ ] holds the median with 75 % confidence; ~ 1 not separated from the winner (3 rounds)"
+    assert line == "2 finalists compared: [ ] holds the median with 75 % confidence; ~ 1 not separated from the winner (3 rounds)"
     assert [(one["tied"], one["rounds"], one["confidence"]) for one in _tune_output.document(result)] == [(True, 3, 0.75), (False, 3, 0.75)]
 
 
@@ -43,7 +43,7 @@ def test_equal_and_slower_ones_are_told_apart() -> None:
     result = raced((1.0, 1.002) * 8, (1.001, 1.0) * 8, (1.1, 1.102) * 8)
     assert marks(result) == [" ", "=", " "]
     (line,) = _tune_output.lines(result)
-    assert line == "3 finalists raced: [ ] holds the median with 95 % confidence; = 1 equal to the winner within the noise"
+    assert line == "3 finalists compared: [ ] holds the median with 95 % confidence; = 1 equal to the winner within the noise"
 
 
 def test_what_was_stored_as_tied_is_not_called_equal_without_cause() -> None:
@@ -57,7 +57,9 @@ def test_what_was_stored_as_tied_is_not_called_equal_without_cause() -> None:
 
 def test_why_nobody_raced_is_said() -> None:
     result = replace(raced(WINNER, WINNER), finalists=(), unraced="no time was left for it")
-    assert list(_tune_output.lines(result)) == ["not raced: no time was left for it; who is first of the nearly equal may be luck"]
+    assert list(_tune_output.lines(result)) == [
+        "no final comparison: no time was left for it; the order of nearly equal configurations may be chance"
+    ]
     assert "not raced" in repr(result)
 
 
@@ -66,7 +68,7 @@ def test_missing_ceilings_are_said_once_where_they_would_matter(tmp_path: Path, 
     workload = Faulty(("none",), (32,))
     result = replace(raced(WINNER, WINNER), problem=workload.problem({"n": 1000}))
     (line,) = _tune_output.unguarded(result, workload)
-    assert line == "no ceilings measured: impossible readings are not refused (portatile bench peak)"
+    assert line == "no ceilings measured: impossible times are not refused (portatile bench peak)"
     monkeypatch.setattr(workload, "flops", lambda problem: 0.0)
     monkeypatch.setattr(workload, "traffic", lambda problem: 0.0)
     assert not list(_tune_output.unguarded(result, workload))

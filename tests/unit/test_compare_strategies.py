@@ -129,7 +129,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize(
     ("args", "complaint"),
-    [(["--strategies", "lokal"], "Did you mean 'local'"), (["--strategies", ","], "names none"), (["--budget", "soon"], "budget")],
+    [(["--strategies", "lokal"], "Did you mean 'local'"), (["--strategies", ","], "names no strategy"), (["--budget", "soon"], "budget")],
 )
 def test_mistakes_end_with_2(args: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "list.json").write_bytes(to_json(recorded()))

@@ -13,8 +13,11 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import DeviceInfo, Layout, Value
 from portatile.workloads import operands
-from portatile.workloads.gemm import plan as gemm_plan
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm import forms, presets
+from portatile.workloads.gemm.forms.cpu.point import register
+from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
+from portatile.workloads.gemm.forms.gpu import tail
+from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.point import Point
 from support.checking import check
 from support.devices import on_paper
@@ -23,7 +26,7 @@ from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
 
 OPENCL_GPU = replace(GPU, backend="opencl", local_memory=48 * 1024)
-BIG = presets.pipeline(4, (16, 16), (4, 2), 16, 2, 4)
+BIG = pipeline(4, (16, 16), (4, 2), 16, 2, 4)
 
 
 def test_the_presets_are_the_documents() -> None:
@@ -35,10 +38,11 @@ def test_the_presets_are_the_documents() -> None:
     assert [double["nakasato"][name] for name in names] == [2, 4, 4, 8, 8, 1, 1, 8, True, False]
     for point in (single, double):
         for name in ("magma", "nakasato"):
-            assert point[f"{name}-plain"] == {**point[name], "TXC": False}
+            images = ("TXC", "TXC_OF", "VIEW_A", "VIEW_B")
+            assert point[f"{name}-plain"] == {"TXC": False, **{key: value for key, value in point[name].items() if key not in images}}
     with pytest.raises(UnknownNameError, match="magma-plain"):
         WORKLOAD.preset("magma-images", problem(8, 8, 8))
-    magma, nakasato = Point.of(single["magma"]), Point.of(single["nakasato"])
+    magma, nakasato = forms.read(single["magma"]), forms.read(single["nakasato"])
     assert (magma.items, magma.rows, magma.columns, magma.KB) == (256, 48, 48, 6)
     assert magma.columns * magma.KB % magma.items != 0, "the loads of this point do not divide evenly, that is why it is here"
     assert (nakasato.items, nakasato.rows, nakasato.columns, nakasato.TR * nakasato.TC) == (64, 64, 64, 64)
@@ -53,7 +57,8 @@ def test_presets_are_legal_everywhere(info: DeviceInfo, dtype: str) -> None:
 
 
 def test_every_parameter_has_a_meaning() -> None:
-    assert list(WORKLOAD.meanings) == list(BIG.config())
+    assert set(BIG.config()) < set(WORKLOAD.meanings)
+    assert set(WORKLOAD.meanings) == {"FORM", *forms.parameters()}
     assert set(workloads.get("gemm_batched").meanings) == set(WORKLOAD.meanings) - {"TXC", "TXC_OF", "VIEW_A", "VIEW_B", "TAIL"}
 
 
@@ -65,7 +70,7 @@ def test_whatever_the_space_holds_has_a_plan(info: DeviceInfo, dtype: str) -> No
         case = problem(*sizes, dtype, {"trans_a": trans_a, "trans_b": trans_b})
         space = WORKLOAD.space(case, info)
         for config in space.scatter(rng, 10):
-            point = Point.of(config)
+            point = forms.read(config)
             plan = WORKLOAD.plan(case, config, info)
             assert plan.steps
             assert point.items <= info.max_work_group_size
@@ -111,7 +116,7 @@ def test_processors_compute_no_more_than_c(dtype: str) -> None:
     lanes = 16 if dtype == "float32" else 8
     for info in (CPU, wide):
         for size in (1, 2, 3, 5, 16, 31):
-            narrow, low = (Point.of(WORKLOAD.default(problem(*sizes, dtype), info)) for sizes in ((900, size, 900), (size, 900, 900)))
+            narrow, low = (forms.read(WORKLOAD.default(problem(*sizes, dtype), info)) for sizes in ((900, size, 900), (size, 900, 900)))
             assert narrow.columns < size + lanes
             assert low.rows <= max(size, 2)
             assert low.PACK_B is False
@@ -124,7 +129,7 @@ def test_processors_compute_no_more_than_c(dtype: str) -> None:
         assert WORKLOAD.default(problem(900, 900, 900, dtype), info)["SM"] is False
         assert 0 < int(WORKLOAD.default(problem(500, 500, 60000, dtype), info)["KB"]) <= 2048
     with pytest.raises(ArgumentError, match="KEEP in the cpu form"):
-        WORKLOAD.plan(problem(9, 900, 900, dtype), replace(presets.register(4, 4, 1), TC=2, KEEP=True, PACK_B=False).config(), wide)
+        WORKLOAD.plan(problem(9, 900, 900, dtype), replace(register(4, 4, 1), TC=2, KEEP=True, PACK_B=False).config(), wide)
 
 
 def test_defaults_follow_the_device() -> None:
@@ -162,7 +167,7 @@ def test_plans_have_the_steps_they_need() -> None:
     assert kernels == ["gemm_pack", "gemm_pack", "gemm", "gemm_reduce"]
     plan = WORKLOAD.plan(case, replace(BIG, PACK_A=True).config(), GPU)
     assert plan.workspace == 4 * 1024 * 704, "panels 256 rows wide and a multiple of KB deep"
-    passes = [step for step in launches(WORKLOAD.plan(case, presets.register(8, 6, 2, 4, 256, 43).config(), CPU)) if step.kernel == "gemm"]
+    passes = [step for step in launches(WORKLOAD.plan(case, register(8, 6, 2, 4, 256, 43).config(), CPU)) if step.kernel == "gemm"]
     starts = [next(arg.value for arg in step.args if arg.name == "start") for step in passes]
     assert starts == [0, 234, 468], "700 terms in three launches of nearly equal length"
     assert [any(arg.name == "beta" for arg in step.args) for step in passes] == [True, False, False]
@@ -193,7 +198,7 @@ def test_storage_decides_how_tiles_are_filled() -> None:
 
 def test_matrix_instructions_take_operands_as_they_lie() -> None:
     """Whatever the transposition, a tile for matrix instructions is filled 16 bytes at a time, and no kernel packs before."""
-    point = presets.matrix((2, 2), (2, 2), 16, 3)
+    point = matrix((2, 2), (2, 2), 16, 3)
     for trans_a, trans_b in itertools.product("NT", "NT"):
         plan = WORKLOAD.plan(problem(256, 256, 256, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), GPU)
         (launch,) = launches(plan)
@@ -212,8 +217,8 @@ def test_matrix_tiles_suit_the_transposition() -> None:
 
 def test_a_tail_fills_the_last_wave() -> None:
     """5120^3 in tiles of 128 x 128 with two groups on each of 132 multiprocessors: 1600 tiles, six waves and sixteen tiles more."""
-    case, point = problem(5120, 5120, 5120), replace(presets.pipeline(4, (16, 16), (2, 2), 16, 3, 4), PACK_A=True, TAIL=2)
-    assert (cut := gemm_plan.tail(case, point, GPU)) is not None
+    case, point = problem(5120, 5120, 5120), replace(pipeline(4, (16, 16), (2, 2), 16, 3, 4), PACK_A=True, TAIL=2)
+    assert (cut := tail.cut(case, point, GPU)) is not None
     assert (cut.above, cut.parts) == (39 * 128, 13)
     steps = launches(WORKLOAD.plan(case, point.config(), GPU))
     assert [step.kernel for step in steps] == ["gemm_pack", "gemm", "gemm_pack", "gemm", "gemm_reduce"]
@@ -226,12 +231,12 @@ def test_a_tail_fills_the_last_wave() -> None:
     assert WORKLOAD.waste(case, point.config(), GPU) < 0.98 * WORKLOAD.waste(case, replace(point, TAIL=0).config(), GPU)
     assert WORKLOAD.space(case, GPU).violated(point.config()) is None
     assert WORKLOAD.space(problem(4096, 4096, 4096), GPU).violated(point.config()) is not None, "its last wave is nearly full"
-    assert gemm_plan.tail(problem(5120, 5120, 128), point, GPU) is None, "there is no k to split"
+    assert tail.cut(problem(5120, 5120, 128), point, GPU) is None, "there is no k to split"
 
 
 def test_many_planes_are_added_by_several_work_items() -> None:
     for parts, shares in ((4, 1), (16, 4)):
-        config = replace(presets.MEDIUM, SPLIT_K=parts).config()
+        config = replace(MEDIUM, SPLIT_K=parts).config()
         assert launches(WORKLOAD.plan(problem(64, 64, 4096), config, GPU))[-1].local_size[1] == shares
 
 
@@ -244,41 +249,41 @@ def test_local_memory_above_48_kb_is_an_argument_in_cuda_only() -> None:
 
 def test_contradictions_are_refused() -> None:
     case = problem(64, 64, 64)
-    wrong = {
-        "VL must divide TC": replace(presets.MEDIUM, VL=8),
+    wrong: dict[str, Point | dict[str, Value]] = {
+        "VL must divide TC": replace(MEDIUM, VL=8),
         "LANES": replace(BIG, LANES=2, TBR=8),
         "even number of steps": replace(BIG, KB=8, KG=8),
-        "one work-item": replace(presets.register(8, 6, 2), TBC=2),
+        "TBC=2 does nothing in the cpu form": {**register(8, 6, 2).config(), "TBC": 2},
         "exclude each other": replace(BIG, TURN=True, KEEP=True),
         "TR = TC = VL": replace(BIG, KEEP=True, TR=8, TRR=2),
         "splits k by itself": replace(BIG, TAIL=1, PACK_B=True),
-        "only the gpu form has a TAIL": replace(presets.MEDIUM, TAIL=1),
-        "whole sixteens": replace(presets.matrix((2, 2), (2, 2), 8, 3), DOUBLE=0),
-        "only the generic form reads images": replace(BIG, TXC=True),
+        "TAIL=1 does nothing in the generic form": {**MEDIUM.config(), "TAIL": 1},
+        "whole sixteens": replace(matrix((2, 2), (2, 2), 8, 3), DOUBLE=0),
+        "TXC=True does nothing in the gpu form": {**BIG.config(), "TXC": True},
         "packed or read through an image": replace(presets.NAKASATO, PACK_A=True),
-        "SM_OF needs SM": replace(presets.NAKASATO, SM_OF="A"),
-        "TXC_OF needs TXC": replace(presets.MEDIUM, TXC_OF="B"),
-        "SM_OF and TXC_OF are one of": replace(presets.MEDIUM, SM_OF="BA"),
-        "VIEW_B needs an image of B": replace(presets.NAKASATO, TXC_OF="A", VIEW_B=True),
+        "SM_OF='A' does nothing in the generic form unless SM": {**presets.NAKASATO.config(), "SM_OF": "A"},
+        "TXC_OF='B' does nothing": {**MEDIUM.config(), "TXC_OF": "B"},
+        "SM_OF must be one of": replace(MEDIUM, SM_OF="BA"),
+        "VIEW_B=True does nothing": {**presets.NAKASATO.config(), "TXC_OF": "A", "VIEW_B": True},
         "VIEW_A needs an image of 4096 pixels, .* has none over buffers": replace(presets.NAKASATO, TXC_OF="A", VIEW_A=True),
-        "MMA": replace(BIG, MMA=True),
-        "MMA_SHAPE must be one of 8x8x4": replace(presets.matrix((2, 2), (2, 2), 16, 3), MMA_SHAPE="8x8x8"),
-        "16x8x16: of 16": replace(presets.matrix((2, 2), (2, 2), 16, 3, 0), MMA_SHAPE="16x8x16", KG=2),
+        "MMA needs VL = 2": replace(BIG, MMA=True),
+        "MMA_SHAPE must be one of 8x8x4": replace(matrix((2, 2), (2, 2), 16, 3), MMA_SHAPE="8x8x8"),
+        "16x8x16: of 16": replace(matrix((2, 2), (2, 2), 16, 3, 0), MMA_SHAPE="16x8x16", KG=2),
         "UNROLL must divide KB": replace(BIG, UNROLL=6),
         "two of them or more": replace(BIG, UNROLL=1),
-        "only the generic form has LDG": replace(BIG, LDG=True),
-        "SM must hold for A": replace(presets.MEDIUM, SM=False, SHUFFLE=True),
-        "whole warps": replace(presets.generic(1, (4, 4), (4, 4), (1, 1), 8, True), SHUFFLE=True),
-        "set PACK_B": replace(presets.register(8, 6, 16), PACK_B=False),
-        "KB = 0": replace(presets.register(8, 6, 2, 4, 16, 3), SPLIT_K=2),
+        "LDG=True does nothing in the gpu form": {**BIG.config(), "LDG": True},
+        "SM must hold for A": replace(MEDIUM, SM=False, SHUFFLE=True),
+        "whole warps": replace(tile(1, (4, 4), (4, 4), (1, 1), 8, True), SHUFFLE=True),
+        "set PACK_B": replace(register(8, 6, 16), PACK_B=False),
+        "KB = 0": replace(register(8, 6, 2, 4, 16, 3), SPLIT_K=2),
         "must divide the tile": replace(presets.NAKASATO, VL=2),
         "has no images": presets.NAKASATO,
     }
     for message, point in wrong.items():
         with pytest.raises(ArgumentError, match=message):
-            WORKLOAD.plan(case, point.config(), replace(GPU, images=False))
+            WORKLOAD.plan(case, point if isinstance(point, dict) else point.config(), replace(GPU, images=False))
     with pytest.raises(ArgumentError, match="float64 only"):
-        WORKLOAD.plan(case, presets.matrix((2, 2), (2, 2), 16, 3).config(), GPU)
+        WORKLOAD.plan(case, matrix((2, 2), (2, 2), 16, 3).config(), GPU)
     with pytest.raises(UnknownNameError, match="TRX"):
         WORKLOAD.plan(case, {**BIG.config(), "TRX": 1}, GPU)
     with pytest.raises(ArgumentError, match="type int"):
@@ -337,35 +342,39 @@ def test_unknown_workloads_are_named() -> None:
         workloads.get("gem")
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize(
     ("point", "dtype"),
     [
         (BIG, "float32"),
-        (presets.pipeline(4, (16, 8), (2, 4), 16, 3, 4, double=1), "float32"),
-        (replace(presets.pipeline(4, (8, 8), (2, 2), 32, 2, 4), KG=2, PACK_A=True, PACK_B=True), "float32"),
-        (replace(presets.pipeline(4, (16, 8), (2, 2), 32, 2, 8, double=1), KEEP=True), "float32"),
-        (presets.matrix((2, 4), (2, 2), 16, 4), "float64"),
-        (presets.matrix((4, 2), (2, 4), 16, 4), "float64"),
-        (presets.matrix((4, 2), (2, 2), 32, 3, 2), "float64"),
-        (presets.matrix((2, 4), (4, 2), 16, 4, lanes=4), "float64"),
+        (pipeline(4, (16, 8), (2, 4), 16, 3, 4, double=1), "float32"),
+        (replace(pipeline(4, (8, 8), (2, 2), 32, 2, 4), KG=2, PACK_A=True, PACK_B=True), "float32"),
+        (replace(pipeline(4, (16, 8), (2, 2), 32, 2, 8, double=1), KEEP=True), "float32"),
+        (matrix((2, 4), (2, 2), 16, 4), "float64"),
+        (matrix((4, 2), (2, 4), 16, 4), "float64"),
+        (matrix((4, 2), (2, 2), 32, 3, 2), "float64"),
+        (matrix((2, 4), (4, 2), 16, 4, lanes=4), "float64"),
         (presets.MAGMA, "float64"),
         (presets.NAKASATO_DOUBLE, "float64"),
     ],
 )
 def test_fast_forms_fit_the_registers(point: Point, dtype: str) -> None:
     """The code for sm_90 spills nothing, and the matrix form uses the instruction it is named after."""
-    for trans_a in "NT" if point.MMA else "T":
-        plan = WORKLOAD.plan(problem(1024, 1024, 1024, dtype, {"trans_a": "N" if point.KEEP else trans_a}), point.config(), GPU)
+    for trans_a in "NT" if dtype == "float64" and isinstance(point, Gpu) else "T":
+        plan = WORKLOAD.plan(
+            problem(1024, 1024, 1024, dtype, {"trans_a": "N" if isinstance(point, Gpu) and point.KEEP else trans_a}), point.config(), GPU
+        )
         source = launches(plan)[-1].source
         cubin = program.build(source, cuda_compiler.CudaTarget("sm_90"), None)
         resources = cubin.resources["gemm"]
         assert (resources.spill_stores, resources.spill_loads) == (0, 0)
-    if point.MMA:
+    if isinstance(point, Gpu) and point.MMA:
         text = program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None).data.decode()
         assert text.count("mma.sync.aligned.m16n8k8") >= point.TRR * point.TCR * 2
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize(
     ("trans_a", "trans_b", "sizes", "lanes"),
@@ -382,6 +391,6 @@ def test_matrix_forms_are_right_without_a_gpu(trans_a: str, trans_b: str, sizes:
     """float64 by matrix instructions in an interpreter of PTX: aligned and odd storage, broken tiles and a broken last step."""
     rng = np.random.default_rng(new_seed(f"{trans_a}{trans_b}{lanes}"))
     warps, blocks = ((1, 2), (2, 1)) if rng.integers(2) else ((2, 1), (1, 2))
-    point = presets.matrix(warps, blocks, 16, 3, int(rng.integers(3)), lanes)
+    point = matrix(warps, blocks, 16, 3, int(rng.integers(3)), lanes)
     verdict = check(PtxDevice(), WORKLOAD, problem(*sizes, "float64", {"trans_a": trans_a, "trans_b": trans_b}), point.config(), rng)
     assert verdict.ok, verdict.message

@@ -14,9 +14,8 @@ import pytest
 from portatile import select, workloads
 from portatile.records import DeviceInfo, Problem, from_json
 from portatile.trials import Trial
-from portatile.workloads.gemm import estimate
-from portatile.workloads.gemm.plan import tail
-from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.forms.gpu import estimate
+from portatile.workloads.gemm.forms.gpu.point import Gpu
 
 GEMM = workloads.get("gemm")
 ROOT = Path(__file__).parents[2]
@@ -34,8 +33,8 @@ def gemm(sizes: list[int], dtype: str, trans: str = "NN") -> Problem:
     return GEMM.problem(dict(zip("mnk", sizes, strict=True)), dtype, {"trans_a": trans[0], "trans_b": trans[1]})
 
 
-def estimated(case: Problem, info: DeviceInfo, point: Point, place: int) -> float:
-    cut = tail(case, point, info) if point.TAIL else None
+def estimated(case: Problem, info: DeviceInfo, point: Gpu, place: int) -> float:
+    cut = point.cut(case, info)
     costs = estimate.COSTS[case.dtype, info.can.language]
     tile = estimate.tiles(case)[place]
     return estimate.microseconds(
@@ -59,7 +58,7 @@ def test_choices_are_near_the_best_that_was_timed(backend: str, dtype: str) -> N
             changes = {"PACK_A": bool(pack_a), "PACK_B": bool(pack_b), "TURN": bool(turn), "KEEP": bool(keep), "PAD": pad}
             bare = replace(tile.point, **changes)
             point = replace(bare, SPLIT_K=split, TAIL=tile.tail)
-            if bare in allowed[place] and (not tile.tail or tail(case, point, info) is not None):
+            if bare in allowed[place] and (not tile.tail or point.cut(case, info) is not None):
                 guessed.append((estimated(case, info, point, place), took))
         losses[f"{entry['sizes']} {entry['trans']}"] = min(guessed)[1] / entry["best"]
     assert len(losses) > 20

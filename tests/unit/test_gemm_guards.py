@@ -11,7 +11,7 @@ import pytest
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import Launch, Value
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
 from portatile.workloads.gemm.point import Point
 from support.devices import DEVICES
 
@@ -54,12 +54,13 @@ def guards(point: Point, dtype: str, options: dict[str, Value], sizes: dict[str,
     )
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.parametrize(
     ("point", "dtype", "options"),
     [
-        (presets.pipeline(4, (16, 16), (4, 2), 16, 2, 4), "float32", {"trans_a": "T"}),
-        (replace(presets.pipeline(4, (16, 8), (2, 2), 16, 3, 4), TURN=True), "float32", {"trans_b": "T"}),
-        (presets.matrix((2, 2), (2, 2), 16, 3), "float64", {}),
+        (pipeline(4, (16, 16), (4, 2), 16, 2, 4), "float32", {"trans_a": "T"}),
+        (replace(pipeline(4, (16, 8), (2, 2), 16, 3, 4), TURN=True), "float32", {"trans_b": "T"}),
+        (matrix((2, 2), (2, 2), 16, 3), "float64", {}),
     ],
     ids=["vectors of both", "both transposed on the way", "matrix instructions"],
 )

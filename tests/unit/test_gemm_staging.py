@@ -11,19 +11,21 @@ from portatile import program
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.forms.generic.point import tile
 from support.checking import check
 from support.gemm import CPU, GPU, WORKLOAD, launches, problem
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_images_over_buffers_are_right_without_a_gpu(dtype: str) -> None:
     """In an interpreter of PTX, and compiled for two architectures without spills; their reads are textures of one row."""
     rng = np.random.default_rng(new_seed(dtype))
     vector = 4 if dtype == "float32" else 2
-    small = presets.generic(vector, (vector, vector), (4, 8), (1, 1), 8, True)
+    small = tile(vector, (vector, vector), (4, 8), (1, 1), 8, True)
     for ways in (("view", "view local"), ("view local", "image"), ("panels", "view")):
         trans = dict(zip(("trans_a", "trans_b"), map(str, rng.choice(["N", "T"], 2)), strict=True))
         sizes = (9, 13, 11) if rng.integers(2) else (8, 16, 12)
@@ -44,7 +46,7 @@ def test_images_over_buffers_are_right_without_a_gpu(dtype: str) -> None:
 def test_operands_are_staged_apart() -> None:
     """What launches a plan has, what its product is passed, and what it copies, for ways to A beside ways to B."""
     case = problem(64, 48, 40)
-    tile = presets.generic(4, (4, 4), (8, 8), (1, 1), 8, True)
+    small = tile(4, (4, 4), (8, 8), (1, 1), 8, True)
     for ways, kernels, kinds, copied in (
         (("direct", "direct"), ["gemm"], ("buffer", "buffer"), 0),
         (("view", "view local"), ["gemm"], ("view", "view"), 0),
@@ -53,7 +55,7 @@ def test_operands_are_staged_apart() -> None:
         (("local", "image local"), ["gemm_stage", "gemm"], ("buffer", "image"), 4 * 48 * 40),
         (("panels local", "view"), ["gemm_pack", "gemm"], ("buffer", "view"), 4 * 64 * 40),
     ):
-        point = presets.staged(tile, *ways)
+        point = presets.staged(small, *ways)
         plan = WORKLOAD.plan(case, point.config(), GPU)
         steps = launches(plan)
         assert [step.kernel for step in steps] == kernels
@@ -61,12 +63,12 @@ def test_operands_are_staged_apart() -> None:
         assert tuple(arg.kind for arg in passed[:2]) == kinds
         assert plan.workspace == copied
         assert WORKLOAD.space(case, GPU).violated(point.config()) is None, ways
-    assert replace(tile, SM_OF="A").local_bytes(4) + replace(tile, SM_OF="B").local_bytes(4) == tile.local_bytes(4)
+    assert replace(small, SM_OF="A").local_bytes(4) + replace(small, SM_OF="B").local_bytes(4) == small.local_bytes(4)
 
 
 def test_images_over_buffers_have_the_pixels_that_lie_so() -> None:
     """16 bytes where rows are whole vectors, else an element, which is two pixels where images of two channels are not certain."""
-    point = presets.staged(presets.generic(2, (2, 2), (8, 8), (1, 1), 8, False), "view", "view")
+    point = presets.staged(tile(2, (2, 2), (8, 8), (1, 1), 8, False), "view", "view")
     for m, info, pixels in ((64, GPU, (64 * 40 // 2, 4)), (63, GPU, (63 * 40, 2)), (63, CPU, (2 * 63 * 40, 1))):
         case = problem(m, 48, 40, "float64", {"trans_a": "T"})
         arg = next(arg for arg in launches(WORKLOAD.plan(case, point.config(), info))[-1].args if arg.kind == "view")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,14 @@ import pytest
 from portatile import program, store, workloads
 from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
+from portatile.errors import ArgumentError
 from portatile.records import Launch, Problem, Value
-from portatile.workloads.gemm import presets, rungs
-from portatile.workloads.gemm.point import MMA_SHAPES, Point
-from portatile.workloads.gemm.space import LATER, matrix_shapes
+from portatile.workloads.gemm import forms, rungs
+from portatile.workloads.gemm.capabilities import MMA_SHAPES, matrix_shapes
+from portatile.workloads.gemm.forms.cpu.point import register
+from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
+from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
+from portatile.workloads.gemm.point import Point, declaration
 from portatile.workloads.matmul import BASE
 from portatile.workloads.matmul import RUNGS as COURSE
 from support.checking import check
@@ -44,6 +49,9 @@ def kinds(text: str) -> Counter[str]:
     return Counter(counts.kinds)
 
 
+LATER = {name: one.default for name, said in forms.parameters().items() for one in said.values() if one.later}
+
+
 def test_what_older_results_do_not_name_is_as_it_was() -> None:
     """A configuration without the later parameters is legal, and the same as with them; so are the results that come with the package."""
     rng = np.random.default_rng(new_seed("older"))
@@ -52,13 +60,12 @@ def test_what_older_results_do_not_name_is_as_it_was() -> None:
         space = WORKLOAD.space(case, info)
         for config in space.scatter(rng, 5):
             older = {name: value for name, value in config.items() if name not in LATER}
-            same = {**config, **LATER}
+            same = space.complete(older)
             assert space.complete(config) == config
-            assert space.complete(older) == same
-            assert list(space.complete(older)) == list(space.parameters)
+            assert {name: value for name, value in same.items() if name in LATER} == {n: LATER[n] for n in same if n in LATER}
             assert (older in space) == (same in space)
             if same in space:  # without where it was staged an operand may be packed and in an image
-                assert Point.of(older) == Point.of(same)
+                assert forms.read(older) == forms.read(same)
     assert "no value for TR" in str(space.violated({name: value for name, value in same.items() if name != "TR"}))
     for trial in store.shipped():
         workload = workloads.get(trial.problem.workload)
@@ -66,16 +73,59 @@ def test_what_older_results_do_not_name_is_as_it_was() -> None:
             assert trial.config in workload.space(trial.problem, trial.device), trial.config
 
 
+def test_what_all_forms_shared_once_is_read_where_it_does_nothing() -> None:
+    """Configurations of one record of 35 parameters: those that do nothing are dropped, at the value that said so and at no other."""
+    point = pipeline(4, (16, 8), (2, 2), 16, 3, 4)
+    idle: dict[str, Value] = {
+        "SM": True,
+        "SCALARS": False,
+        "TXC": False,
+        "TXC_OF": "AB",
+        "LDG": False,
+        "SHUFFLE": False,
+        "MMA_SHAPE": "16x8x8",
+    }
+    assert WORKLOAD.canonical({**point.config(), **idle}) == point.config()
+    dots: dict[str, Value] = {**register(8, 4, 1).config(), "TC": 1, "KEEP": True}
+    named = WORKLOAD.canonical({**dots, "TBC": 1, "KG": 1, "RASTER": 0, "KB": 0, "MAD": "a*b+c"})
+    assert set(named) == {"FORM", "VL", "TC", "TR", "UNROLL", "PACK_B", "KEEP", "SPLIT_K"}
+    for wrong, message in (
+        ({"TXC": True}, "TXC=True does nothing in the gpu form"),
+        ({"MMA_SHAPE": "8x8x4"}, "unless MMA"),
+        ({"KG": True}, "type int"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            WORKLOAD.canonical({**point.config(), **wrong})
+        assert message in str(WORKLOAD.space(problem(64, 64, 64), GPU).violated({**point.config(), **wrong}))
+
+
+def test_every_form_says_all_of_its_parameters() -> None:
+    """A form has values that its own rules allow, a meaning for each parameter, and none that the texts do not read."""
+    assert set(forms.forms()) == {"generic", "cpu", "gpu", "thin"}
+    for form in forms.forms().values():
+        said = declaration(form.point)
+        folder = Path(form.point.FILE).parent
+        texts = {path.stem: path.read_text() for path in (*folder.glob("*.cl"), *folder.parent.glob("*.cl"))}
+        host = "".join(path.read_text() for path in (*folder.glob("*.py"), folder.parents[1] / "point.py"))
+        for name, one in said.parameters.items():
+            assert one.meaning.endswith("."), (form.name, name)
+            assert len(one.values) > 1
+            assert all(type(value) is type(one.default) for value in one.values)
+            assert all(text in texts for text in one.defines)
+            read = any(name in text for text in texts.values()) or f"self.{name}" in host or name.startswith("PACK_")
+            assert read, f"{name} does nothing in {form.name}"
+
+
 def test_later_parameters_take_few_of_a_searchs_tries() -> None:
     """Most of what is drawn differs from earlier configurations in none of them."""
     for dtype in ("float32", "float64"):
         drawn = WORKLOAD.space(problem(512, 512, 512, dtype), GPU).scatter(np.random.default_rng(5), 100)
-        same = sum(all(config[name] == value for name, value in LATER.items()) for config in drawn)
+        same = sum(all(config.get(name, value) == value for name, value in LATER.items()) for config in drawn)
         assert 50 < same < 100
 
 
 def test_a_device_gets_the_shapes_that_it_has() -> None:
-    point = presets.matrix((2, 2), (2, 2), 16, 3)
+    point = matrix((2, 2), (2, 2), 16, 3)
     case = problem(512, 512, 512, "float64")
     assert [shape for shape in MMA_SHAPES if WORKLOAD.space(case, AMPERE).violated(replace(point, MMA_SHAPE=shape).config()) is None] == [
         "8x8x4"
@@ -83,15 +133,15 @@ def test_a_device_gets_the_shapes_that_it_has() -> None:
     legal = [shape for shape in MMA_SHAPES if WORKLOAD.space(case, GPU).violated(replace(point, MMA_SHAPE=shape).config()) is None]
     assert legal == ["8x8x4", "16x8x4", "16x8x8"], "16 x 8 x 16 needs two steps of 16 for operands ahead"
     assert WORKLOAD.space(case, GPU).violated(replace(point, MMA_SHAPE="16x8x16", DOUBLE=0).config()) is None
-    assert WORKLOAD.space(case, GPU).violated(replace(presets.MEDIUM, MMA_SHAPE="16x8x4").config()) is not None
+    assert "does nothing" in str(WORKLOAD.space(case, GPU).violated({**MEDIUM.config(), "MMA_SHAPE": "16x8x4"}))
     assert (matrix_shapes(CPU), matrix_shapes(replace(AMPERE, architecture="sm_86"))) == ((), ())
     assert WORKLOAD.lowered(point.config(), AMPERE) == replace(point, MMA_SHAPE="8x8x4").config()
     assert WORKLOAD.lowered(replace(point, MMA_SHAPE="16x8x4").config(), CPU) == replace(point, MMA=False).config()
-    reads = replace(presets.MEDIUM, LDG=True, SHUFFLE=True).config()
-    assert WORKLOAD.lowered(reads, CPU) == presets.MEDIUM.config()
+    reads = replace(MEDIUM, LDG=True, SHUFFLE=True).config()
+    assert WORKLOAD.lowered(reads, CPU) == MEDIUM.config()
     assert WORKLOAD.lowered(reads, GPU) == reads
     assert WORKLOAD.space(case, GPU).violated(reads) is None
-    staged = replace(presets.register(8, 6, 4, block=256), SM=True, PACK_B=False).config()
+    staged = replace(register(8, 6, 4, block=256), SM=True, PACK_B=False).config()
     assert WORKLOAD.lowered(staged, CPU) == staged
     assert WORKLOAD.lowered(staged, GPU) == {**staged, "KB": 128}, "64 KiB of B's columns in float64 do not fit"
     assert WORKLOAD.space(case, CPU).violated(reads) is not None
@@ -110,12 +160,13 @@ def test_rungs_are_points_of_their_spaces() -> None:
     assert course.lowered({**BASE, "LDG": True}, GPU)["LDG"] is True
 
 
+@pytest.mark.drawn(1 / 2)
 @needs_nvrtc
 @pytest.mark.parametrize(("shape", "each"), [("8x8x4", 8), ("16x8x4", 4), ("16x8x8", 2), ("16x8x16", 1)])
 def test_matrix_shapes_are_what_they_are_called(shape: str, each: int) -> None:
     """A block of 16 x 16 x 16 takes so many instructions for each half of its columns, and the large tiles spill nothing."""
     blocks, double = (2, 4), 0 if shape == "16x8x16" else 1
-    point = replace(presets.matrix((4, 2), blocks, 32, 3, double), MMA_SHAPE=shape)
+    point = replace(matrix((4, 2), blocks, 32, 3, double), MMA_SHAPE=shape)
     case = problem(1024, 1024, 1024, "float64")
     rows, columns, steps = shape.split("x")
     text = text_of(point, case)
@@ -128,6 +179,7 @@ def test_matrix_shapes_are_what_they_are_called(shape: str, each: int) -> None:
         assert (resources.spill_stores, resources.spill_loads) == (0, 0)
 
 
+@pytest.mark.drawn(1 / 2)
 @needs_nvrtc
 @pytest.mark.parametrize(("shape", "lanes"), [("8x8x4", 4), ("16x8x4", 8), ("16x8x16", 8), ("16x8x16", 4)])
 def test_matrix_shapes_are_right_without_a_gpu(shape: str, lanes: int) -> None:
@@ -135,27 +187,29 @@ def test_matrix_shapes_are_right_without_a_gpu(shape: str, lanes: int) -> None:
     options: dict[str, Value] = {name: "NT"[int(rng.integers(2))] for name in ("trans_a", "trans_b")}
     double = int(rng.integers(3))
     depth = 32 if shape == "16x8x16" and double else 16
-    point = replace(presets.matrix((1, 2) if lanes == 8 else (2, 1), (2, 1), depth, 2, double, lanes), MMA_SHAPE=shape)
+    point = replace(matrix((1, 2) if lanes == 8 else (2, 1), (2, 1), depth, 2, double, lanes), MMA_SHAPE=shape)
     sizes = (35, 29, 37) if rng.integers(2) else (34, 30, 38)
     verdict = check(PtxDevice(), WORKLOAD, problem(*sizes, "float64", options), point.config(), rng)
     assert verdict.ok, f"{options} {sizes} double {double}: {verdict.message}"
 
 
+@pytest.mark.drawn(1 / 2)
 @needs_nvrtc
 def test_unrolling_in_part_is_right_without_a_gpu() -> None:
     rng = np.random.default_rng(new_seed("unroll"))
-    small = presets.pipeline(4, (8, 8), (1, 1), 16, 2, 4)
+    small = pipeline(4, (8, 8), (1, 1), 16, 2, 4)
     for point in (replace(small, UNROLL=4, DOUBLE=int(rng.integers(3)), TURN=True), replace(small, UNROLL=8, KEEP=True, MAD="mad")):
         verdict = check(PtxDevice(), WORKLOAD, problem(33, 31, 44, "float32", {"trans_b": "T"}), point.config(), rng)
         assert verdict.ok, f"{point}: {verdict.message}"
-    matrix = replace(presets.matrix((1, 1), (1, 1), 32, 2, 0), UNROLL=8)
-    assert check(PtxDevice(), WORKLOAD, problem(18, 17, 70, "float64"), matrix.config(), rng).ok
+    narrow = replace(matrix((1, 1), (1, 1), 32, 2, 0), UNROLL=8)
+    assert check(PtxDevice(), WORKLOAD, problem(18, 17, 70, "float64"), narrow.config(), rng).ok
 
 
+@pytest.mark.drawn(1 / 2)
 @needs_nvrtc
 def test_unrolling_in_part_makes_a_shorter_kernel() -> None:
     """As many multiply-adds as steps are unrolled; each product of a pair of operands is one instruction, however it is spelled."""
-    point = presets.pipeline(4, (8, 8), (2, 2), 32, 3, 4)
+    point = pipeline(4, (8, 8), (2, 2), 32, 3, 4)
     case = problem(1024, 1024, 1024, options={"trans_a": "T"})
     for unroll, mad in ((32, "a*b+c"), (16, "a*b+c"), (4, "a*b+c"), (4, "fma"), (4, "mad")):
         found = kinds(text_of(replace(point, UNROLL=unroll, MAD=mad), case))
@@ -178,16 +232,17 @@ def test_switches_choose_the_instructions() -> None:
     plain, shuffled = kinds(text(WPT=4)), kinds(text(WPT=4, SHUFFLE=True))
     assert plain["shfl"] + plain["shfl.sync"] == 0
     assert shuffled["shfl"] + shuffled["shfl.sync"] == 64, "four rows of each of sixteen steps"
-    seven = Point.of(rungs.rung(7, "float32"))
+    seven = forms.read(rungs.rung(7, "float32"))
     before, after = (kinds(text_of(replace(seven, SHUFFLE=on), problem(256, 256, 256))) for on in (False, True))
     assert after["shfl"] + after["shfl.sync"] == 8 * 16
     assert sum(after.values()) > sum(before.values())
 
 
+@pytest.mark.drawn(1 / 2)
 @needs_nvrtc
 def test_switches_are_right_without_a_gpu() -> None:
     rng = np.random.default_rng(new_seed("switches"))
-    small = presets.generic(2, (4, 4), (8, 8), (1, 1), 16, True)
+    small = tile(2, (4, 4), (8, 8), (1, 1), 16, True)
     for point in (replace(small, LDG=True, SHUFFLE=True), replace(small, SM=False, LDG=True)):
         verdict = check(PtxDevice(), WORKLOAD, problem(35, 30, 20, options={"trans_a": "NT"[int(rng.integers(2))]}), point.config(), rng)
         assert verdict.ok, f"{point}: {verdict.message}"

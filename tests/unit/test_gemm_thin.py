@@ -12,9 +12,9 @@ import pytest
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
-from portatile.records import DeviceInfo, Launch, Problem
+from portatile.records import DeviceInfo, Launch, Problem, Value
 from portatile.workloads import operands
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
 from support.checking import check
 from support.devices import DEVICES, on_paper
@@ -80,14 +80,14 @@ def test_small_ones_take_one_launch_and_deep_ones_share_the_sum() -> None:
 
 
 def test_planes_of_rows_that_follow_one_another_are_added_as_one_row() -> None:
-    config = replace(presets.thin(4, (2, 1), 4, 64, 2), SPLIT_K=4)
+    config = replace(column(4, (2, 1), 4, 64, 2), SPLIT_K=4)
     packed, loose = (launches(problem(640, 1, 4096, pad=pad), config)[-1] for pad in (0, 1))
     assert packed.global_size == (640, 1, 1)
     assert loose.global_size == (64, 640, 1)
 
 
 def test_vectors_are_read_where_they_are_aligned() -> None:
-    point = presets.thin(4, (4, 1), 8, 32, 2)
+    point = column(4, (4, 1), 8, 32, 2)
     for sizes, trans, pad, width in (
         ((64, 1, 512), "NN", 0, 4),
         ((64, 1, 511), "NN", 0, 1),
@@ -100,25 +100,28 @@ def test_vectors_are_read_where_they_are_aligned() -> None:
 
 
 def test_large_local_memory_is_an_argument_in_cuda_only() -> None:
-    point = replace(presets.thin(4, (4, 8), 16, 16, 1, staged=512), STAGES=4)
+    point = replace(column(4, (4, 8), 16, 16, 1, staged=512), STAGES=4)
     for info, kinds in ((GPU, ["local"]), (OPENCL, [])):
         (launch,) = launches(problem(512, 8, 512), point, info)
         assert [arg.kind for arg in launch.args if arg.kind == "local"] == kinds
 
 
 def test_contradictions_are_refused() -> None:
-    base = presets.thin(4, (2, 2), 4, 32, 2)
-    for message, point in {
-        "powers of two": replace(base, TR=3),
-        "one block": replace(base, TRR=2),
-        "packs nothing": replace(base, PACK_A=True),
-        "must divide KB": replace(base, SM=True, KB=64),
-        "no TAIL": replace(base, TAIL=1),
-    }.items():
+    base = column(4, (2, 2), 4, 32, 2)
+    wrongs: dict[str, dict[str, Value]] = {
+        "powers of two": {"TR": 3},
+        "TRR=2 does nothing in the thin form": {"TRR": 2},
+        "PACK_A=True does nothing": {"PACK_A": True},
+        "must divide KB": {"SM": True, "KB": 64},
+        "KB=128 does nothing in the thin form unless SM": {"KB": 128},
+        "TAIL=1 does nothing": {"TAIL": 1},
+    }
+    for message, wrong in wrongs.items():
         with pytest.raises(ArgumentError, match=message):
-            WORKLOAD.plan(problem(64, 2, 64), point.config(), GPU)
+            WORKLOAD.plan(problem(64, 2, 64), {**base.config(), **wrong}, GPU)
 
 
+@pytest.mark.drawn(1 / 2)
 @COMPILES
 @pytest.mark.parametrize(
     ("sizes", "dtype", "trans"),
@@ -139,13 +142,14 @@ def test_defaults_spill_nothing(sizes: tuple[int, int, int], dtype: str, trans: 
     assert resources.registers * prod(launch.local_size) <= 65536
 
 
+@pytest.mark.drawn(1 / 2)
 @COMPILES
 @pytest.mark.parametrize("trans", TRANSPOSITIONS)
 def test_the_form_is_right_without_a_gpu(trans: str) -> None:
     """In an interpreter of PTX: vectors and elements, a broken last step, rows past the end, sums that groups share."""
     rng = np.random.default_rng(new_seed(trans))
     dtype = "float32" if rng.integers(2) else "float64"
-    point = replace(presets.thin(2, (2, 2), 4, 8, 1, staged=64, split=2), STAGES=int(rng.choice([1, 3])), TURN=bool(rng.integers(2)))
+    point = replace(column(2, (2, 2), 4, 8, 1, staged=64, split=2), STAGES=int(rng.choice([1, 3])), TURN=bool(rng.integers(2)))
     for few, many, k, pad in ((3, 21, 77, 0), (2, 16, 64, 2)):
         m, n = (few, many) if point.TURN else (many, few)
         verdict = check(PtxDevice(), WORKLOAD, problem(m, n, k, dtype, trans, pad, offset=pad), point.config(), rng)

@@ -12,9 +12,12 @@ from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.records import Launch, Plan, Temporary, from_json, to_json
 from portatile.workload import Inputs
-from portatile.workloads.gemm import presets
+from portatile.workloads.gemm.capabilities import joins
+from portatile.workloads.gemm.forms.cpu.point import register
+from portatile.workloads.gemm.forms.generic.point import MEDIUM
+from portatile.workloads.gemm.forms.gpu.point import matrix, pipeline
+from portatile.workloads.gemm.forms.thin.point import column
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.space import joins
 from support.checking import check, run
 from support.devices import DEVICES, on_paper
 from support.ptx_machine.device import PtxDevice
@@ -22,16 +25,17 @@ from support.seeds import new_seed
 
 GEMM = workloads.get("gemm")
 GPU = DEVICES["gpu"]
-PIPELINE = presets.pipeline(4, (8, 8), (1, 1), 8, 2, 4)
+PIPELINE = pipeline(4, (8, 8), (1, 1), 8, 2, 4)
 POINTS: dict[str, tuple[Point, str, tuple[int, int, int]]] = {
     "tiles": (replace(PIPELINE, KB=16, STAGES=3, KG=2, DOUBLE=0, SPLIT_K=3), "float32", (7, 30, 48)),
-    "matrix instructions": (replace(presets.matrix((1, 1), (1, 1), 16, 3, 1), SPLIT_K=2), "float64", (15, 17, 40)),
-    "thin, k fast": (presets.thin(4, (4, 1), 2, 32, 1, split=18), "float32", (9, 1, 300)),
-    "thin, k slow": (replace(presets.thin(2, (2, 2), 8, 8, 1, split=3), TURN=True), "float64", (2, 19, 70)),
+    "matrix instructions": (replace(matrix((1, 1), (1, 1), 16, 3, 1), SPLIT_K=2), "float64", (15, 17, 40)),
+    "thin, k fast": (column(4, (4, 1), 2, 32, 1, split=18), "float32", (9, 1, 300)),
+    "thin, k slow": (replace(column(2, (2, 2), 8, 8, 1, split=3), TURN=True), "float64", (2, 19, 70)),
 }
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"no CUDA compiler: {cuda_compiler.available()}")
 
 
+@pytest.mark.drawn(1 / 2)
 @needs_nvrtc
 @pytest.mark.parametrize("name", POINTS)
 def test_the_last_group_adds_as_a_second_launch_would(name: str) -> None:
@@ -46,6 +50,7 @@ def test_the_last_group_adds_as_a_second_launch_would(name: str) -> None:
     assert one["c"].tobytes() == two["c"].tobytes()
 
 
+@pytest.mark.drawn(1 / 2)
 @needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", ["tiles", "thin, k fast"])
@@ -82,17 +87,15 @@ def test_who_may_join() -> None:
     assert not joins(replace(GPU, vendor="someone else"))
     assert not joins(replace(GPU, architecture="sm_60"))
     case = GEMM.problem({"m": 200, "n": 200, "k": 4096})
-    shared = replace(presets.pipeline(4, (8, 8), (2, 2), 16, 2, 4), SPLIT_K=4, JOIN=True)
+    shared = replace(pipeline(4, (8, 8), (2, 2), 16, 2, 4), SPLIT_K=4, JOIN=True)
     assert GEMM.space(case, GPU).violated(shared.config()) is None
     assert "JOIN" in str(GEMM.space(case, replace(GPU, vendor="someone else")).violated(shared.config()))
     assert GEMM.lowered(shared.config(), replace(GPU, vendor="someone else"))["JOIN"] is False
     assert "JOIN" in str(GEMM.space(case, GPU).violated(replace(shared, SPLIT_K=1).config()))
-    for alone in (
-        replace(shared, SPLIT_K=1),
-        replace(presets.MEDIUM, SPLIT_K=2, JOIN=True),
-        replace(presets.register(4, 2, 2), SPLIT_K=2, JOIN=True),
-    ):
-        with pytest.raises(ArgumentError, match="JOIN adds what groups share"):
-            GEMM.plan(case, alone.config(), GPU)
+    with pytest.raises(ArgumentError, match="JOIN adds what groups share"):
+        GEMM.plan(case, replace(shared, SPLIT_K=1).config(), GPU)
+    for alone in (replace(MEDIUM, SPLIT_K=2), replace(register(4, 2, 2), SPLIT_K=2)):
+        with pytest.raises(ArgumentError, match="JOIN=True does nothing in the"):
+            GEMM.plan(case, {**alone.config(), "JOIN": True}, GPU)
     old = {name: value for name, value in replace(shared, JOIN=False).config().items() if name != "JOIN"}
     assert old in GEMM.space(case, GPU), "what was recorded before there was the parameter is legal"

@@ -57,6 +57,7 @@ def parse(words: list[str]) -> None:
     command.make_context(command.name or "", list(words), parent=context)
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.parametrize("text", blocks("python"))
 def test_python_block_runs(text: str, tmp_path: Path) -> None:
     done = subprocess.run(

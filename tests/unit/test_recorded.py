@@ -5,18 +5,16 @@ from __future__ import annotations
 import gc
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import portatile
 from portatile.arguments import described
-from portatile.cli import _chips
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UsageError
 from portatile.runtime import perform
-from support.fake_cuda import FakeDriver, Launched, Tensor, gpu, torch
+from support.fake_cuda import H200, FakeDriver, Launched, Tensor, gpu, torch
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
@@ -31,7 +29,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDrive
     perform.forget()
     monkeypatch.setattr(described, "_known", {})
     with torch(0, monkeypatch):
-        device = gpu(replace(_chips.chip("sm_90"), id="cuda:0"), made, monkeypatch)
+        device = gpu(H200, made, monkeypatch)
         yield made
     device.generation += 1  # so that nobody asks the real driver to free what is dropped
     perform.forget()

@@ -206,7 +206,7 @@ def test_the_command_replays_the_manner_that_it_is_told(tmp_path: Path, capsys: 
     ("args", "complaint"),
     [
         (["--budget", "3"], "name a workload"),
-        (["--budget", "3", "matmul", "-m", "1", "-n", "1", "-k", "1"], "options stand behind the workload"),
+        (["--budget", "3", "matmul", "-m", "1", "-n", "1", "-k", "1"], "write options after the workload"),
         (["--replay", "nowhere.json"], "cannot be read"),
     ],
 )

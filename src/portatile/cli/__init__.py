@@ -32,7 +32,7 @@ _WHOLE = 1000  # characters of a summary; none is as long
 
 
 class Suggesting(click.Group):
-    """A group that answers a wrong name with the nearest right one. ``noun`` and ``plural`` say what its names are."""
+    """A group that suggests the nearest name for a wrong one. ``noun`` and ``plural`` say what its names are."""
 
     noun = "command"
     plural = "Commands"
@@ -46,7 +46,7 @@ class Suggesting(click.Group):
                 formatter.write_dl(rows)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, but an unknown name raises with a suggestion and the names there are."""
+        """As click does, but an unknown name raises with a suggestion and the known names."""
         name, known = args[0], self.list_commands(ctx)
         if name in known or name.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -139,16 +139,16 @@ def main(args: Sequence[str] | None = None, begin: Callable[[], object] | None =
         return 130
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(UsageError(f"{where}{error.strerror or error}; choose another place or mend this one"), 2, error)
+        return _fail(UsageError(f"{where}{error.strerror or error}; choose another path or fix this one"), 2, error)
     except UnicodeEncodeError as error:
-        return _fail(UsageError(f"{error.object!r} is no UTF-8; give names in UTF-8, or set PYTHONUTF8=1"), 2, error)
+        return _fail(UsageError(f"{error.object!r} is not UTF-8; give names in UTF-8, or set PYTHONUTF8=1"), 2, error)
     except MemoryError as error:
-        return _fail(UsageError(f"this takes more memory than there is ({error}); choose smaller sizes"), 2, error)
+        return _fail(UsageError(f"this needs more memory than is free ({error}); choose smaller sizes"), 2, error)
     return answer if isinstance(answer, int) else 0
 
 
 def _open_streams() -> None:
-    """Let what is written to a closed standard output or error vanish: ``portatile devices >&-``, or a service without them."""
+    """Discard what is written to a closed standard output or error: ``portatile devices >&-``, or a service without them."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
@@ -156,7 +156,7 @@ def _open_streams() -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line each, without the place in the source that means nothing to whoever typed a command."""
+    """Print each warning as one line, without its place in the source, which means nothing to a user of a command."""
     usual = warnings.formatwarning
     warnings.formatwarning = lambda message, *rest, **named: shown(f"portatile: warning: {message}\n")
     try:

@@ -31,7 +31,7 @@ _RANDOM = re.compile(r"random(?:\(([^,()]+),([^,()]+)\))?")
 
 
 def arguments(entry: Entry, words: tuple[str, ...], seed: int) -> list[KernelArgument]:
-    """The arguments in order. Raises ArgumentError with the kernel's signature where words do not fit it."""
+    """The arguments in order. Raises ArgumentError with the kernel's signature where the words do not match it."""
     if len(words) != len(entry.parameters):
         raise ArgumentError(f"{entry.signature} takes {len(entry.parameters)} arguments, not {len(words)}")
     rng = np.random.default_rng(seed)
@@ -60,7 +60,7 @@ def _argument(parameter: Parameter, word: str, rng: np.random.Generator) -> Kern
 
 
 def _element(kind: str) -> np.dtype[Any]:
-    """The element of a buffer of that type; three components take the room of four."""
+    """The element type of a buffer; three components take the memory of four."""
     match = ELEMENT.fullmatch(kind.removesuffix("*").removeprefix("const ").strip())
     if match is None:
         raise ValueError(f"the size of {kind.removesuffix('*')} is not known here; give another type, as in uchar:4096, or a file")
@@ -71,7 +71,7 @@ def _element(kind: str) -> np.dtype[Any]:
 def _count(text: str) -> int:
     count = math.prod(int(part) for part in text.split("x"))
     if count < 1:
-        raise ValueError("sizes are positive")
+        raise ValueError("sizes must be positive")
     return count
 
 
@@ -85,16 +85,16 @@ def _buffer(declared: str, word: str, rng: np.random.Generator) -> Array:
 
 
 def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> KernelArgument:
-    """An image of the declared type; the shape of its array is what ``ImageForm`` says, or without channels where there is one."""
+    """An image of the declared type; its array has the shape that ``ImageForm`` says, without channels where there is one."""
     kinds = get_args(ImageType)
     if parameter.type not in kinds:
-        raise ValueError(f"there are no images of that type here; there are {', '.join(kinds)}")
+        raise ValueError(f"images of that type are not supported; there are {', '.join(kinds)}")
     kind: ImageType = parameter.type  # type: ignore[assignment]
     dimensions = {"1": 1, "2": 2, "3": 3}[kind[5]] + ("array" in kind)
     prefix, _, rest = word.rpartition(":")
     fraction = _FRACTION.fullmatch(prefix)
     if prefix and prefix not in SCALARS and not fraction:
-        raise ValueError(f"{prefix!r} is no type of pixels; write one of {', '.join(SCALARS)}, unorm8, unorm16, snorm8, snorm16")
+        raise ValueError(f"{prefix!r} is not a pixel type; write one of {', '.join(SCALARS)}, unorm8, unorm16, snorm8, snorm16")
     if rest.startswith("@"):
         array = _loaded(rest, f"{prefix}*" if prefix in SCALARS else "")
         if array.ndim not in (dimensions, dimensions + 1):
@@ -112,7 +112,7 @@ def _image(parameter: Parameter, word: str, rng: np.random.Generator) -> KernelA
 
 
 def _sampler(word: str) -> Sampler:
-    """Of every pair of alternatives at most one."""
+    """A sampler from its words: at most one of each pair of alternatives."""
     addressing: Addressing = "clamp"
     words = word.split(",")
     known = get_args(Addressing)
@@ -120,9 +120,9 @@ def _sampler(word: str) -> Sampler:
         if part in known:
             addressing = part  # type: ignore[assignment]
         elif part not in ("nearest", "linear", "normalized"):
-            raise ValueError(f"{part!r} is no word of a sampler; write for example linear,edge,normalized")
+            raise ValueError(f"{part!r} does not belong to a sampler; write for example linear,edge,normalized")
     if len(set(words)) < len(words) or {"nearest", "linear"} <= set(words) or len(set(words) & set(known)) > 1:
-        raise ValueError("a sampler has one filter and one way beyond the edge")
+        raise ValueError("a sampler has one filter and one addressing mode")
     return Sampler(addressing, "linear" in words, "normalized" in words)
 
 
@@ -170,6 +170,6 @@ def _scalar(kind: str, word: str) -> np.generic:
 
 
 def _bytes(array: Array) -> np.generic:
-    """A structure as a kernel takes it."""
+    """A structure in the form in which a kernel takes it."""
     structure: np.generic = np.frombuffer(array.tobytes(), f"V{array.nbytes}")[0]
     return structure

@@ -1,4 +1,4 @@
-"""The benchmark of matrix products: an algorithm, a rung or a preset, a size, a device; where the time went, and C in a file."""
+"""The benchmark of matrix products: an algorithm, a rung or a preset, a size, a device; the time of each phase, and C in a file."""
 
 from __future__ import annotations
 
@@ -43,13 +43,15 @@ from portatile.records import duration, to_json
 @click.option("-k", type=click.IntRange(min=1), help="Columns of A, if not --size.")
 @click.option("--block", type=click.IntRange(min=1), help="Edge of the work-group (global) or of the tile (local); default 16.")
 @click.option("--ldg", is_flag=True, help="Read A and B through the read-only path (NVIDIA).")
-@click.option("--shuffle", is_flag=True, help="Work-items of a warp hand A's elements round: fewer reads of local memory (NVIDIA).")
+@click.option(
+    "--shuffle", is_flag=True, help="Work-items of a warp exchange A's elements by shuffles: fewer reads of local memory (NVIDIA)."
+)
 @click.option("--device", help="Device, as `portatile devices` names it, or its number if --platform is given; default: the best one.")
 @click.option("--platform", type=click.IntRange(min=0), help="Number of the OpenCL platform, as in the ids of `portatile devices`.")
-@click.option("--cpu", is_flag=True, help="A CPU, whatever else there is.")
+@click.option("--cpu", is_flag=True, help="Use a CPU, whatever other devices there are.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
 @click.option("--repeat", type=click.IntRange(min=0), default=3, show_default=True, help="Runs of the kernel after the first.")
-@click.option("--cold", is_flag=True, help="Compile even if a cache, ours or the driver's, holds the kernel.")
+@click.option("--cold", is_flag=True, help="Compile even if portatile's or the driver's cache holds the kernel.")
 @_options.seed("A and B, uniform in [-0.5, 0.5)")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write C here: .txt, .npy, or .npz with A and B beside it.")
 @_options.document()
@@ -74,7 +76,7 @@ def matmul(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Multiply two square matrices once, checked, and tell where the time went.
+    """Multiply two square matrices once, check the result, and show the time of each phase.
 
     Phases: looking for the platform, making context and queue, building the kernel, allocating buffers, transfers and the kernel.
     """
@@ -86,7 +88,7 @@ def matmul(
     named = {"--algorithm": said is not click.core.ParameterSource.DEFAULT, "--rung": rung is not None, "--preset": preset is not None}
     if sum(named.values()) > 1:
         flags = " and ".join(flag for flag, given in named.items() if given)
-        raise UsageError(f"{flags} stand in place of one another: leave out one of them")
+        raise UsageError(f"{flags} exclude one another: leave out one of them")
     switches = tuple(name for name, on in (("LDG", ldg), ("SHUFFLE", shuffle)) if on)
     if switches and algorithm == "host":
         raise UsageError(f"--{switches[0].lower()} is for kernels: leave it out, or choose another --algorithm")
@@ -120,7 +122,7 @@ def _print(product: Product, done: Split, best: float, rate: float) -> None:
 
 @contextmanager
 def _cold_compiler() -> Iterator[None]:
-    """No cache of the driver's for a while; a driver that was loaded before may not notice."""
+    """Disable the driver's cache meanwhile; a driver that was loaded before may not notice."""
     before = dict(os.environ)
     os.environ.update(devices.COLD_COMPILER)
     try:
@@ -131,7 +133,7 @@ def _cold_compiler() -> Iterator[None]:
 
 
 def _selector(device: str | None, platform: int | None, cpu: bool) -> str | None:
-    """The device's selector; raises DeviceNotFoundError for what contradicts itself."""
+    """The device's selector; raises DeviceNotFoundError for contradicting options."""
     if platform is not None:
         if device is not None and not device.isdigit():
             raise ArgumentError(f"with --platform the --device is a number, not {device!r}")
@@ -147,7 +149,7 @@ def _selector(device: str | None, platform: int | None, cpu: bool) -> str | None
 
 
 def _host(product: Product, seed: int, output: Path | None, as_json: bool) -> None:
-    """The bottom line: the product by plain Python."""
+    """The baseline: the product in plain Python."""
     seconds, matrices = product.on_the_host(seed)
     if output is not None:
         _write(output, matrices)

@@ -22,7 +22,7 @@ _NO_EDGE = 10_000
 
 
 class _Console(Console):
-    """A console to which no text can talk: what is printed as a string has no control characters."""
+    """A console that removes control characters from strings, so that printed text cannot control the terminal."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*(shown(item) if isinstance(item, str) else item for item in objects), **options)
@@ -34,7 +34,7 @@ err = _Console(stderr=True, highlight=False)
 
 @dataclass(frozen=True)
 class Listing:
-    """A table whose first ``left`` columns are text, the others figures; where the terminal is too narrow for it, a line for each cell."""
+    """A table whose first ``left`` columns are text, the others numbers; a line for each cell where the terminal is too narrow."""
 
     title: str
     columns: Sequence[str]
@@ -62,7 +62,7 @@ class Listing:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Listing:
-    """Rows to print, the first ``left`` columns as text, the others as figures."""
+    """Rows to print, the first ``left`` columns as text, the others as numbers."""
     return Listing(title, columns, tuple(rows), left)
 
 
@@ -89,14 +89,14 @@ def bar(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 class _Lines:
-    """Progress in lines, few enough to read."""
+    """Progress as lines of text, not more than can be read."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total, self._done = what, total, 0
         self._started = self._last = time.monotonic()
 
     def advance(self) -> None:
-        """One step more."""
+        """Count one step."""
         self._done += 1
         now = time.monotonic()
         if now - self._last >= max(_LINE_SECONDS, 0.02 * (now - self._started)):
@@ -105,7 +105,7 @@ class _Lines:
 
 
 def say(text: str) -> None:
-    """What is going on, on a terminal only: one line that stands still, for what a turning spinner would disturb."""
+    """Say what is going on, on a terminal only, in one static line: a spinner would disturb the measurement."""
     if err.is_terminal:
         err.print(text, style="dim", markup=False)
 

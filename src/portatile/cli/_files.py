@@ -1,4 +1,4 @@
-"""Files that a command will write: looked at before the work, not after it."""
+"""Output files of a command, checked before the work instead of after it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from portatile.errors import UsageError
 
 
 def writable(path: Path) -> Path:
-    """``path``, where a file can be written, which leaves no trace; raises UsageError where it cannot."""
+    """Return ``path`` if a file can be written there, without leaving one; raises UsageError if not."""
     there = path.exists()
     if there and not path.is_file() and not path.is_dir():
         return path  # a pipe or a terminal: opening it may wait for a reader

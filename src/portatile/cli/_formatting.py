@@ -1,4 +1,4 @@
-"""How commands spell a problem and a speed."""
+"""How commands write a problem and a speed."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def known(problem: Problem) -> Workload | None:
 
 
 def speed(trial: Trial, workload: Workload | None) -> str:
-    """What people compare of a valid trial; nothing for a kernel of another tuner."""
+    """The speed of a valid trial in its workload's unit; empty for a kernel of another tuner."""
     return "" if workload is None else rate(*workload.speed(trial.problem, trial.median))

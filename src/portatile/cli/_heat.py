@@ -1,4 +1,4 @@
-"""A table of shares in a terminal, the larger the stronger its colour; plain text where there is no terminal."""
+"""A heat map in a terminal: larger shares have stronger colours; plain text where there is no terminal."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w ,.]*\))?")
 
 @dataclass(frozen=True)
 class KernelFile:
-    """An OpenCL C file, as the compiler gets it."""
+    """An OpenCL C file as the compiler receives it."""
 
     source: Source
 
@@ -49,7 +49,7 @@ def kernel_file(command: Callable[..., Any]) -> Callable[..., Any]:
 def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags: tuple[str, ...]) -> KernelFile:
     """The file with its headers in place.
 
-    Raises ArgumentError for a definition without a name, a folder that is none and a file that is none or no text.
+    Raises ArgumentError for a definition without a name, a missing folder, and a file that is missing or not text.
     """
     for folder in folders:
         if not folder.is_dir():
@@ -58,7 +58,7 @@ def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags:
     for define in defines:
         name, equals, value = define.partition("=")
         if not _MACRO.fullmatch(name):
-            raise ArgumentError(f"-D {define!r} defines no name; write -D NAME, -D NAME=VALUE or -D 'NAME(x)=VALUE'")
+            raise ArgumentError(f"-D {define!r} has no name; write -D NAME, -D NAME=VALUE or -D 'NAME(x)=VALUE'")
         pairs[name] = value if equals else "1"
     try:
         text = read_text(path)
@@ -69,7 +69,7 @@ def read(path: Path, defines: tuple[str, ...], folders: tuple[Path, ...], flags:
 
 
 def entry_called(entries: tuple[Entry, ...], name: str) -> Entry:
-    """The kernel of that name; raises UnknownNameError with those there are."""
+    """The kernel of that name; raises UnknownNameError, which lists the known ones."""
     for entry in entries:
         if entry.name == name:
             return entry
@@ -77,5 +77,5 @@ def entry_called(entries: tuple[Entry, ...], name: str) -> Entry:
 
 
 def without_kernels(source: Source) -> CompileError:
-    """What to raise where a file builds but has no kernel."""
+    """The error for a file that builds but has no kernel."""
     return CompileError(f"{source.file} has no kernel: a function with __kernel before it")

@@ -17,8 +17,8 @@ def device(name: str = "device") -> Option:
 
 
 def seed(of: str) -> Option:
-    """``--seed`` of what ``of`` says."""
-    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=f"Of {of}.")
+    """``--seed`` for what ``of`` names."""
+    return click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help=f"Seed of {of}.")
 
 
 def document(text: str = "Print one JSON document instead of the table.") -> Option:

@@ -1,4 +1,4 @@
-"""`study map WORKLOAD`: the performance over every pair of values of two parameters."""
+"""`study map WORKLOAD`: the speed over every pair of values of two parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from portatile.studies.pairs import PairsRow
 
 
 @per_workload("map")
-@click.option("--down", required=True, metavar="NAME[=VALUES]", help="The parameter of the lines: TRR, or TRR=1,2,4 for some values.")
+@click.option("--down", required=True, metavar="NAME[=VALUES]", help="The parameter of the rows: TRR, or TRR=1,2,4 for some of its values.")
 @click.option("--across", required=True, metavar="NAME[=VALUES]", help="The parameter of the columns, in the same way.")
 @click.option("--fix", "fixed", multiple=True, metavar="NAME=VALUES", help="Values that another parameter may take; repeat.")
 @click.option("--tries", type=click.IntRange(min=1), default=4, show_default=True, help="Configurations for each pair.")
@@ -40,13 +40,13 @@ def command(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Measure every pair of values of two parameters, the others as good as a few tries find them.
+    """Measure every pair of values of two parameters; a few tries for each pair choose the others.
 
     Every pair starts from the best configuration known for the problem, so tune it first. Every result is checked.
     """
     target = _table_output.TableOutput(output, as_json, as_csv, picture=True)
-    chip = devices.get(device)
-    space = workloads.get(problem.workload).space(problem, chip.info)
+    opened = devices.get(device)
+    space = workloads.get(problem.workload).space(problem, opened.info)
     names, only = [], {}
     for word in (down, across, *fixed):
         name, values = parameter(space, word)
@@ -57,24 +57,24 @@ def command(
             raise ArgumentError(f"--fix {word}: write {name}=VALUE, of {', '.join(map(str, space.parameters[name]))}")
     request = pairs.PairsRequest(problem, names[0], names[1], only, tries, seed=seed)
     with _console.bar("measuring", len(pairs.pairs(space, request)) * tries) as advance:
-        rows = pairs.sweep(chip, request, advance)
+        rows = pairs.sweep(opened, request, advance)
     made = table(rows)
     if target.give(PairsRow, rows, lambda: heat.svg([made])):
         return
     if not any(row.seconds for row in rows):
-        raise UsageError(f"no configuration of the map is valid on {chip.info.name}: {next(row.status for row in rows)}")
+        raise UsageError(f"no configuration of the map is valid on {opened.info.name}: {next(row.status for row in rows)}")
     _heat.show(made)
     best = max((row for row in rows if row.gflops is not None), key=lambda row: row.relative or 0.0)
     missing = sum(row.seconds is None for row in rows)
     tail = f"; {_console.counted(missing, 'pair')} without a valid configuration" if missing else ""
     _console.out.print(
-        f"\non {chip.info.name} ({chip.info.platform}, {chip.info.id}): {_unit(problem)}, the best of at most {tries} each{tail}"
+        f"\non {opened.info.name} ({opened.info.platform}, {opened.info.id}): {_unit(problem)}, the best of at most {tries} each{tail}"
     )
     _console.out.print(f"best: {best.down}={best.down_value} {best.across}={best.across_value}: {best.config}", markup=False)
 
 
 def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]:
-    """A parameter and the values that a word like ``TRR=1,2`` names; none for the name alone."""
+    """A parameter and the values in a word like ``TRR=1,2``; no values for the name alone."""
     name, sign, text = word.partition("=")
     if name not in space.parameters:
         raise UnknownNameError("parameter", name, space.parameters)
@@ -88,7 +88,7 @@ def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]
 
 
 def table(rows: Sequence[PairsRow]) -> heat.Heat:
-    """The map as a table, without lines and columns that have no legal configuration."""
+    """The map as a table, without rows and columns that have no legal configuration."""
     found: Mapping[tuple[Value, Value], PairsRow] = {(row.down_value, row.across_value): row for row in rows}
     held = [row for row in rows if row.tried] or list(rows)
     downs, acrosses = (list(dict.fromkeys(getattr(row, name) for row in held)) for name in ("down_value", "across_value"))

@@ -1,4 +1,4 @@
-"""`study portability WORKLOAD`: each device's winner on every other device, and what it loses there."""
+"""`study portability WORKLOAD`: each device's winner on every other device, and its loss there."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from portatile.trials import Budget
 
 
 @per_workload("portability")
-@click.option("--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; repeat. Default: all of them.")
-@click.option("--guest", "visitors", multiple=True, help="Another machine's device with known results, such as 'h200 cuda'; repeat.")
-@click.option("--tune", "budget", metavar="BUDGET", help="Tune on each device first: 30s, 200. Without: the best that is known.")
-@click.option("--strategy", default="auto", show_default=True, help="How to tune.")
+@click.option("--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; repeat. Default: all.")
+@click.option("--recorded", "elsewhere", multiple=True, help="Another machine's device with stored results, such as 'h200 cuda'; repeat.")
+@click.option(
+    "--tune", "budget", metavar="BUDGET", help="Tune on each device first: 30s, 200. Without it the best known configuration is used."
+)
+@click.option("--strategy", default="auto", show_default=True, help="How to search.")
 @_options.seed("operands and search")
 @_table_output.OPTIONS[0]
 @_table_output.OPTIONS[1]
@@ -30,7 +32,7 @@ from portatile.trials import Budget
 def command(
     problem: Problem,
     selectors: tuple[str, ...],
-    visitors: tuple[str, ...],
+    elsewhere: tuple[str, ...],
     budget: str | None,
     strategy: str,
     seed: int,
@@ -38,41 +40,41 @@ def command(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Run each device's winner on every device; its time over that of the device's own winner is the loss.
+    """Run each device's winner on every device. The loss is its time over that of the device's own winner.
 
-    Nothing that fails ends the study: what a device's rules leave out is tried too, in a process of its own, and the table says how it
-    ended. A guest is a device that is not here: its best known winner has a line and no column. PP is Pennycook's measure of a winner: the
-    harmonic mean of 1 / loss over the devices, 0 where one cannot run it.
+    No failure ends the study. Winners outside a device's space are tried too, in a separate process, and the table says how that
+    ended. A recorded device is one that this machine lacks: its best known winner has a row and no column. PP is Pennycook's measure
+    of a winner: the harmonic mean of 1 / loss over the devices, 0 where one cannot run it.
     """
     target = _table_output.TableOutput(output, as_json, as_csv, picture=True)
-    chips = chosen(selectors, 1 if visitors else 2)
-    guests = tuple(guest for text in visitors for guest in portability.guests(problem.workload, text))
-    request = portability.PortabilityRequest((problem,), None if budget is None else Budget.parse(budget), guests, strategy, seed)
+    opened = chosen(selectors, 1 if elsewhere else 2)
+    recorded = tuple(info for text in elsewhere for info in portability.recorded_devices(problem.workload, text))
+    request = portability.PortabilityRequest((problem,), None if budget is None else Budget.parse(budget), recorded, strategy, seed)
     with _console.err.status("measuring") as status:
-        rows = portability.matrix(chips, request, status.update if _console.err.is_terminal else _say)
+        rows = portability.matrix(opened, request, status.update if _console.err.is_terminal else _say)
     heats = [table(rows)]
     if target.give(PortabilityRow, rows, lambda: heat.svg(heats)):
         return
     for made in heats:
         _heat.show(made)
-    _console.out.print("\ndown: whose winner; across: where it runs; figures: its time over that of the device's own winner")
-    notes(rows, chips)
+    _console.out.print("\nrow: whose winner; column: where it runs; value: its time over that of the device's own winner")
+    notes(rows, opened)
 
 
 def chosen(selectors: Sequence[str], fewest: int = 2) -> list[Device]:
-    """The devices that are named, each once, or all but the simulator; raises UsageError for too few."""
+    """The named devices, each once, or all but the simulator; raises UsageError for too few."""
     named = [devices.get(selector) for selector in selectors]
     found = named or [device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()]
     different = list({device.info.id: device for device in found}.values())
     if len(different) < fewest:
         there = ", ".join(device.info.id for device in devices.devices())
-        some = "two devices or more, or one and a --guest"
-        raise UsageError(f"portability takes {some}; {len(different)} is chosen, and there are: {there}")
+        some = "two devices or more, or one and --recorded"
+        raise UsageError(f"portability needs {some}; {len(different)} chosen of {there}")
     return different
 
 
 def table(rows: Sequence[PortabilityRow]) -> heat.Heat:
-    """The losses as a table: a line for each winner, a column for each device, and PP."""
+    """The losses as a table: a row for each winner, a column for each device, and PP."""
     places, winners = (list(dict.fromkeys(names)) for names in zip(*((row.device, row.winner_of) for row in rows), strict=True))
     scores = portability.scores(rows)
     lines = []
@@ -92,15 +94,16 @@ def _cell(row: PortabilityRow) -> heat.Cell:
     return heat.Cell(min(1 / row.loss, 1.0), f"{row.loss:.2f}{mark}", f"{row.gflops:.1f} Gflop/s. {row.objection}".strip())
 
 
-def notes(rows: Sequence[PortabilityRow], chips: Sequence[Device]) -> None:
-    """Who is who, where each winner comes from, why something did not run and what rules were passed over."""
-    for chip in chips:
-        own = next(row for row in rows if row.winner_of == row.device == chip.info.id)
+def notes(rows: Sequence[PortabilityRow], opened: Sequence[Device]) -> None:
+    """Print each device, where its winner comes from, why something did not run, and which constraints were ignored."""
+    for one in opened:
+        own = next(row for row in rows if row.winner_of == row.device == one.info.id)
         speed = "" if own.gflops is None else f", {rate(own.gflops, 'Gflop/s')}"
-        _console.out.print(f"{chip.info.id}: {chip.info.name} ({chip.info.platform}){speed}; {own.found}", markup=False)
-    for guest in dict.fromkeys(row.winner_of for row in rows):
-        if all(guest != chip.info.id for chip in chips):
-            _console.out.print(f"{guest}: a guest; {next(row.found for row in rows if row.winner_of == guest)}", markup=False)
+        _console.out.print(f"{one.info.id}: {one.info.name} ({one.info.platform}){speed}; {own.found}", markup=False)
+    for name in dict.fromkeys(row.winner_of for row in rows):
+        if all(name != one.info.id for one in opened):
+            found = next(row.found for row in rows if row.winner_of == name)
+            _console.out.print(f"{name}: another machine's device; {found}", markup=False)
     for row in rows:
         if row.changed:
             _console.out.print(

@@ -1,4 +1,4 @@
-"""`tune` without a device: which recording of a file is meant, and `portatile tune --replay FILE` without a workload."""
+"""`tune --replay`: the choice of a recording in a file, and the command without a workload."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Replayed = Callable[[replay.ReplayRequest, bool], int | None]
 
 
 def chosen(path: Path, problem: Problem | None, device: str | None, cold: bool = False) -> replay.Recording:
-    """The one recording in a file that fits; raises UsageError with what there is where none or several do.
+    """The one recording in a file that matches; raises UsageError, which lists the recordings, where none or several do.
 
-    Of a problem that was timed in both manners the one with warm caches, or the ``cold`` one.
+    Of a problem that was timed with warm and with cold caches, the one that ``cold`` asks for.
     """
     found = replay.recordings(path)
     fitting = [recording for recording in found if _fits(recording, problem, device)]
@@ -45,12 +45,12 @@ def _fits(recording: replay.Recording, problem: Problem | None, device: str | No
 
 
 def _essence(problem: Problem) -> tuple[object, ...]:
-    """What the command line can say of a problem: not where its operands lie."""
+    """What the command line can say of a problem, which excludes its layout."""
     return problem.workload, dict(problem.sizes), problem.dtype, dict(problem.options)
 
 
 def without_workload(group: WorkloadGroup, replayed: Replayed) -> WorkloadGroup:
-    """Let ``group`` do with ``--replay`` and no sub-command, for recordings of kernels that no workload here computes."""
+    """Let ``group`` accept ``--replay`` without a sub-command, for recordings of kernels that are no workload here."""
     taken = ("device", "budget", "strategy", "seed", "as_json", "recorded")
     group.params += [parameter for parameter in group.parameters if parameter.name in taken]
     group.invoke_without_command = True
@@ -62,7 +62,7 @@ def without_workload(group: WorkloadGroup, replayed: Replayed) -> WorkloadGroup:
         if context.invoked_subcommand is not None:
             said = next((name for name in given if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT), None)
             if said is not None:
-                raise UsageError(f"options stand behind the workload: portatile tune {context.invoked_subcommand} ...")
+                raise UsageError(f"write options after the workload: portatile tune {context.invoked_subcommand} ...")
             return own() if own is not None else None
         if recorded is None:
             raise UsageError("name a workload, or a file of recorded trials with --replay; `portatile tune --help` lists the workloads")

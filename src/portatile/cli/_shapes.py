@@ -1,4 +1,4 @@
-"""`tune WORKLOAD --shapes FILE`: many shapes within one budget, what was found for each, and how well unknown ones would be served."""
+"""`tune WORKLOAD --shapes FILE`: many shapes within one budget, the result of each, and how good the selection for others is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_shapes(group: WorkloadGroup) -> WorkloadGroup:
 
 
 class _Shaped(Sized):
-    """A workload's sub-command, and another one where ``--shapes`` is among its words."""
+    """A workload's sub-command, and a second one for command lines with ``--shapes``."""
 
     def __init__(self, workload: Workload, plain: click.Command) -> None:
         shown = click.Option(
@@ -44,14 +44,14 @@ class _Shaped(Sized):
         self.plain = plain
 
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
-        """Of the command that the words mean."""
+        """The context of the command that the arguments ask for."""
         if any(word.partition("=")[0] == "--shapes" for word in args) and not {"-h", "--help"} & set(args):
             self._refuse(args)
             return self._many().make_context(info_name, args, parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
     def _refuse(self, args: list[str]) -> None:
-        """Say of options that many shapes cannot have why that is so."""
+        """Raise UsageError for options that do not go with many shapes, and say why."""
         kept = (*_SHARED, "element_type")
         given = {word.partition("=")[0] for word in args}
         for parameter in self.plain.params:
@@ -86,7 +86,7 @@ def _tune(
 
 
 class _Watch:
-    """Listens to the run: a live line on a terminal, a line for each shape and now and then elsewhere. A context manager."""
+    """Shows progress: a live line on a terminal, elsewhere a line for each shape and from time to time. A context manager."""
 
     def __init__(self) -> None:
         self._live = Status("opening the device", console=_console.err) if _console.err.is_terminal else None
@@ -102,7 +102,7 @@ class _Watch:
             self._live.stop()
 
     def __call__(self, step: shapes.ShapeStep, progress: tuner.Progress) -> None:
-        """Show which shape is worked on, and how far."""
+        """Show the present shape and its progress."""
         what = "searching" if step.phase == "search" else "winners on"
         best = "nothing valid yet" if progress.best is None else f"best {duration(progress.best.median)}"
         warm = f", {_console.counted(progress.warm, 'warm start')}" if progress.warm else ""
@@ -141,15 +141,15 @@ def _print(found: shapes.ShapesResult, workload: Workload) -> None:
 
 
 def print_regrets(found: Mapping[str, Sequence[Regret]]) -> None:
-    """A row for each rule, and the shapes that the dispatcher serves worst."""
+    """Print a row for each rule, and the shapes with the largest regret of the selection."""
     if not any(found.values()):
-        _console.out.print("no regret to tell: it takes two shapes or more with several configurations each", markup=False)
+        _console.out.print("no regret known: that needs two shapes or more with several configurations each", markup=False)
         return
     rows = []
     for name, regrets in found.items():
         told = held_out.summary(regrets)
         rows.append([name, f"{told.mean:.1%}", f"{told.worst:.1%}", str(len(regrets) - told.unknown), str(told.unknown)])
-    _console.out.print("\neach shape held out: how much longer than its best what was chosen for it takes")
+    _console.out.print("\neach shape held out: how much longer the chosen configuration takes than the shape's best")
     _console.out.print(_console.table("", ("rule", "mean", "worst", "shapes", "not measured"), rows))
     worst = sorted((r for r in found["dispatcher"] if r.value is not None), key=lambda regret: -(regret.value or 0.0))[:3]
     for regret in worst:
@@ -157,7 +157,7 @@ def print_regrets(found: Mapping[str, Sequence[Regret]]) -> None:
 
 
 def show_regrets(store: ResultStore, workload: str | None, device: str | None, as_json: bool) -> None:
-    """The regrets of what a store knows, for each workload of this package and each device."""
+    """Print the regrets of a store's results, for each workload of this package and each device."""
     pairs: dict[tuple[str, str], DeviceInfo] = {}
     for trial in store.leaders(workload):
         names = (trial.device.id, trial.device.name, trial.device.platform)
@@ -175,7 +175,7 @@ def show_regrets(store: ResultStore, workload: str | None, device: str | None, a
     if as_json:
         click.echo(to_json(documents).decode())
     elif not pairs:
-        _console.out.print("nothing that was tuned fits; begin with: portatile tune gemm --shapes FILE", markup=False)
+        _console.out.print("no stored result matches; begin with: portatile tune gemm --shapes FILE", markup=False)
 
 
 def _document(found: shapes.ShapesResult, workload: Workload) -> str:
@@ -215,7 +215,7 @@ def regrets_document(found: Mapping[str, Sequence[Regret]]) -> dict[str, object]
 
 
 def _warm(results: Sequence[tuner.TuningResult]) -> str:
-    """What warm starts gave over all the shapes that had some; nothing where none had."""
+    """How good the warm starts were over all shapes that had some; empty where none had."""
     pairs = [(result, best) for result in results if (best := result.warm_best) is not None]
     if not pairs:
         return ""

@@ -1,4 +1,4 @@
-"""`portatile tune FILE.json`: a kernel of one's own, described in a T1 file, where else the name of a workload stands."""
+"""`portatile tune FILE.json`: tune a user's own kernel, described in a T1 file, in place of a workload."""
 
 from __future__ import annotations
 

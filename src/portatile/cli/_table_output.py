@@ -1,4 +1,4 @@
-"""Where a study's rows go besides the terminal: a file (.csv, .json and, where there is one, a picture as .svg) and standard output."""
+"""Output of a study's rows besides the terminal's table: a file (.csv, .json, some as a picture in .svg) or standard output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class TableOutput:
-    """What the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
+    """The output that the user asked for. It is checked before anything is measured, so that a wrong file name costs no time."""
 
     output: Path | None
     as_json: bool
@@ -40,7 +40,7 @@ class TableOutput:
             _files.writable(self.output)
 
     def give(self, kind: type[Any], rows: Sequence[Any], draw: Callable[[], str] | None = None) -> bool:
-        """Write the file and print data where that is asked for; whether the terminal's table is not wanted any more."""
+        """Write the file and print the data that were asked for; returns whether that replaces the terminal's table."""
         if self.output is not None:
             suffix = self.output.suffix
             try:

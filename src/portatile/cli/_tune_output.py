@@ -1,4 +1,4 @@
-"""What `tune` is told of the manner of measuring, and what it says of its ways: the race, what the model saved, what warm starts gave."""
+"""The output of `tune`: the final comparison, what the model rejected, what warm starts gave; and its options on measuring."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from portatile.workload import Workload
 
 
 def measured(request: tuner.TuningRequest, cold: bool, no_model: bool, objective: str) -> tuner.TuningRequest:
-    """The request with what the command line says of the manner; raises UsageError for cold runs of no meaning."""
+    """The request with the command line's options on measuring; raises UsageError for ``--cold`` with energy."""
     if cold and objective == "energy":
-        raise UsageError("--cold times single runs, too short for a reading of power: leave out --cold or --objective energy")
+        raise UsageError("--cold times single runs, too short to measure power: leave out --cold or --objective energy")
     timing = msgspec.structs.replace(request.timing, cold=cold)
     return replace(request, timing=timing, model=not no_model, objective=objective)
 
 
 def ordered(result: tuner.TuningResult) -> list[Trial]:
-    """The valid trials as they came out: the best, those it raced against by their places, the others by their times."""
+    """The valid trials in order: the best, the finalists by their places, the others by their times."""
     first = {canonical(trial.config): trial for trial in (result.best, *result.finalists)}
     rest = (trial for trial in result.trials if trial.status == "ok" and canonical(trial.config) not in first)
     return [*first.values(), *sorted(rest, key=lambda trial: trial.rank)]
@@ -38,7 +38,7 @@ _MARKS = {"first": " ", "slower": " ", "equal": "=", "open": "~"}
 
 
 def interval(trial: Trial, winner: Trial) -> str:
-    """Where the median of a finalist lies; ``=`` where it is as fast as the winner, ``~`` where the race could not tell. Else nothing."""
+    """The interval of a finalist's median, with ``=`` if it is as fast as the winner, ``~`` if that is undecided; empty for others."""
     if trial.standing is None:
         return ""
     low, high = (duration(end) for end in trial.standing.interval)
@@ -46,33 +46,33 @@ def interval(trial: Trial, winner: Trial) -> str:
 
 
 def _beside_winner(trial: Trial, winner: Trial) -> str:
-    """``equal``, ``slower`` or ``open``, by the samples of the race that both were in; ``first`` for its winner, or one of another race."""
+    """``equal``, ``slower`` or ``open``, by the samples of their common race; ``first`` for its winner, or one of another race."""
     if trial.standing is None or winner.standing is None or trial.standing.place == 1 or trial.standing.race != winner.standing.race:
         return "first"
-    if trial.standing.tied and ranking.equal(trial.samples, winner.samples):  # what earlier versions stored as tied was only not told apart
+    if trial.standing.tied and ranking.equal(trial.samples, winner.samples):  # earlier versions stored ``tied`` for what was undecided
         return "equal"
     return "slower" if ranking.apart(trial.samples, winner.samples) else "open"
 
 
 def lines(result: tuner.TuningResult) -> Iterator[str]:
-    """How to read the intervals, or why nobody raced; and what the model and early stops saved."""
+    """How to read the intervals, or why there was no final comparison; and how much the model and early stops saved."""
     if result.finalists and result.finalists[0].standing is not None:
         winner = result.finalists[0]
         rounds, found = len(winner.samples), Counter(_beside_winner(trial, winner) for trial in result.finalists)
         sure = min(ranking.confidence(len(trial.samples)) for trial in result.finalists)
         equal = f"; = {found['equal']} equal to the winner within the noise" if found["equal"] else ""
         unclear = f"; ~ {found['open']} not separated from the winner ({rounds} rounds)" if found["open"] else ""
-        yield f"{len(result.finalists)} finalists raced: [ ] holds the median with {100 * sure:.0f} % confidence{equal}{unclear}"
+        yield f"{len(result.finalists)} finalists compared: [ ] holds the median with {100 * sure:.0f} % confidence{equal}{unclear}"
     if result.unraced:
-        yield f"not raced: {result.unraced}; who is first of the nearly equal may be luck"
+        yield f"no final comparison: {result.unraced}; the order of nearly equal configurations may be chance"
     if result.others:
-        yield "another search timed on this device meanwhile: times may be too long and the winner chosen by luck; search again, alone"
+        yield "another search timed on this device meanwhile: times may be too long and the winner wrong; tune again, alone"
     if result.saved:
         yield "saved: " + ", ".join(f"{count} {stage}" for stage, count in result.saved.items())
 
 
 def warm_lines(result: tuner.TuningResult) -> Iterator[str]:
-    """What warm starts gave, as far as this search measured it; nothing where there were none."""
+    """How good the warm starts were, as far as this search measured it; nothing where there were none."""
     count = result.warm_trials
     if not count:
         return
@@ -108,7 +108,7 @@ def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
         return
     known = ceilings.load(result.device)
     if known is None or (known.flops(result.problem.dtype) is None and known.bandwidth is None):
-        yield "no ceilings measured: impossible readings are not refused (portatile bench peak)"
+        yield "no ceilings measured: impossible times are not refused (portatile bench peak)"
 
 
 def document(result: tuner.TuningResult) -> list[dict[str, Any]]:

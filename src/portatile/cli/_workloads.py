@@ -32,12 +32,12 @@ class WorkloadGroup(Suggesting):
         self.wrapped: Callable[[Workload, click.Command], click.Command] = lambda workload, command: command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """A file's name stands for what ``of_file`` makes of it; every other is a workload's."""
+        """The sub-command of a file, made by ``of_file``, or of a workload."""
         found = self.of_file(args[0])
         return super().resolve_command(ctx, args) if found is None else (args[0], found, args[1:])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The workloads there are."""
+        """The names of all workloads."""
         return sorted(workloads.names())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -55,7 +55,7 @@ class WorkloadGroup(Suggesting):
 
 
 class Sized(click.Command):
-    """The command of one workload: where sizes are missing it tells all of them, and what they are."""
+    """The command of one workload. Where sizes are missing its error lists all of them and their meanings."""
 
     def __init__(self, workload: Workload, **as_usual: Any) -> None:
         super().__init__(workload.name, **as_usual)
@@ -85,24 +85,24 @@ def per_workload(name: str) -> Callable[[Action], WorkloadGroup]:
     return make
 
 
-def flat_plan(problem: Problem, config: Config, chip: DeviceInfo) -> Plan:
-    """The launches of a configuration; problems that it calls take the best configuration known for them."""
-    plan = workloads.get(problem.workload).plan(problem, config, chip)
-    return execute.flatten(plan, resolver(chip, known_results()))
+def flat_plan(problem: Problem, config: Config, info: DeviceInfo) -> Plan:
+    """The launches of a configuration; problems that it calls use the best configuration known for them."""
+    plan = workloads.get(problem.workload).plan(problem, config, info)
+    return execute.flatten(plan, resolver(info, known_results()))
 
 
 def option_value(workload: Workload, name: str, given: object) -> Value:
-    """The value of an option that a word of the command line means."""
+    """The value of an option from its text on the command line."""
     return next(value for value in workload.options[name] if _spell(value).lower() == str(given).lower())
 
 
 def parameter_text(workload: Workload) -> str:
-    """What the workload's docstring says of its parameters, after "Parameters:"; empty where ``meanings`` does, or nothing."""
+    """The part of the workload's docstring on its parameters, after "Parameters:"; empty where there is none."""
     return _halves(workload)[1]
 
 
 def _meaning(workload: Workload) -> str:
-    """What the workload computes and what its options mean: its docstring before the parameters, without marks."""
+    """What the workload computes and what its options mean: its docstring up to the parameters, without markup."""
     return _halves(workload)[0]
 
 
@@ -128,7 +128,7 @@ def _problem_options(workload: Workload) -> list[click.Parameter]:
 
 
 def _choice(values: Sequence[Value]) -> tuple[click.ParamType[Any], str]:
-    """How an option is read, and what the help calls it: whole numbers without a gap are a range, not a list."""
+    """The click type of an option and its metavar: consecutive whole numbers are a range, not a list."""
     numbers = sorted(value for value in values if isinstance(value, int) and not isinstance(value, bool))
     if len(numbers) == len(values) > 4 and numbers == list(range(numbers[0], numbers[-1] + 1)):
         return click.IntRange(numbers[0], numbers[-1]), "N"

@@ -35,23 +35,25 @@ class Benchmarks(Suggesting):
 
 @click.group("bench", cls=Benchmarks, commands={"matmul": matmul})
 def command() -> None:
-    """Measure a device; `bandwidth` and `peak` keep what they find as the device's ceilings, which reports compare with."""
+    """Measure a device. `bandwidth` and `peak` store the device's ceilings, which reports compare with."""
 
 
 @command.command("bandwidth")
 @_options.device()
 @click.option("--mode", type=click.Choice(["quick", "range", "shmoo"]), default="quick", show_default=True, help="Which sizes to copy.")
-@click.option("--memory", type=click.Choice(["pinned", "pageable"]), default="pinned", show_default=True, help="Of the host.")
+@click.option("--memory", type=click.Choice(["pinned", "pageable"]), default="pinned", show_default=True, help="Kind of host memory.")
 @click.option("--start", type=int, help="Bytes of the first copy of --mode range.")
-@click.option("--end", type=int, help="Bytes of the last one at most.")
-@click.option("--increment", type=int, help="Bytes from one to the next.")
+@click.option("--end", type=int, help="Bytes of the last copy, at most.")
+@click.option("--increment", type=int, help="Bytes added from one copy to the next.")
 @click.option("--htod", is_flag=True, help="Copies from host to device; without one of these three flags all are measured.")
 @click.option("--dtoh", is_flag=True, help="Copies from device to host.")
 @click.option("--dtod", is_flag=True, help="Copies within the device, which count twice: read and written.")
-@click.option("--stream/--no-stream", default=True, show_default=True, help="BabelStream's kernels as well: copy, mul, add, triad, dot.")
+@click.option(
+    "--stream/--no-stream", default=True, show_default=True, help="Also measure BabelStream's kernels: copy, mul, add, triad, dot."
+)
 @click.option("--size", type=click.IntRange(min=64), help="Bytes of one array of the kernels; default 256 MiB, on CPUs 64 MiB.")
-@click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
-@click.option("--fresh", is_flag=True, help="Forget earlier figures; else the faster of old and new is kept.")
+@click.option("--tune", "budget", help="Tune each kernel first within this budget: 5s, or a number of trials.")
+@click.option("--fresh", is_flag=True, help="Replace stored ceilings; else the faster of old and new is stored.")
 @_options.document()
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
 def bandwidth(
@@ -71,23 +73,23 @@ def bandwidth(
     as_json: bool,
     as_csv: bool,
 ) -> None:
-    """Rates of transfers and of kernels that stream through memory, in GB/s (10^9 bytes).
+    """Measure the throughput of transfers and of kernels that stream through memory, in GB/s (10^9 bytes).
 
-    Every copy and every kernel is checked before it is timed. A rate is that of the fastest round. A kernel's rate on arrays that a cache
-    may hold is shown, but is no ceiling and not kept.
+    Every copy and every kernel is checked before it is timed. The rate is that of the fastest round. For arrays that fit into a cache
+    a kernel's rate is shown, but not stored as a ceiling.
     """
     wanted = [name for name, given in zip(DIRECTIONS, (htod, dtoh, dtod), strict=True) if given] or list(DIRECTIONS)
     sizes = transfers.sizes(cast(Mode, mode), start, end, increment)
     copies = [Copy(cast(Direction, direction), cast(HostMemory, memory), nbytes) for direction in wanted for nbytes in sizes]
-    chip = devices.get(device)
-    questions = peaks.memory_questions(chip.info) if stream else ()
+    opened = devices.get(device)
+    questions = peaks.memory_questions(opened.info) if stream else ()
     if budget:
-        _tune(chip.info, questions, budget, size)
-    measured = [transfers.measure(chip, copy) for copy in _console.track(copies, "copying")]
+        _tune(opened.info, questions, budget, size)
+    measured = [transfers.measure(opened, copy) for copy in _console.track(copies, "copying")]
     measured += [
-        peaks.answer(chip, question, peaks.problem(question, chip.info, size)) for question in _console.track(questions, "streaming")
+        peaks.answer(opened, question, peaks.problem(question, opened.info, size)) for question in _console.track(questions, "streaming")
     ]
-    _finish(chip, measured, fresh, f"Bandwidth of {chip.info.name} ({chip.info.id})", as_json, as_csv)
+    _finish(opened, measured, fresh, f"Bandwidth of {opened.info.name} ({opened.info.id})", as_json, as_csv)
 
 
 @command.command("peak")
@@ -95,24 +97,24 @@ def bandwidth(
 @click.option(
     "--rounds",
     type=click.IntRange(min=8),
-    help="Steps of a chain; more where readings waver. Default: 8192 on a GPU, else 2048, of functions 256.",
+    help="Steps of a chain; more where measurements scatter. Default: 8192 on a GPU, else 2048; for functions 256.",
 )
-@click.option("--tune", "budget", help="Tune each kernel first for so long: 5s, or a number of trials.")
-@click.option("--fresh", is_flag=True, help="Forget earlier figures; else the faster of old and new is kept.")
+@click.option("--tune", "budget", help="Tune each kernel first within this budget: 5s, or a number of trials.")
+@click.option("--fresh", is_flag=True, help="Replace stored ceilings; else the faster of old and new is stored.")
 @_options.document()
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of the table.")
 def peak(device: str | None, rounds: int | None, budget: str | None, fresh: bool, as_json: bool, as_csv: bool) -> None:
-    """Rates of multiply-adds, matrix units where there are any, native functions and local memory.
+    """Measure the throughput of multiply-adds, of matrix units where there are any, of native functions and of local memory.
 
     Every kernel is checked before it is timed, and timed again with twice the rounds, which must take twice as long.
     """
-    chip = devices.get(device)
-    questions = peaks.arithmetic_questions(chip.info)
+    opened = devices.get(device)
+    questions = peaks.arithmetic_questions(opened.info)
     if budget:
-        _tune(chip.info, questions, budget, None)
-    asked = [(question, peaks.problem(question, chip.info, rounds=rounds)) for question in questions]
-    measured = [peaks.answer(chip, question, problem) for question, problem in _console.track(asked, "calculating")]
-    _finish(chip, measured, fresh, f"Peaks of {chip.info.name} ({chip.info.id})", as_json, as_csv)
+        _tune(opened.info, questions, budget, None)
+    asked = [(question, peaks.problem(question, opened.info, rounds=rounds)) for question in questions]
+    measured = [peaks.answer(opened, question, problem) for question, problem in _console.track(asked, "calculating")]
+    _finish(opened, measured, fresh, f"Peaks of {opened.info.name} ({opened.info.id})", as_json, as_csv)
 
 
 def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: int | None) -> None:
@@ -125,20 +127,20 @@ def _tune(info: DeviceInfo, questions: Sequence[Question], budget: str, size: in
             tuner.tune(tuner.TuningRequest(peaks.problem(question, info, size), info.id, spend), store)
 
 
-def _finish(chip: Device, measured: list[Measured], fresh: bool, title: str, as_json: bool, as_csv: bool) -> None:
-    """Keep what was found, and print it even where it cannot be kept."""
+def _finish(opened: Device, measured: list[Measured], fresh: bool, title: str, as_json: bool, as_csv: bool) -> None:
+    """Store the measurements, and print them even where they cannot be stored."""
     try:
-        ceilings.add(chip.info, measured, fresh)
-        kept = f"kept in {ceilings.path_of(chip.info)}"
-        if any(not ceilings.through_memory(m, chip.info) for m in measured):
-            least = ceilings.stream_bytes(chip.info)
-            note = f"streams of a cache are shown, not kept: arrays of {least} bytes or more measure memory"
+        ceilings.add(opened.info, measured, fresh)
+        kept = f"stored in {ceilings.path_of(opened.info)}"
+        if any(not ceilings.through_memory(m, opened.info) for m in measured):
+            least = ceilings.stream_bytes(opened.info)
+            note = f"streams that a cache may hold are shown, not stored: arrays of {least} bytes or more measure memory"
             _console.err.print(f"portatile: {note}", markup=False, soft_wrap=True)
     except StoreError as error:
         kept = "not kept"
         _console.err.print(f"portatile: warning: {error}", markup=False, soft_wrap=True)
     if as_json:
-        print(to_json({"device": chip.info, "measured": [{**_row(m), "record": m} for m in measured]}).decode())
+        print(to_json({"device": opened.info, "measured": [{**_row(m), "record": m} for m in measured]}).decode())
     elif as_csv:
         _write_csv(measured)
     else:

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: what it holds, clear it, fill it ahead of use."""
+"""The cache of compiled kernels: show its size, clear it, fill it ahead of use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, to_json
 
 @dataclass(frozen=True)
 class CachedConfig:
-    """What ``warm`` compiles: `portatile tune --json` prints one, with more fields beside."""
+    """A configuration that ``warm`` compiles; `portatile tune --json` prints one, with further fields."""
 
     problem: Problem
     config: Config
@@ -34,7 +34,7 @@ def command() -> None:
 @command.command()
 @_options.document("Print one JSON document.")
 def info(as_json: bool) -> None:
-    """Where the cache is, how many kernels it holds, and how much it may hold."""
+    """Show where the cache is, how many kernels it holds, and its limit."""
     found = cache.default().info()
     if as_json:
         click.echo(to_json({"folder": str(found.path), "entries": found.entries, "bytes": found.nbytes, "limit": found.limit}))
@@ -56,25 +56,25 @@ def clear() -> None:
 @command.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--device", "selector", help="Device to compile for, as `portatile devices` names it; default: the best one.")
-@click.option("--arch", help="A CUDA architecture instead, for example sm_90: what FILE lists, for a chip that need not be here.")
+@click.option("--arch", help="A CUDA architecture instead, for example sm_90; compiles what FILE lists and needs no such device.")
 def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
-    """Compile ahead what FILE lists, else everything tuned on the device.
+    """Compile ahead of use what FILE lists, else everything tuned on the device.
 
-    FILE is JSON: an object with "problem" and "config" as `portatile tune --json` prints it, or a list of such objects. With --arch an
-    image for machines with GPUs can be made on one without.
+    FILE is JSON: an object with "problem" and "config" as `portatile tune --json` prints it, or a list of such objects. With --arch,
+    a container image for machines with GPUs can be prepared on a machine without one.
     """
     if arch is not None and (selector is not None or file is None):
-        raise UsageError("--arch compiles what FILE lists, for a chip that need not be here: name FILE, and no --device")
-    chip, target = _place(selector, arch)
-    items = _read(file) if file else _winners(chip)
+        raise UsageError("--arch compiles what FILE lists and needs no device: name FILE, and leave out --device")
+    info, target = _place(selector, arch)
+    items = _read(file) if file else _winners(info)
     kept = cache.default()
     compiled = known = 0
     failures: list[str] = []
     plans: list[tuple[CachedConfig, Plan]] = []
     for item in items:
-        reason = workloads.get(item.problem.workload).space(item.problem, chip).violated(item.config)
+        reason = workloads.get(item.problem.workload).space(item.problem, info).violated(item.config)
         if reason is None:
-            plans.append((item, flat_plan(item.problem, item.config, chip)))
+            plans.append((item, flat_plan(item.problem, item.config, info)))
         else:
             failures.append(f"{_formatting.titled(item.problem)}: {reason}")
     if target.defers and all(math.prod(step.local_size) == 1 for _, plan in plans for step in plan.steps if isinstance(step, Launch)):
@@ -89,11 +89,11 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
                 continue
             compiled, known = compiled + ("compile" in binary.seconds), known + ("compile" not in binary.seconds)
     if not items:
-        there = f"{file} lists nothing" if file else f"nothing is tuned on {chip.name}"
+        there = f"{file} lists nothing" if file else f"nothing is tuned on {info.name}"
         _console.out.print(f"{there}; nothing to compile", markup=False)
         return 0
     _console.out.print(
-        f"{_console.counted(len(items), 'configuration')} for {chip.name}: "
+        f"{_console.counted(len(items), 'configuration')} for {info.name}: "
         f"compiled {_console.counted(compiled, 'program')}, {known} from the cache",
         markup=False,
     )
@@ -105,8 +105,8 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
 def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
     """What to compile for, and the compiler."""
     if arch is None:
-        chip = device.get(selector)
-        return chip.info, chip.target
+        opened = device.get(selector)
+        return opened.info, opened.target
     info = device.datasheet(arch)
     return info, device.backends()[info.backend].target(arch)
 
@@ -121,8 +121,8 @@ def _read(file: Path) -> list[CachedConfig]:
     return found if isinstance(found, list) else [found]
 
 
-def _winners(chip: DeviceInfo) -> list[CachedConfig]:
+def _winners(info: DeviceInfo) -> list[CachedConfig]:
     with store.ResultStore.reader() as results:
-        mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(chip)]
+        mine = [trial for trial in results.leaders() if store.device_key(trial.device) == store.device_key(info)]
     ours = set(workloads.names())  # a user's own kernel compiles where it is defined
     return [CachedConfig(trial.problem, trial.config) for trial in mine if trial.problem.workload in ours]

@@ -20,9 +20,11 @@ _USUAL = "auto,genetic,annealing,local,random"
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--strategies", "names", default=_USUAL, show_default=True, help="Which, separated by commas.")
+@click.option("--strategies", "names", default=_USUAL, show_default=True, help="Strategies to compare, separated by commas.")
 @click.option("--repeats", default=10, show_default=True, type=click.IntRange(min=1), help="Runs of each strategy, each with its own seed.")
-@click.option("--budget", help="200 (evaluations) or 60s (simulated). Default: until chance is 95 % of the way from median to optimum.")
+@click.option(
+    "--budget", help="200 (evaluations) or 60s (simulated). Default: until random search is 95 % of the way from median to optimum."
+)
 @_options.seed("the first run")
 @click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write the curves there as an SVG picture.")
 @_options.document("Print figures and curves as one JSON list instead of the tables.")
@@ -30,11 +32,11 @@ def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | Non
     """Compare strategies on FILES of recorded trials.
 
     A file is a result store, what `results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner, packed by gzip or not.
-    Every problem on every device in it is a recording of its own. What was not recorded counts as not legal, so record widely.
+    Every problem on every device is a separate recording. Configurations without a recorded trial count as illegal, so record widely.
     """
     chosen = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
     if not chosen:
-        raise UsageError(f"--strategies names none; write for example {_USUAL}")
+        raise UsageError(f"--strategies names no strategy; write for example {_USUAL}")
     limit = None if budget is None else Budget.parse(budget)
     if path is not None:
         _files.writable(path)
@@ -65,7 +67,7 @@ def _print(comparison: Comparison) -> None:
     print_(f"optimum {duration(comparison.optimum)}; {comparison.repeats} runs of {budget}\n", markup=False)
     columns = ("strategy", *(f"at {fraction:.0%}" for fraction in FRACTIONS), "to 95 %", "to 98 %", "P", "per proposal")
     print_(_console.table("", columns, [_row(curve) for curve in comparison.curves]))
-    print_("at: share of the optimum after so much of the budget; to: evaluations until then; medians\n", markup=False)
+    print_("at: share of the optimum after that part of the budget; to: evaluations until that share; medians\n", markup=False)
 
 
 def _row(curve: Curve) -> list[str]:

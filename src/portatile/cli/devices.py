@@ -1,4 +1,4 @@
-"""List every device and what it can do. The id is what --device and PORTATILE_DEVICE take."""
+"""List every device and its capabilities. The id is what --device and PORTATILE_DEVICE take."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from portatile.cli import _console, _options
 from portatile.errors import DeviceNotFoundError
 from portatile.records import DeviceInfo, to_json
 
-_COLUMNS = ("id", "name", "vendor", "driver", "units", "local memory", "work-group", "fp64", "fp16", "images", "memory", "same chip as")
+_COLUMNS = ("id", "name", "vendor", "driver", "units", "local memory", "work-group", "fp64", "fp16", "images", "memory", "same hardware as")
 
 
 @click.command()
 @_options.document("Print every field as JSON.")
 def command(as_json: bool) -> int:
     """List every device of every back end; the one marked with * is the default."""
-    infos = [chip.info for chip in device.devices()]
+    infos = [one.info for one in device.devices()]
     default = _default_id()
     if as_json:
         click.echo(to_json({"default": default, "devices": infos}))

@@ -1,4 +1,4 @@
-"""Say what works, what is broken and how to mend it, and run one kernel on every device."""
+"""Show what works, what is broken and how to fix it, and run one kernel on every device."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]
 )
 @click.option("--repair", "mend", is_flag=True, help="Put what can be read of a damaged result store into a new one, and do nothing else.")
 def command(as_json: bool, seconds: float, mend: bool) -> int:
-    """Say what works, what is broken and how to mend it.
+    """Show what works, what is broken and how to fix it.
 
-    Every device runs one kernel in a process of its own, so that a driver that crashes or hangs is reported too.
-    Exits with 0 when nothing is broken, else with 1. What is only absent is no fault. With --repair a damaged result store is kept
-    aside, and a new one holds every trial that can be read.
+    Every device runs one kernel in a separate process, so that a driver that crashes or hangs is reported too. Exits with 0 when
+    nothing is broken, else with 1; missing optional parts are no fault. With --repair a damaged result store is set aside, and a new
+    one gets every trial that can be read.
     """
     if mend:
         return _repair(as_json)

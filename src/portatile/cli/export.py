@@ -30,14 +30,14 @@ from portatile.trials import Trial
 def command(
     folder: Path, kind: str, workload: str | None, device: str | None, wanted: tuple[str, ...], dtype: str | None, path: Path | None
 ) -> int:
-    """Write what was tuned to FOLDER.
+    """Write tuned kernels or trials to FOLDER.
 
     \b
     kernels  texts, binaries, a table of launches and loader.py, which runs them without portatile
     t4       every trial, one file for each problem on each device, in the auto-tuning community's JSON
 
-    SIZES are sizes and options of a problem, such as "m=512 n=512 k=512 trans_a=T". A problem that is not tuned is exported in the
-    configuration that would run on --device, or on the default device.
+    SIZES are sizes and options of a problem, such as "m=512 n=512 k=512 trans_a=T". A problem that is not tuned is exported with the
+    configuration that a routine would use on --device, or on the default device.
     """
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder")
@@ -67,7 +67,7 @@ def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], dev
         items += [folders.untuned(problem, devices.get(device).info) for problem in missing]
     if not items:
         own = f"; {', '.join(foreign)}: from Python, with portatile.export" if foreign else ""
-        raise UsageError(f"nothing that was tuned fits; tune first, or name a problem with --workload and --problem{own}")
+        raise UsageError(f"no stored result matches; tune first, or name a problem with --workload and --problem{own}")
     with _console.bar("compiling", len(items)) as advance:
         shipped = folders.write(folder, items, advance)
     for item in shipped.items:
@@ -84,7 +84,7 @@ def _write_kernels(folder: Path, kept: list[Trial], problems: list[Problem], dev
 
 def _write_t4(folder: Path, kept: list[Trial]) -> int:
     if not kept:
-        raise UsageError("nothing in the store fits; tune first")
+        raise UsageError("no stored result matches; tune first")
     folder.mkdir(parents=True, exist_ok=True)
     groups: dict[tuple[str, DeviceInfo], list[Trial]] = {}
     for trial in kept:
@@ -127,7 +127,7 @@ def _problem(workload: str, text: str, dtype: str | None) -> Problem:
 
 
 def _same(one: Problem, other: Problem) -> bool:
-    """Whether two problems differ at most in where their operands lie."""
+    """Whether two problems differ at most in the layout of their operands."""
     return (one.workload, one.sizes, one.options, one.dtype) == (other.workload, other.sizes, other.options, other.dtype)
 
 
@@ -135,8 +135,8 @@ def _chooser(device: str | None) -> Callable[[DeviceInfo], bool]:
     """Whether a trial's device is meant: an id means that device of this machine, for another machine gave it to another."""
     if device is None:
         return lambda info: True
-    for chip in devices.devices():
-        if chip.info.id == device.strip().lower():
-            key = device_key(chip.info)
+    for found in devices.devices():
+        if found.info.id == device.strip().lower():
+            key = device_key(found.info)
             return lambda info: device_key(info) == key
     return lambda info: any(device.lower() in text.lower() for text in (info.name, info.platform))

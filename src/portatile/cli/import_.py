@@ -1,4 +1,4 @@
-"""Take in results that another machine found: a list of trials, T4, or an exported folder."""
+"""Import another machine's results: a list of trials, T4, or an exported folder."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from portatile.store import ResultStore
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_options.store()
 def command(files: tuple[Path, ...], path: Path | None) -> None:
-    """Put the trials of FILES into the result store, each only once.
+    """Add the trials of FILES to the result store, each only once.
 
-    A file is what `results --json`, `tune --json` or `export` wrote. A file in which anything is malformed is refused as a whole.
-    Results of a device that this machine does not have are used for the nearest device where nothing was tuned.
+    A file is what `results --json`, `tune --json` or `export` wrote. A file with anything malformed is refused as a whole. Results of
+    a device that this machine does not have are used for the most similar device where nothing was tuned.
     """
     found = [trial for file in _console.track(files, "reading") for trial in import_results.read(file)]
     with ResultStore(path) if path is not None else ResultStore.default() as store, _console.err.status("filling the store"):
-        arrived = import_results.add(store, found, [chip.info for chip in device.devices()])
+        arrived = import_results.add(store, found, [one.info for one in device.devices()])
     for one in arrived:
         name = f"{one.device.name} ({one.device.backend}, {one.device.platform})"
         known = f", {one.known} were there" if one.known else ""

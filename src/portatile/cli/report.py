@@ -1,4 +1,4 @@
-"""Write what tuning has found as one HTML page: winners, convergence, parameters, failures, kernel text."""
+"""Write the results of tuning as one HTML page: winners, convergence, parameters, failures, kernel text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from portatile.reports import write
 @click.option("--open", "show", is_flag=True, help="Show the page in the browser.")
 @_options.document("Print the summary as a JSON list; writes the page only with -o.")
 def command(output: Path | None, workload: str | None, device: str | None, path: Path | None, show: bool, as_json: bool) -> None:
-    """Write a report of what tuning has found.
+    """Write a report of the results of tuning.
 
-    The page is one file that needs no network. With nothing to report it says so, and the exit code is 0.
+    The page is one file that needs no network. If there is nothing to report, the command says so and exits with 0.
     """
     with _console.err.status("reading the store"):
         groups = write.select(write.Selection(path, workload, device))

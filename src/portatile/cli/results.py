@@ -1,4 +1,4 @@
-"""Show what tuning has found so far. Every trial is kept, failures too."""
+"""Show the results of tuning so far. Every trial is stored, failures too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from portatile.trials import Trial
 @_options.selection()
 @click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
 @_options.store()
-@click.option("--regret", is_flag=True, help="How well shapes are served that were not tuned: each tuned one held out in turn.")
+@click.option("--regret", is_flag=True, help="How good the selection for untuned shapes is: each tuned shape is held out in turn.")
 @_options.document("Print the trials themselves, a JSON list that other stores can take in.")
 def command(
     named: str | None, workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, as_json: bool
@@ -32,7 +32,7 @@ def command(
     WORKLOAD is short for --workload WORKLOAD.
     """
     if named is not None and workload not in (None, named):
-        raise UsageError(f"{named} and --workload {workload} are two workloads; name one")
+        raise UsageError(f"{named} and --workload {workload} are two workloads; name only one")
     workload = named or workload
     if path is not None and not path.is_file():
         raise UsageError(f"there is no result store {path}")
@@ -87,11 +87,11 @@ def _lines(trials: list[Trial]) -> list[str]:
 
 
 def _assurance(trial: Trial) -> list[str]:
-    """The interval that a race gave, and what the certificate says, where there are any."""
+    """The interval of the final comparison, and the certificate, where there are any."""
     said = []
     if trial.standing is not None:
         low, high = map(duration, trial.standing.interval)
-        said.append(f"raced: the median lies in [{low}, {high}]")
+        said.append(f"final comparison: the median lies in [{low}, {high}]")
     if trial.certificate is not None and trial.certificate.checks:
         worst = max(check.error for check in trial.certificate.checks)
         shapes = _console.counted(len(trial.certificate.checks), "shape")

@@ -71,7 +71,7 @@ def command(
     saves: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Read the arguments by the kernel's signature, run, report."""
+    """Read the arguments by the kernel's signature, run the kernel, report."""
     for word in words:
         if word.startswith("--"):
             raise UsageError(f"there is no option {word}; see `portatile run --help`")
@@ -103,9 +103,9 @@ def _size(text: str, option: str) -> Size3:
     try:
         numbers = [int(part) for part in re.split("[,x]", text)]
     except ValueError:
-        raise ArgumentError(f"{option} {text!r} is not one to three numbers such as 1024 or 64,64") from None
+        raise ArgumentError(f"{option} {text!r} must be one to three numbers such as 1024 or 64,64") from None
     if len(numbers) > 3 or min(numbers) < 1:
-        raise ArgumentError(f"{option} {text!r} is not one to three positive numbers")
+        raise ArgumentError(f"{option} {text!r} must be one to three positive numbers")
     x, y, z = (*numbers, 1, 1)[:3]
     return x, y, z
 
@@ -129,7 +129,7 @@ def _saves(saves: tuple[str, ...], entry: Entry) -> dict[str, Path]:
 
 
 def _report(argument: KernelArgument, outcome: RunOutcome, other: RunOutcome | None, tolerance: float) -> dict[str, Any]:
-    """What became of one array."""
+    """A row that describes what the run did to one array."""
     name, before = argument.parameter.name, argument.array
     assert before is not None
     before, after = argument.seen(before), argument.seen(outcome.arrays[name])
@@ -144,7 +144,7 @@ def _report(argument: KernelArgument, outcome: RunOutcome, other: RunOutcome | N
 
 
 def _difference(a: Array, b: Array, tolerance: float) -> dict[str, Any]:
-    """The largest difference, relative to the largest value; of equal NaNs none."""
+    """The largest difference, relative to the largest value; equal NaNs do not differ."""
     if a.dtype.kind != "f":
         return {"agrees": bool((a == b).all()), "difference": int((a != b).sum())}
     x, y = a.astype(np.float64), b.astype(np.float64)

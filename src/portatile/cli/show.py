@@ -126,10 +126,11 @@ def _subject(problem: Problem, preset: str | None, pairs: tuple[str, ...], info:
     else:
         start, why = workload.preset(preset, problem), f"the preset {preset}: {workload.presets[preset]}"
     changes = dict(_parameter(space, pair) for pair in pairs)
-    config = {**start, **changes}
+    config: Config = {**start, **changes}
     reason = space.violated(config)
     if reason is not None:
         raise ArgumentError(f"this configuration is not legal: {reason}")
+    config = space.complete(config)
     if changes:
         why = "changed by --config" if preset is None else f"the preset {preset}, changed by --config"
     return _Subject(problem, config, why, info, flat_plan(problem, config, info))
@@ -171,9 +172,10 @@ def squeeze(text: str) -> str:
 def _parameters(subject: _Subject) -> None:
     """Values, and what the workload says of each parameter."""
     workload, config = workloads.get(subject.problem.workload), subject.config
+    meanings = workload.explained(config)
     wide = max(map(len, config)) + 2, max(len(str(value)) for value in config.values()) + 2
     for name, value in config.items():
-        line = f"{name:{wide[0]}}{value!s:{wide[1]}}{workload.meanings.get(name, '')}".rstrip()
+        line = f"{name:{wide[0]}}{value!s:{wide[1]}}{meanings.get(name, '')}".rstrip()
         click.echo(textwrap.fill(line, _WIDTH, subsequent_indent=" " * sum(wide), drop_whitespace=True))
     text = parameter_text(workload)
     if text:

@@ -25,7 +25,7 @@ class Studies(Suggesting):
 
 @click.group("study", cls=Studies, commands=[_portability.command, _pairs.command])
 def command() -> None:
-    """Sweep over sizes and parameters on one or more devices; every result is checked."""
+    """Sweep over sizes and parameters on one or more devices. Every result is checked."""
 
 
 _device = click.option(
@@ -36,7 +36,7 @@ _output, _json, _csv = _table_output.OPTIONS
 
 @command.command("work-group")
 @click.option("--workload", type=click.Choice(["coulomb", "mri"]), required=True, help="coulomb: 16 x 1 to 16 x 32; mri: 16 to the most.")
-@click.option("--kind", type=click.Choice(["q", "fhd"]), help="Of mri: Q (the default) or F^H d.")
+@click.option("--kind", type=click.Choice(["q", "fhd"]), help="For mri: Q (the default) or F^H d.")
 @click.option("--scale", type=click.IntRange(min=1), default=1, show_default=True, help="Divides Parboil's sizes: 64 suits a small CPU.")
 @click.option("--items", default="", help="Work-items of the groups to try, separated by commas; default: all.")
 @_device
@@ -48,16 +48,16 @@ def work_group_command(
 ) -> None:
     """Time over the work-group's size, with and without -cl-fast-relaxed-math, relative to the best of each device and option."""
     if kind and workload != "mri":
-        raise UsageError(f"--kind is of --workload mri; leave it out for {workload}")
+        raise UsageError(f"--kind is only for --workload mri; leave it out for {workload}")
     target = _table_output.TableOutput(output, as_json, as_csv)
-    chips = _chosen(selectors)
+    opened = _chosen(selectors)
     chosen = _numbers(items, "--items") if items else ()
     request = work_group.WorkGroupRequest(workload, work_group.usual_problem(workload, scale, kind or "q"), items=chosen)
-    total = sum(len(work_group.sizes(chip, request)) for chip in chips) * len(request.relaxed)
+    total = sum(len(work_group.sizes(one, request)) for one in opened) * len(request.relaxed)
     with _console.bar("sweeping", total) as advance:
-        rows = work_group.sweep(chips, request, advance)
+        rows = work_group.sweep(opened, request, advance)
     if not rows:
-        raise UsageError(f"--items {items!r} names no work-group that {workload} has; leave it out to try all")
+        raise UsageError(f"--items {items!r} names no work-group of {workload}; leave it out to try all")
     if target.give(work_group.WorkGroupRow, rows):
         return
     shown = [
@@ -79,13 +79,13 @@ def work_group_command(
 def memory_command(
     sizes: str, blocks: str, dtype: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
 ) -> None:
-    """Matrix products from global memory and from tiles in local memory, over size and block; the small ones on the host too."""
+    """Time matrix products from global memory and from tiles in local memory over size and block; small ones on the host too."""
     target = _table_output.TableOutput(output, as_json, as_csv)
     request = memory.MemoryRequest(_numbers(sizes, "--sizes"), _numbers(blocks, "--blocks"), dtype)
-    chips = _chosen(selectors)
-    total = len(memory.points(request)) * len(chips) + len(memory.on_the_host(request))
+    opened = _chosen(selectors)
+    total = len(memory.points(request)) * len(opened) + len(memory.on_the_host(request))
     with _console.bar("sweeping", total) as advance:
-        rows = memory.sweep(chips, request, advance)
+        rows = memory.sweep(opened, request, advance)
     if target.give(memory.MemoryRow, rows):
         return
     shown = [
@@ -116,7 +116,7 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
     except ValueError:
         found = ()
     if not found or min(found) < 1:
-        raise UsageError(f"{option} {text!r} is no list of sizes; write for example 128,256")
+        raise UsageError(f"{option} {text!r} is not a list of sizes; write for example 128,256")
     return found
 
 

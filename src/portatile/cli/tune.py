@@ -35,8 +35,10 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 @click.option("--fresh", is_flag=True, help="Measure again what the store already knows.")
 @click.option("--replay", "recorded", type=click.Path(path_type=Path), help="Search the trials recorded in this file; needs no device.")
 @click.option("--cold", is_flag=True, help="Time every run with operands that no cache holds.")
-@click.option("--no-model", is_flag=True, help="Compile and run also what can only fail or be slow.")
-@click.option("--objective", default="time", show_default=True, help="time, or energy where the device tells its power.")
+@click.option("--no-model", is_flag=True, help="Compile and run also what the model expects to fail or be slow.")
+@click.option(
+    "--objective", default="time", show_default=True, help="What to minimise: time, or energy where the device reports its power."
+)
 @_options.document()
 def command(
     problem: Problem,
@@ -55,9 +57,9 @@ def command(
 
     `portatile tune WORKLOAD --help` lists its sizes and all options.
 
-    Progress goes to standard error, the table or the JSON document to standard output. Ctrl-C ends the search as the budget would.
-    With --replay alone, without a workload, the file's only recording is searched. A T1 file (kernel.json) in place of a
-    workload tunes the kernel of your own that it describes.
+    Progress goes to standard error; the table or the JSON document goes to standard output. Ctrl-C ends the search as the budget
+    would. --replay without a workload searches the file's only recording. A T1 file (kernel.json) in place of a workload tunes your
+    own kernel that it describes.
     """
     if recorded is not None:
         _replayed(replay.ReplayRequest(_replay.chosen(recorded, problem, device, cold), Budget.parse(budget), strategy, seed), as_json)
@@ -76,7 +78,7 @@ def command(
 
 
 def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
-    """Search recorded trials, and print what a live search would."""
+    """Search recorded trials, and print the table of a live search."""
     with _Watch("reading the recording") as watch:
         result = replay.run(request, watch)
     workload = _formatting.known(result.problem)
@@ -84,7 +86,7 @@ def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
         click.echo(document(result, workload))
     else:
         _print(result, workload)
-        _console.out.print("replayed: seconds are those of the recording", markup=False)
+        _console.out.print("replayed: the seconds come from the recording", markup=False)
 
 
 def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool) -> None:
@@ -105,7 +107,7 @@ command = _shapes.with_shapes(_t1.with_files(_replay.without_workload(command, _
 
 
 def document(result: tuner.TuningResult, workload: Workload | None) -> str:
-    """One JSON document: what the table says, and every trial. `portatile cache warm` reads it."""
+    """One JSON document: the content of the table, and every trial. `portatile cache warm` reads it."""
     flops = None if workload is None else workload.flops(result.problem)
     found = {
         "problem": result.problem,
@@ -140,7 +142,7 @@ class _Left(ProgressColumn):
 
 
 class _Watch:
-    """Listens to the tuner: a live line on a terminal, a line now and then elsewhere. A context manager."""
+    """Shows progress: a live line on a terminal, elsewhere a line from time to time. A context manager."""
 
     def __init__(self, preparing: str = _PREPARING) -> None:
         self._preparing = preparing
@@ -164,7 +166,7 @@ class _Watch:
             self._print(self._last)
 
     def __call__(self, progress: tuner.Progress) -> None:
-        """Show where the search stands."""
+        """Show the progress of the search."""
         self._last = progress
         if self._live and self._task is not None:
             ends = None if progress.seconds_left is None else time.monotonic() + progress.seconds_left

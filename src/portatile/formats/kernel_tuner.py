@@ -97,11 +97,11 @@ def trials(document: object) -> list[Trial]:
     if isinstance(document, dict) and "codes" in document:
         return _compact(msgspec.convert(document, _Compact))
     found = msgspec.convert(document, _Cache)
-    task, chip = other_tuners.problem(found.kernel_name, found.problem_size), other_tuners.device(found.device_name)
-    return [_entry(key, entry, found.tune_params_keys, task, chip) for key, entry in found.cache.items()]
+    task, info = other_tuners.problem(found.kernel_name, found.problem_size), other_tuners.device(found.device_name)
+    return [_entry(key, entry, found.tune_params_keys, task, info) for key, entry in found.cache.items()]
 
 
-def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, chip: DeviceInfo) -> Trial:
+def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, info: DeviceInfo) -> Trial:
     place = f"$.cache[{key!r}]"
     config: dict[str, Value] = {}
     for name in names:
@@ -119,7 +119,7 @@ def _entry(key: str, entry: Mapping[str, Any], names: list[str], task: Problem, 
     runs = [run for run in repeated if other_tuners.valid(run)] if isinstance(repeated, list) else []
     samples = tuple(float(run) * _MILLISECOND for run in runs or [time]) if status == "ok" else ()
     spent = {phase: entry[name] * _MILLISECOND for name, phase in _PHASES.items() if other_tuners.valid(entry.get(name))}
-    return other_tuners.trial(task, chip, config, status, samples, spent)
+    return other_tuners.trial(task, info, config, status, samples, spent)
 
 
 def _compact(found: _Compact) -> list[Trial]:
@@ -127,7 +127,7 @@ def _compact(found: _Compact) -> list[Trial]:
     if len(found.codes) != count * len(names) or len(found.costs) != count:
         raise ArgumentError(f"{count} times want {count * len(names)} codes and {count} costs - at `$.codes`")
     task = other_tuners.problem(str(found.meta.get("kernel") or found.name), found.meta.get("problem_size"))
-    chip = other_tuners.device(str(found.meta.get("device") or found.name))
+    info = other_tuners.device(str(found.meta.get("device") or found.name))
     made = []
     for row, (time, cost) in enumerate(zip(found.times, found.costs, strict=True)):
         codes = found.codes[row * len(names) : (row + 1) * len(names)]
@@ -137,5 +137,5 @@ def _compact(found: _Compact) -> list[Trial]:
             raise ArgumentError(f"a position beyond the parameter's values - at `$.codes[{row * len(names)}]`") from None
         good = time is not None and math.isfinite(time)
         samples = (float(time),) if good and time is not None else ()
-        made.append(other_tuners.trial(task, chip, config, "ok" if good else "launch", samples, {"run": cost}))
+        made.append(other_tuners.trial(task, info, config, "ok" if good else "launch", samples, {"run": cost}))
     return made

@@ -49,7 +49,7 @@ def valid(seconds: object) -> bool:
     return isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e17
 
 
-def trial(task: Problem, chip: DeviceInfo, config: Config, status: Status, samples: tuple[float, ...], seconds: dict[str, float]) -> Trial:
+def trial(task: Problem, info: DeviceInfo, config: Config, status: Status, samples: tuple[float, ...], seconds: dict[str, float]) -> Trial:
     """One recorded evaluation; ``samples`` count only where it succeeded."""
     phases = {name: spent for name, spent in seconds.items() if spent > 0}
-    return Trial(task, dict(config), chip, "", status, samples if status == "ok" else (), seconds=phases)
+    return Trial(task, dict(config), info, "", status, samples if status == "ok" else (), seconds=phases)

@@ -119,10 +119,10 @@ def read(document: object) -> list[Trial]:
         found = msgspec.convert(document, Document)
     except msgspec.ValidationError as error:
         raise ArgumentError(f"this is no T4: {error}") from None
-    task, chip = other_tuners.problem("", None), other_tuners.device("unknown")
+    task, info = other_tuners.problem("", None), other_tuners.device("unknown")
     if (own := found.metadata.portatile) is not None:
-        task, chip = own.problem, own.device
-    return [_trial(result, _unit(found, result), task, chip, f"$.results[{place}]") for place, result in enumerate(found.results)]
+        task, info = own.problem, own.device
+    return [_trial(result, _unit(found, result), task, info, f"$.results[{place}]") for place, result in enumerate(found.results)]
 
 
 def load(data: bytes) -> list[Trial]:
@@ -156,7 +156,7 @@ def _outcome(trial: Trial) -> Outcome:
     return Outcome(dict(trial.config), times, _INVALIDITY[trial.status], correctness, trial.time, ["time"], measured, own)
 
 
-def _trial(result: Outcome, unit: float, task: Problem, chip: DeviceInfo, place: str) -> Trial:
+def _trial(result: Outcome, unit: float, task: Problem, info: DeviceInfo, place: str) -> Trial:
     runs = result.times.get("runtimes", [])
     if not isinstance(runs, list) or not all(_number(run) for run in runs):
         raise ArgumentError(f"runtimes are a list of numbers - at `{place}.times.runtimes`")
@@ -168,8 +168,8 @@ def _trial(result: Outcome, unit: float, task: Problem, chip: DeviceInfo, place:
             raise ArgumentError(f"a correct result needs runtimes or a measurement 'time' - at `{place}.times`")
     own = result.portatile
     if own is None:
-        return other_tuners.trial(task, chip, result.configuration, status, samples, _spent(result.times, unit))
-    said = {"problem": task, "device": chip, "config": result.configuration, "samples": runs, "time": result.timestamp}
+        return other_tuners.trial(task, info, result.configuration, status, samples, _spent(result.times, unit))
+    said = {"problem": task, "device": info, "config": result.configuration, "samples": runs, "time": result.timestamp}
     try:
         trial = msgspec.convert(own | msgspec.to_builtins(said), Trial)
     except msgspec.ValidationError as error:

@@ -135,20 +135,20 @@ class Kernel(Definition):
         is queued there, on the caller's stream, and runs asynchronously. Raises ArgumentError for what does not fit.
         """
         values = self.arguments.bind(arguments, named, self.entry)
-        chip = home(values, tuple(array.name for array in self.arguments.arrays))
-        if chip is None:
-            chip = devices.get(device)
-        elif device is not None and devices.get(device) is not chip:
-            raise ArgumentError(f"device={device!r} is not {chip.info.id}, where the arrays are; leave device out or move them")
+        opened = home(values, tuple(array.name for array in self.arguments.arrays))
+        if opened is None:
+            opened = devices.get(device)
+        elif device is not None and devices.get(device) is not opened:
+            raise ArgumentError(f"device={device!r} is not {opened.info.id}, where the arrays are; leave device out or move them")
         integers = self.arguments.integers(values)
         places = {array.name: tuple(getattr(values[array.name], "shape", ())) for array in self.arguments.arrays}
-        key = (chip, *integers.values(), *places.values())
+        key = (opened, *integers.values(), *places.values())
         if key not in self._chosen:
             if len(self._chosen) >= _MAX_REMEMBERED:
                 self._chosen.clear()
             problem = self._problem(integers, places)
             self.cases.keep(values)
-            self._chosen[key] = self.runner(self._trust.choose(problem, chip, self._results(self.name)).config, chip)
+            self._chosen[key] = self.runner(self._trust.choose(problem, opened, self._results(self.name)).config, opened)
         return self._chosen[key].run(values)
 
     def explain(self, device: str | None = None) -> Choice:

@@ -14,7 +14,7 @@ from portatile.measure.plausible import memory_limit, refuse_impossible, refuse_
 from portatile.measure.runs import Length, PreparedRun, Way
 from portatile.measure.transfers import Copy
 from portatile.records import Config, DeviceInfo, Problem, Value
-from portatile.workloads.gemm.space import matrix_units
+from portatile.workloads.gemm.capabilities import matrix_units
 
 _CHAINS = 1 << 15  # for each compute unit: a GPU's 2048 items of 16
 _ROUNDS = {"cpu": 2048, "gpu": 8192}  # of these units what a launch costs beside its chains would show: 3 % of 2048 rounds

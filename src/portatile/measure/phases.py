@@ -62,25 +62,25 @@ def split(plea: Plea) -> tuple[Split, dict[str, NDArray[Any]]]:
     """
     seconds = dict.fromkeys(PHASES, 0.0)
     with _charged(seconds, "platform"):
-        chip = device.get(plea.selector)
+        opened = device.get(plea.selector)
     with _charged(seconds, "context"):
-        queue = chip.queue(profiling=False)
+        queue = opened.queue(profiling=False)
         queue.finish()
     with queue:
-        problem, config = plea.choose(chip)
+        problem, config = plea.choose(opened)
         workload = workloads.get(problem.workload)
         rng = np.random.default_rng(plea.seed)
         inputs = workload.usual_inputs(problem, rng)
         roles = {operand.name: operand.role for operand in workload.operands}
-        plan = execute.flatten(workload.plan(problem, config, chip.info), select.resolver(chip.info, store.known_results()))
+        plan = execute.flatten(workload.plan(problem, config, opened.info), select.resolver(opened.info, store.known_results()))
         with _charged(seconds, "build"):
             binaries = None if plea.cold else cache.default()
-            executable = Executable(chip, plan, lambda source: program.build(source, chip.target, binaries))
+            executable = Executable(opened, plan, lambda source: program.build(source, opened.target, binaries))
         memory: dict[str, Memory] = {}
         try:
             with _charged(seconds, "allocate"):
                 for name, array in inputs.operands.items():
-                    memory[name] = chip.allocate(max(array.nbytes, array.itemsize))
+                    memory[name] = opened.allocate(max(array.nbytes, array.itemsize))
                 queue.finish()
             with _charged(seconds, "transfer in"):
                 for name, array in inputs.operands.items():
@@ -104,8 +104,8 @@ def split(plea: Plea) -> tuple[Split, dict[str, NDArray[Any]]]:
         expected = workload.reference(problem, inputs, rng)
         verdict = verify.worst([verify.compare(after[name], values, bound, name) for name, values in expected.items()])
         if not verdict.ok:
-            raise DeviceError(f"{problem.workload} computes wrongly on {chip.info.id} with {dict(config)}: {verdict.message}")
-    return Split(problem, dict(config), chip.info, seconds, again, verdict.error), {**inputs.operands, **after}
+            raise DeviceError(f"{problem.workload} computes wrongly on {opened.info.id} with {dict(config)}: {verdict.message}")
+    return Split(problem, dict(config), opened.info, seconds, again, verdict.error), {**inputs.operands, **after}
 
 
 @contextmanager

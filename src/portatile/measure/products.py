@@ -56,19 +56,19 @@ class Product:
         what = f"preset {self.preset}" if self.preset else f"rung {self.rung}" if self.rung else self.algorithm
         return f"{what}{''.join(f' with {name}' for name in self.switches)}, {m} x {n} x {k}, {self.dtype}"
 
-    def choose(self, chip: Device) -> tuple[Problem, Config]:
+    def choose(self, opened: Device) -> tuple[Problem, Config]:
         """Problem and configuration; raises ArgumentError for what cannot run there."""
-        problem, config = self._chosen(chip)
+        problem, config = self._chosen(opened)
         config = {**config, **dict.fromkeys(self.switches, True)}
-        if any(config.get(name) for name in ("LDG", "SHUFFLE")) and not chip.info.nvidia:
+        if any(config.get(name) for name in ("LDG", "SHUFFLE")) and not opened.info.nvidia:
             what = f"{self.title} takes instructions of NVIDIA's GPUs"
-            raise ArgumentError(f"{what}, and {chip.info.id} is none; choose another --device, or leave them out")
-        why = workloads.get(problem.workload).space(problem, chip.info).violated(config) if self.switches else None
+            raise ArgumentError(f"{what}, and {opened.info.id} is none; choose another --device, or leave them out")
+        why = workloads.get(problem.workload).space(problem, opened.info).violated(config) if self.switches else None
         if why:
-            raise ArgumentError(f"{self.title} cannot run on {chip.info.id}: {why}")
+            raise ArgumentError(f"{self.title} cannot run on {opened.info.id}: {why}")
         return problem, config
 
-    def _chosen(self, chip: Device) -> tuple[Problem, Config]:
+    def _chosen(self, opened: Device) -> tuple[Problem, Config]:
         """The same before switches."""
         name = "gemm" if self.preset or self.algorithm == "gemm" or (self.rung or 0) > _LAST_OF_MATMUL else "matmul"
         workload = workloads.get(name)
@@ -78,15 +78,15 @@ class Product:
         if self.rung is not None and name == "gemm":
             return problem, rungs.rung(self.rung, self.dtype)
         if self.rung is None and self.algorithm in ("gemm", "tuned"):
-            return problem, runs.known(problem, chip).config
+            return problem, runs.known(problem, opened).config
         config = dict(ladder.RUNGS[self.rung] if self.rung else {**ladder.BASE, "ALGORITHM": self.algorithm})
         if self.algorithm == "sequential" and self.rung is None:
             config["BLOCK"] = 2
         elif self.block is not None:
             config["BLOCK"] = self.block
-        why = workload.space(problem, chip.info).violated(config)
+        why = workload.space(problem, opened.info).violated(config)
         if why:
-            raise ArgumentError(f"{self.title} cannot run on {chip.info.id}: {why}")
+            raise ArgumentError(f"{self.title} cannot run on {opened.info.id}: {why}")
         return problem, config
 
     @property

@@ -136,21 +136,21 @@ class Programs:
             entry |= {"text": f"{PROGRAMS}/{name}.cu", "options": list(lowered.options)}
             text = lowered.text
         entry["symbols"] = {}
-        for target, chip in targets:
-            entry["binaries"].append(self._binary(name, source, target, chip, entry["symbols"]))
+        for target, loaded_by in targets:
+            entry["binaries"].append(self._binary(name, source, target, loaded_by, entry["symbols"]))
         data = text.encode()
         (self.folder / entry["text"]).write_bytes(data)
         entry["digest"] = hashlib.blake2b(data, digest_size=16).hexdigest()
         self.table[name] = entry
         return name
 
-    def _binary(self, name: str, source: Source, target: Target, chip: Device | None, symbols: dict[str, str]) -> dict[str, Any]:
+    def _binary(self, name: str, source: Source, target: Target, opened: Device | None, symbols: dict[str, str]) -> dict[str, Any]:
         binary = program.build(source, target, cache.default())
         symbols.update({entry.name: entry.symbol for entry in binary.entries})
         data = target.payload(binary)
         about: dict[str, Any] = {"kind": binary.kind, "architecture": target.architecture, "compiler": target.compiler}
-        if chip is not None:
-            about["built_by"] = loader._OpenCL(chip.cl_device).identity  # type: ignore[attr-defined]
+        if opened is not None:
+            about["built_by"] = loader._OpenCL(opened.cl_device).identity  # type: ignore[attr-defined]
         product = device.backends()[target.backend].product(binary.kind)
         path = f"{PROGRAMS}/{name}{product.ending if product else '.bin'}"
         (self.folder / path).write_bytes(data)
@@ -165,13 +165,13 @@ class Programs:
                 made = (backend.target(info.architecture, product.name) for product in backend.products if product.compiled)
                 self._targets[key] = tuple((target, None) for target in made)
             else:
-                here = next((chip for chip in device.devices() if device_key(chip.info) == key), None)
+                here = next((one for one in device.devices() if device_key(one.info) == key), None)
                 self._targets[key] = () if here is None else ((here.target, here),)
         return self._targets[key]
 
 
 class _Absent(Target):
-    """OpenCL C for a device that is not here: its text depends on no chip, its binary does."""
+    """OpenCL C for a device that is not here: its text depends on no device, its binary does."""
 
     backend = architecture = compiler = ""
 

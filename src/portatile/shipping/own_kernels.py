@@ -68,12 +68,12 @@ def export(folder: str | Path, *kernels: Kernel | TunedKernel, device: str | Non
 
 def _item(kernel: Kernel | TunedKernel, device: str | None) -> Own:
     if isinstance(kernel, TunedKernel):
-        chip, best = devices.get(kernel.device.id), kernel.best
-        own, problem, choice = kernel.kernel, best.problem, kernel.kernel.settled(best, chip)
+        opened, best = devices.get(kernel.device.id), kernel.best
+        own, problem, choice = kernel.kernel, best.problem, kernel.kernel.settled(best, opened)
     elif not isinstance(kernel, Kernel):
         raise ArgumentError(f"a {type(kernel).__name__} cannot be exported; pass a portatile.Kernel, or what tuning it returned")
     else:
-        chip = devices.get(device)
+        opened = devices.get(device)
         own, problem, choice = kernel, kernel.problem(), kernel.explain(device)
     tuned = choice.trial if choice.reason == "tuned" else None
-    return Own(problem, choice.config, chip.info, choice.explanation, tuned, kernel=own)
+    return Own(problem, choice.config, opened.info, choice.explanation, tuned, kernel=own)

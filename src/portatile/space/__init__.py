@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 
 import numpy as np
 
-from portatile.errors import SpaceError, UnknownNameError
-from portatile.records import Config, Value, canonical
+from portatile.errors import ArgumentError, SpaceError, UnknownNameError
+from portatile.records import Config, Value
+from portatile.records import canonical as spelled
 from portatile.space.constraint import Constraint, Predicate
 from portatile.space.counting import Counting, TooManyStatesError
 from portatile.space.deadline import Steps
@@ -24,43 +25,62 @@ class ParameterSpace:
     """The legal configurations of a computation.
 
     ``parameters`` maps a name to its values (int, float, bool or str). A constraint is a callable whose argument names
-    are parameters or ``facts``, or an expression over them; it is checked as soon as its last name is bound. ``absent`` are
-    the values of parameters that a configuration recorded before they were there does not name. ``effort`` says how long each way of
-    finding legal ones is tried.
+    are parameters or ``facts``, or an expression over them; it is checked as soon as its last name is bound.
+
+    ``there`` maps a parameter that not every configuration has to the expression that says which ones do, and to the value that stands
+    for it elsewhere: constraints read it, and a search sees it, as one place that the parameter can have. ``later`` are the usual values of
+    parameters that came later, which configurations recorded before do not name; ``canonical`` gives such a configuration as the
+    space names it now. ``effort`` says how long each way of finding legal ones is tried.
     """
 
     def __init__(
         self,
         parameters: Mapping[str, Sequence[Value]],
-        constraints: Iterable[Predicate | str] = (),
+        constraints: Iterable[Predicate | str | Constraint] = (),
         facts: Mapping[str, Value] | None = None,
-        absent: Mapping[str, Value] | None = None,
+        later: Mapping[str, Value] | None = None,
+        there: Mapping[str, tuple[str, Value]] | None = None,
+        canonical: Callable[[Config], Config] | None = None,
         effort: Effort | None = None,
     ) -> None:
         self.parameters: dict[str, tuple[Value, ...]] = {name: tuple(values) for name, values in parameters.items()}
         self.facts = dict(facts or {})
+        self.later = {name: value for name, value in (later or {}).items() if name in self.parameters}
+        self.there = {name: stands for name, stands in (there or {}).items() if name in self.parameters}
+        self._canonical = canonical
         self._effort = effort or Effort()
-        self.absent = {name: value for name, value in (absent or {}).items() if name in self.parameters}
         for name, values in self.parameters.items():
             if not values:
                 raise SpaceError(f"parameter {name!r} has no values")
-            if len(set(map(canonical, values))) != len(values):
+            if len(set(map(spelled, values))) != len(values):
                 raise SpaceError(f"parameter {name!r} lists a value twice: {values}")
-        self.constraints = tuple(Constraint.of(rule, self.parameters.keys() | self.facts.keys()) for rule in constraints)
+        elsewhere = (f"({condition}) or {name} == {value!r}" for name, (condition, value) in self.there.items())
+        known = self.parameters.keys() | self.facts.keys()
+        self.constraints = tuple(Constraint.of(rule, known) for rule in (*elsewhere, *constraints))
+        self._conditions = {name: Constraint.of(condition, known) for name, (condition, _) in self.there.items()}
         self._check_names()
         self._rules = Rules(self.parameters, self.facts, self.constraints)
         self._configs: tuple[dict[str, Value], ...] | None = None
+        self._recorded: dict[str, dict[str, Value]] = {}
         self._counted: dict[int, Counting | None] = {}
 
     @classmethod
     def from_configs(cls, configs: Sequence[Config]) -> ParameterSpace:
-        """The space that holds exactly ``configs``, as a recorded space does; all bind the same names."""
+        """The space that holds exactly ``configs``, as a recorded space does; a name that one of them lacks stands at its first value."""
         if not configs:
             raise SpaceError("a space needs at least one configuration")
-        names = list(configs[0])
-        space = cls({name: tuple(dict.fromkeys(config[name] for config in configs)) for name in names})
+        names = dict.fromkeys(name for config in configs for name in config)
+        space = cls({name: tuple(dict.fromkeys(config[name] for config in configs if name in config)) for name in names})
         space._configs = tuple(dict(config) for config in configs)
+        lacking = [name for name in names if any(name not in config for config in configs)]
+        space.there = {name: ("", space.parameters[name][0]) for name in lacking}
+        space._recorded = {spelled(space.full(config)): dict(config) for config in configs} if lacking else {}
         return space
+
+    def restricted(self, parameters: Mapping[str, Sequence[Value]]) -> ParameterSpace:
+        """The part of the space with these values of the same parameters."""
+        own = self.constraints[len(self.there) :]
+        return ParameterSpace(parameters, own, self.facts, self.later, self.there, self._canonical)
 
     @property
     def recorded(self) -> bool:
@@ -80,37 +100,56 @@ class ParameterSpace:
         return sum(1 for _ in self) if counting is None else counting.total
 
     def complete(self, config: Config) -> Config:
-        """``config`` with the parameters that it cannot name because it was recorded before they were there; in the order of the space."""
-        if all(name in config for name in self.absent):
-            return config
-        full = {**self.absent, **config}
-        return {name: full.pop(name) for name in self.parameters if name in full} | full
+        """``config`` as the space names it, if it was recorded before the space became what it is."""
+        return config if self._canonical is None else self._canonical(config)
+
+    def full(self, config: Config) -> dict[str, Value]:
+        """Every parameter in the order of the space: what ``config`` lacks has the value that stands for it."""
+        return {name: config[name] if name in config else self.there[name][1] for name in self.parameters}
+
+    def named(self, values: Config) -> dict[str, Value]:
+        """The configuration of which ``values`` are in ``full``."""
+        if not self.there:
+            return {name: values[name] for name in self.parameters}
+        if self.recorded:
+            full = {name: values[name] for name in self.parameters}
+            return dict(self._recorded.get(spelled(full), full))
+        bound = {**self.facts, **values}
+        conditions = self._conditions
+        return {name: values[name] for name in self.parameters if name not in conditions or conditions[name].check(bound)}
 
     def violated(self, config: Config) -> str | None:
         """Why ``config`` is not legal, or None."""
-        config = self.complete(config)
-        if set(config) != set(self.parameters):
-            missing, extra = set(self.parameters) - set(config), set(config) - set(self.parameters)
-            if extra:
-                raise UnknownNameError("parameter", sorted(extra)[0], self.parameters)
-            return f"no value for {', '.join(sorted(missing))}"
+        try:
+            config = self.complete(config)
+        except ArgumentError as error:
+            return str(error)
+        if unknown := set(config) - set(self.parameters):
+            raise UnknownNameError("parameter", sorted(unknown)[0], self.parameters)
+        if missing := [name for name in self.parameters if name not in config and name not in self.there]:
+            return f"no value for {', '.join(missing)}"
         for name, value in config.items():
             if not any(value == known and type(value) is type(known) for known in self.parameters[name]):
                 return f"{name}={value!r} is not one of {self.parameters[name]}"
         if self._configs is not None:
-            return None if canonical(config) in self._keys else "not among the recorded configurations"
-        values = {**self.facts, **config}
-        return next((f"violates {c.text}" for c in self.constraints if not c.check(values)), None)
+            return None if spelled(config) in self._keys else "not among the recorded configurations"
+        values = {**self.facts, **self.full(config)}
+        for name, condition in self._conditions.items():
+            if condition.check(values) != (name in config):
+                return f"{name} is {'not ' if name in config else ''}there where {self.there[name][0]}"
+        return next((f"violates {c.words or c.text}" for c in self.constraints if not c.check(values)), None)
 
     def __contains__(self, config: object) -> bool:
-        return isinstance(config, Mapping) and set(self.complete(config)) == set(self.parameters) and self.violated(config) is None
+        if not isinstance(config, Mapping) or not set(config) <= set(self.parameters):
+            return False
+        return self.violated(config) is None
 
     def __iter__(self) -> Iterator[dict[str, Value]]:
         if self._configs is not None:
             yield from (dict(config) for config in self._configs)
             return
         if (counting := self._counting(self._effort.few_states)) is not None:
-            yield from counting.listed()
+            yield from map(self.named, counting.listed())
         elif self._rules.open is not None:
             yield from self._extend(dict(self.facts), 0, self._rules.open, _Walk())
 
@@ -127,11 +166,11 @@ class ParameterSpace:
             while True:
                 config = self._draw(rng)
                 if self._legal(config):
-                    return config
+                    return self.named(config)
         if (counting := self._counting(self._effort.states)) is not None:
             if not counting.total:
                 raise SpaceError(self._empty_message())
-            return counting.draw(rng)
+            return self.named(counting.draw(rng))
         descents = list(islice(filter(None, (self._descend(rng) for _ in range(self._effort.descents))), self._effort.kept))
         if descents:
             weights = np.exp(np.array([weight for _, weight in descents]) - max(weight for _, weight in descents))
@@ -155,14 +194,17 @@ class ParameterSpace:
         """The legal configurations that differ from ``config`` in one parameter; with ``adjacent``, by one place in its values."""
         found = []
         by_rules = self._configs is None and self.violated(config) is None  # then only rules that read what changed can break
-        bound = {**self.facts, **config}
+        full = self.full(config)
+        bound = {**self.facts, **full}
         for name, values in self.parameters.items():
-            here = values.index(config[name])
+            here = values.index(full[name])
             for place, value in enumerate(values):
                 if place == here or (adjacent and abs(place - here) != 1):
                     continue
-                other = {**config, name: value}
-                if all(rule.check({**bound, name: value}) for rule in self._readers[name]) if by_rules else other in self:
+                if by_rules and not all(rule.check({**bound, name: value}) for rule in self._readers[name]):
+                    continue
+                other = self.named({**full, name: value})
+                if by_rules or other in self:
                     found.append(other)
         return found
 
@@ -172,7 +214,7 @@ class ParameterSpace:
 
     @cached_property
     def _keys(self) -> frozenset[str]:
-        return frozenset(canonical(config) for config in self._configs or ())
+        return frozenset(spelled(config) for config in self._configs or ())
 
     @cached_property
     def _common(self) -> bool:
@@ -203,7 +245,7 @@ class ParameterSpace:
         names = self._rules.names
         if depth == len(names):
             walk.dry = 0
-            yield {name: values[name] for name in names}
+            yield self.named(values)
             return
         name, candidates = names[depth], self.parameters[names[depth]]
         for place in range(len(candidates)) if walk.rng is None else walk.rng.permutation(len(candidates)):
@@ -229,7 +271,7 @@ class ParameterSpace:
                     open_ways.append((value, left))
             if not open_ways:
                 return None
-            usual = self.absent.get(name)  # what came later is seldom worth as many tries as what was there before
+            usual = self.later.get(name)  # what came later is seldom worth as many tries as what was there before
             place = next((place for place, (value, _) in enumerate(open_ways) if value == usual), None)
             if place is None or len(open_ways) == 1:
                 place, odds = int(rng.integers(len(open_ways))), 1 / len(open_ways)
@@ -240,7 +282,7 @@ class ParameterSpace:
                 place, odds = int(rng.integers(len(open_ways))), (1 - _USUAL) / len(open_ways)
             values[name], pending = open_ways[place]
             choices -= math.log(odds)
-        return {name: values[name] for name in self.parameters}, choices
+        return self.named(values), choices
 
     def _check_names(self) -> None:
         known = set(self.parameters) | set(self.facts)

@@ -22,19 +22,22 @@ Predicate = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Constraint:
-    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression."""
+    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression; ``words``: how people say it."""
 
     reads: tuple[str, ...]
     holds: Predicate
     text: str
     code: CodeType | None = None
+    words: str = ""
 
     @classmethod
-    def of(cls, rule: Predicate | str, known: Collection[str] = ()) -> Constraint:
-        """From a callable, whose argument names say what it reads, or from a Python expression.
+    def of(cls, rule: Predicate | str | Constraint, known: Collection[str] = ()) -> Constraint:
+        """From a callable, whose argument names say what it reads, or from a Python expression; a constraint as it is.
 
         A name in ``known`` is that of a value, even where a function has it too.
         """
+        if isinstance(rule, Constraint):
+            return rule
         if isinstance(rule, str):
             try:
                 code = _compiled(rule)

@@ -28,6 +28,7 @@ class Encoding:
     """
 
     def __init__(self, space: ParameterSpace) -> None:
+        self.space = space
         self.values = tuple(space.parameters.values())
         self.names = tuple(space.parameters)
         self._places = [{(type(value), value): place for place, value in enumerate(values)} for values in self.values]
@@ -36,12 +37,12 @@ class Encoding:
         self._tables = [(column, table) for column, table in enumerate(tables) if table.shape[1]]
 
     def code(self, config: Config) -> Code:
-        """The positions of the values of ``config``."""
-        return tuple(self._place(i, config[name]) for i, name in enumerate(self.names))
+        """The positions of the values of ``config``, and of what stands for those that it lacks."""
+        return tuple(self._place(i, value) for i, value in enumerate(self.space.full(config).values()))
 
     def config(self, code: Code) -> dict[str, Value]:
         """The configuration of ``code``."""
-        return {name: values[place] for name, values, place in zip(self.names, self.values, code, strict=True)}
+        return self.space.named({name: values[place] for name, values, place in zip(self.names, self.values, code, strict=True)})
 
     def points(self, codes: Sequence[Code] | NDArray[np.int64]) -> Array:
         """Coordinates, [codes, dimensions]."""
@@ -92,7 +93,10 @@ class Terrain:
 
     def legal(self, code: Code) -> bool:
         """Whether the space has this configuration."""
-        return self.encoding.config(code) in self.space if self._legal is None else code in self._legal
+        if self._legal is not None:
+            return code in self._legal
+        config = self.encoding.config(code)
+        return config in self.space and self.encoding.code(config) == code
 
     def fresh(self, count: int, known: Collection[Code]) -> list[Code]:
         """Like ``draw``, but certain to find what is left: where draws find nothing new, the space is listed."""

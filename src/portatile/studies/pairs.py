@@ -124,8 +124,7 @@ def _part(space: ParameterSpace, request: PairsRequest, pair: Pair, base: Config
         return sorted(values, key=lambda value: abs(values.index(value) - place))
 
     parameters = {name: ordered(name, kept.get(name, values)) for name, values in space.parameters.items()}
-    rules = [rule.text if rule.code is not None else rule.holds for rule in space.constraints]
-    return ParameterSpace(parameters, rules, space.facts)
+    return space.restricted(parameters)
 
 
 def _first(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iterator[Config]:

@@ -3,7 +3,7 @@
 Du et al., figures 11 and 12. A row is one winner on one device: ``loss`` is its time over that of the device's own winner, both measured
 in one run, so 1 is no loss. A winner that the device's space does not hold is tried all the same: ``objection`` says what rule it
 violates, ``status`` how it ended; what the device has no instructions for is left out of it, and ``changed`` says so. Winners may also
-come from devices that are not here: guests, known from results alone. ``scores`` gives Pennycook's measure: the harmonic mean over the
+come from other machines' devices, known from stored results alone. ``scores`` gives Pennycook's measure: the harmonic mean over the
 devices of 1 / loss (at most 1), and 0 where a device cannot run it.
 """
 
@@ -54,12 +54,12 @@ class PortabilityRow:
 class PortabilityRequest:
     """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best that is known is taken.
 
-    ``guests``: devices that are elsewhere, whose best known winners take part.
+    ``recorded``: devices of other machines, whose best known winners take part.
     """
 
     problems: tuple[Problem, ...]
     budget: Budget | None = None
-    guests: tuple[DeviceInfo, ...] = ()
+    recorded: tuple[DeviceInfo, ...] = ()
     strategy: str = "auto"
     seed: int = 0
 
@@ -82,7 +82,7 @@ def matrix(devices: Sequence[Device], request: PortabilityRequest, say: Callable
         for device in devices:
             say(f"{described}: the winner of {device.info.id}")
             winners.append(winner(device.info, problem, request))
-        winners += [known(guest, problem, visitor(guest)) for guest in request.guests]
+        winners += [known(info, problem, recorded_name(info)) for info in request.recorded]
         results: dict[str, MeasuredConfigs] = {}
         for device in devices:
             say(f"{described}: all winners on {device.info.id}")
@@ -117,17 +117,17 @@ def known(device: DeviceInfo, problem: Problem, name: str) -> Winner:
         return Winner(name, None, str(error).splitlines()[0])
 
 
-def visitor(guest: DeviceInfo) -> str:
+def recorded_name(info: DeviceInfo) -> str:
     """What a device is called that is not here: ids are those of this machine."""
-    return f"{guest.backend} {guest.name}"
+    return f"{info.backend} {info.name}"
 
 
-def guests(workload: str, text: str) -> list[DeviceInfo]:
+def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
     """The devices with known results of a workload whose name or platform holds every word of ``text``; a back end's name means that one.
 
     Raises UnknownNameError where there is none.
     """
-    met = {visitor(trial.device): trial.device for trial in known_results()(workload)}
+    met = {recorded_name(trial.device): trial.device for trial in known_results()(workload)}
 
     def called(word: str, device: DeviceInfo) -> bool:
         return device.backend == word if word in backends() else word in f"{device.name} {device.platform}".lower()

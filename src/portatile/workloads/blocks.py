@@ -10,8 +10,8 @@ import msgspec
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get
+from portatile.workloads.gemm.forms.cpu.default import panels
 from portatile.workloads.gemm.plan import Shape, build
-from portatile.workloads.gemm.processor import panels
 
 MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
 Factor = float | str

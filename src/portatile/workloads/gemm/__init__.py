@@ -9,13 +9,9 @@ import numpy as np
 from portatile.records import Config, DeviceInfo, Plan, Problem
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads.gemm import choice, plan, presets, reference, space
-from portatile.workloads.gemm.parameters import MEANINGS
-from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm import forms, plan, presets, reference, space, waste
+from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
-
-_STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
-_WIDEST = 8  # bytes of an element
 
 
 class Gemm(Workload):
@@ -34,11 +30,11 @@ class Gemm(Workload):
     scalars = {"alpha": 1.0, "beta": 0.0}
 
     presets = presets.PRESETS
-    meanings = MEANINGS
+    meanings = forms.meanings()
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of A, B and C as they are stored."""
-        return dict(plan.operand_shapes(problem))
+        return dict(operand_shapes(problem))
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""
@@ -46,34 +42,27 @@ class Gemm(Workload):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """The best known configuration for the kind of device and the size; always legal."""
-        return choice.default(problem, device)
+        return forms.default(problem, device).config()
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Packing where asked for, the product, and with split k the reduction."""
-        return plan.build(problem, Point.of(config), device)
+        return plan.build(problem, forms.read(config), device)
 
     def preset(self, name: str, problem: Problem) -> Config:
         """Of the blockings of the documents, in the problem's element type."""
         return presets.preset(name, problem.dtype)
 
+    def explained(self, config: Config) -> Mapping[str, str]:
+        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        return forms.explained(config)
+
+    def canonical(self, config: Config) -> Config:
+        """The configuration with the parameters that do something in its form, whenever it was recorded."""
+        return forms.canonical(config)
+
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """Plain multiply-adds where there are no matrix units, another shape where theirs differs, reads without NVIDIA's instructions, and
-        a CPU's columns of B cut to what a GPU's local memory holds.
-        """
-        shapes = space.matrix_shapes(device)
-        lower = {**space.LATER, **config}
-        if not device.nvidia:
-            lower |= {"LDG": False, "SHUFFLE": False}
-        if lower.get("FORM") == "cpu" and lower.get("SM") and device.kind != "cpu":
-            steps, columns = int(lower["KB"]), int(lower["TC"])
-            while steps > 1 and steps * columns * _WIDEST > _STATIC:
-                steps //= 2
-            lower |= {"KB": steps}
-        if not space.joins(device):
-            lower |= {"JOIN": False}
-        if lower.get("MMA") and lower["MMA_SHAPE"] not in shapes:
-            lower |= {"MMA_SHAPE": shapes[0]} if shapes else {"MMA": False, "MMA_SHAPE": "16x8x8"}
-        return {name: value for name, value in lower.items() if name in config or value != space.LATER[name]}
+        """Without the instructions and the local memory that the device lacks, as the configuration's form says."""
+        return forms.read(config).lowered(device).config()
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; see ``reference.inputs``."""
@@ -85,12 +74,7 @@ class Gemm(Workload):
 
     def bound(self, problem: Problem, config: Config) -> float:
         """Rounding of a sum of k products split into parts; see ``reference.bound``."""
-        point = Point.of(config)
-        launches = (
-            problem.sizes["k"] // point.KB + 1 if point.FORM == "cpu" and point.KB else 0
-        )  # each rounds its product and its sum with C
-        shared = point.KG if point.FORM == "gpu" else 1
-        return reference.bound(problem, point.SPLIT_K + shared + 2 * launches + (plan.TAIL_PARTS if point.TAIL else 0))
+        return reference.bound(problem, forms.read(config).roundings(problem.sizes["k"]))
 
     def flops(self, problem: Problem) -> float:
         """2 m n k, the BLAS's convention: scaling by alpha and beta is not counted."""
@@ -103,15 +87,15 @@ class Gemm(Workload):
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
         """Tiles past the edges of C, steps past k, and multiprocessors that wait for the last group."""
-        return choice.waste(problem, config, device)
+        return waste.waste(problem, forms.read(config), device)
 
     def loss(self, problem: Problem, device: DeviceInfo) -> float:
         """Little where the default comes from an estimate that was fitted to timings of such a device."""
-        return choice.loss(problem, device)
+        return forms.loss(problem, device)
 
     def loads(self, problem: Problem, config: Config) -> float:
         """For each step of k a work-item loads a column of its tile of A and a row of its tile of B."""
-        return choice.loads(problem, config)
+        return waste.loads(problem, forms.read(config))
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """A and B unless alpha is 0, C unless beta is 0."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from portatile.records import Problem
 from portatile.workload import Expected, Inputs, Workload
 from portatile.workloads import operands
-from portatile.workloads.gemm.plan import operand_shapes
+from portatile.workloads.gemm.passing import operand_shapes
 
 _FACTORS = ((1.0, 0.0), (1.0, 1.0), (-0.75, 0.5), (0.5, -1.25), (1.25, 0.0), (0.0, 0.75))
 SAMPLE = 64  # rows and columns of a sampled reference

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from portatile.records import Config
+from portatile.workloads.gemm.forms.generic.point import tile
+from portatile.workloads.gemm.forms.gpu.point import pipeline
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.presets import generic, pipeline
 
-_TILES = generic(1, (8, 8), (16, 16), (1, 1), 16, True)
-_WIDE = generic(4, (8, 8), (16, 16), (1, 1), 16, True)
-_TENS = generic(2, (10, 10), (16, 16), (1, 1), 10, True)
+_TILES = tile(1, (8, 8), (16, 16), (1, 1), 16, True)
+_WIDE = tile(4, (8, 8), (16, 16), (1, 1), 16, True)
+_TENS = tile(2, (10, 10), (16, 16), (1, 1), 10, True)
 
 READ_ONLY_RUNG = 8
 """Rung 7 with every read of A and B through the read-only path, which NVIDIA's devices have."""

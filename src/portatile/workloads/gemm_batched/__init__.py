@@ -12,10 +12,10 @@ from portatile.errors import ArgumentError
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads.gemm import choice, plan, space
+from portatile.workloads.gemm import forms, plan, space, waste
 from portatile.workloads.gemm import workload as single
+from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.plan import Batch
-from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm_batched import reference
 
 _WORKSPACE = 1 << 28  # bytes of panels and partial sums at a time; batches that need more go in several launches
@@ -26,7 +26,7 @@ class GemmBatched(Workload):
 
     The operands are stacks: A is batch x m x k (batch x k x m with ``trans_a="T"``), B batch x k x n (batch x n x k), C batch x m
     x n, their matrices any number of elements apart; a stride of 0 along the batch shares one A or one B. Parameters are those
-    of ``gemm`` but TXC and TAIL; see ``workloads/gemm/parameters.py``.
+    of ``gemm`` but those of images, which hold one problem, and TAIL: there are groups enough.
     """
 
     name = "gemm_batched"
@@ -36,13 +36,13 @@ class GemmBatched(Workload):
     dtypes = single.dtypes
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     scalars: Mapping[str, float] = single.scalars
-    meanings = {name: meaning for name, meaning in single.meanings.items() if name not in space.UNBATCHED}
+    meanings = forms.meanings(batched=True)
     most_groups = 65535
     """Work-groups in the third dimension of a launch, CUDA's limit; beyond, there is a second launch."""
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of the stacks as they are stored."""
-        return {name: (problem.sizes["batch"], *shape) for name, shape in plan.operand_shapes(problem).items()}
+        return {name: (problem.sizes["batch"], *shape) for name, shape in operand_shapes(problem).items()}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""
@@ -50,8 +50,15 @@ class GemmBatched(Workload):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """That of one problem, with tiles no larger than the problems once the batch fills the device; always legal."""
-        config = dict(choice.default(_first(problem), device, max(problem.sizes["batch"], 1)))
-        return {name: value for name, value in config.items() if name not in space.UNBATCHED}
+        return forms.default(_first(problem), device, max(problem.sizes["batch"], 1)).config(batched=True)
+
+    def explained(self, config: Config) -> Mapping[str, str]:
+        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        return forms.explained(config)
+
+    def canonical(self, config: Config) -> Config:
+        """The configuration with the parameters that do something in its form, whenever it was recorded."""
+        return forms.canonical(config, batched=True)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The steps of one problem, each over the whole batch; a batch that is too long for a launch or its workspace goes in parts."""
@@ -59,7 +66,7 @@ class GemmBatched(Workload):
         count = problem.sizes["batch"]
         if count == 0:
             return Plan(())
-        first, point = _first(problem), Point.of(config)
+        first, point = _first(problem), forms.read(config)
         steps = {name: layout.strides[0] for name, layout in problem.layout.items()}
         one = plan.build(first, point, device, Batch(1, **steps))
         most = max(1, min(count, self.most_groups, _WORKSPACE // max(one.workspace, 1)))
@@ -87,7 +94,7 @@ class GemmBatched(Workload):
 
     def traffic(self, problem: Problem) -> float:
         """Every matrix once; one that is shared once for all."""
-        shapes = plan.operand_shapes(problem)
+        shapes = operand_shapes(problem)
         counts = {name: problem.sizes["batch"] if layout.strides[0] else 1 for name, layout in problem.layout.items()}
         return float(problem.itemsize) * sum(counts[name] * rows * columns for name, (rows, columns) in shapes.items())
 
@@ -98,7 +105,7 @@ class GemmBatched(Workload):
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
         """As for ``gemm``, where the groups of the whole batch share the device."""
-        return choice.waste(_first(problem), config, device, problem.sizes["batch"])
+        return waste.waste(_first(problem), forms.read(config), device, problem.sizes["batch"])
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """As for ``gemm``."""

@@ -13,7 +13,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand, Workload
 from portatile.workloads import arguments, operands
-from portatile.workloads.gemm.space import matrix_units
+from portatile.workloads.gemm.capabilities import matrix_units
 
 SEGMENT = 1024
 """Elements of local memory that belong together: element i reads those whose index differs from its own by a multiple of STRIDE."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.plan import count_groups
-from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.presets import register
-from portatile.workloads.gemm.storage import turned
+from portatile.workloads.gemm.forms.cpu.point import Cpu, register
+from portatile.workloads.gemm.storage import transposed
 
 _LONG, _LONG_DOUBLE = 1200, 980  # the sizes in float32 and float64 from which the caches want the problem in bands of rows
 _LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger; then in blocks of k too
-_LONG_TURNED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
+_LONG_PACKED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
 _PANELS = 6 << 20  # bytes of A's panels from which bands of rows keep a part of them near
 _DEEP = 2048  # steps of k in float32 for which one panel of B stays in the second cache
 _FEW = 64  # rows of C up to which B is read in place where ...
@@ -30,7 +28,7 @@ _STAGED_DEEP = 640  # steps of k in float32 up to which, with the few registers 
 _STAGE_DEEP = 512  # ... a copy of so many in local memory is better for tiles of any number than packed panels
 _ALONE = 1 << 18  # multiply-adds that are done before another core has been told of them
 _STEPS = 32  # vectors across C up to which narrow tiles pay where zeros follow its diagonal
-_TURNED_COLUMNS = 32  # of C, up to which vectors down them are better for an A that is contiguous that way
+_TRANSPOSED_COLUMNS = 32  # of C, up to which vectors down them are better for an A that is contiguous that way
 
 
 @dataclass(frozen=True)
@@ -49,19 +47,19 @@ _WIDE = {4: Registers(16, 4, {1: 8, 2: 8, 3: 8, 4: 6}, 16), 8: Registers(8, 4, {
 _NARROW = {4: Registers(8, 2, {1: 8, 2: 6}, 8), 8: Registers(4, 3, {1: 8, 2: 6, 3: 4}, 8)}
 
 
-def point(problem: Problem, device: DeviceInfo) -> Point:
+def point(problem: Problem, device: DeviceInfo) -> Cpu:
     """Register tiles for AVX-512 or AVX2, whichever the compiler targets."""
     registers = (_WIDE if device.wide_vectors else _NARROW)[problem.itemsize]
     dots = _dots(problem, registers)
     if dots is not None:
         return dots
     m, n = problem.sizes["m"], problem.sizes["n"]
-    if problem.options["trans_a"] == "T" and n <= _TURNED_COLUMNS and m >= registers.lanes and m > n:
-        return replace(_streamed(turned(problem), registers, device), TURN=True)
+    if problem.options["trans_a"] == "T" and n <= _TRANSPOSED_COLUMNS and m >= registers.lanes and m > n:
+        return replace(_streamed(transposed(problem), registers, device), TURN=True)
     return _staged(problem, registers, device) or _tile(problem, registers, device)
 
 
-def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Point:
+def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Cpu:
     """The tile for a product of panels, all of k at once: what a product with zeros in it (see ``plan.Shape``) is made of.
 
     ``stepped`` where the zeros begin at other places for each column, so that a wide tile computes many of them.
@@ -74,7 +72,7 @@ def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Point:
     return replace(register(lanes, rows, vectors, band=43 if large else 0), PACK_A=True)
 
 
-def _dots(problem: Problem, registers: Registers) -> Point | None:
+def _dots(problem: Problem, registers: Registers) -> Cpu | None:
     """A point that reads both operands along k, for problems with few rows or columns that have k fast, or one column to be packed."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     packed = problem.options["trans_b"] == "N"
@@ -99,7 +97,7 @@ def _shape(problem: Problem, registers: Registers) -> tuple[int, int, int]:
     return lanes, vectors, rows
 
 
-def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Point:
+def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
     """For few rows of C: B is read once, in place where one row of tiles takes all of it."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     lanes, vectors, rows = _shape(problem, registers)
@@ -114,7 +112,7 @@ def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Poi
     return replace(point, PACK_A=problem.options["trans_a"] == "T" and n > _AGAIN * point.columns)
 
 
-def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Point | None:
+def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu | None:
     """A point whose work-items copy their own columns of B, where a launch that packs B would not pay."""
     m, n, k = (problem.sizes[size] for size in "mnk")
     point = _streamed(problem, registers, device)
@@ -127,10 +125,10 @@ def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Point
     return _banded(problem, point, device) if point.SM else point
 
 
-def _banded(problem: Problem, point: Point, device: DeviceInfo) -> Point | None:
+def _banded(problem: Problem, point: Cpu, device: DeviceInfo) -> Cpu | None:
     """The point with bands of as many rows as leave work for every core; None where none do."""
     points = (replace(point, RASTER=band) for band in (0, 43, 32, 8))
-    return next((one for one in points if count_groups(problem, one) >= device.compute_units), None)
+    return next((one for one in points if one.groups(problem) >= device.compute_units), None)
 
 
 def _stage(problem: Problem, columns: int, device: DeviceInfo) -> int:
@@ -138,14 +136,14 @@ def _stage(problem: Problem, columns: int, device: DeviceInfo) -> int:
     return next((steps for steps in (_STAGE, 128) if steps * columns * problem.itemsize <= device.local_memory), 64)
 
 
-def _tile(problem: Problem, registers: Registers, device: DeviceInfo) -> Point:
+def _tile(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
     """A tile no larger than C, in blocks where the operands are larger than the caches."""
     wide = device.wide_vectors
     m, n, k = (problem.sizes[size] for size in "mnk")
     slow, single, least = problem.options["trans_a"] == "T", problem.itemsize == 4, min(m, n, k)
     lanes, vectors, rows = _shape(problem, registers)
     if wide:
-        long = _LONG_TURNED if slow and not single else _LONG_WIDE
+        long = _LONG_PACKED if slow and not single else _LONG_WIDE
         block, band = (_DEEP if single else _DEEP // 2, 43) if least > long else (0, 0)
     else:
         block, band = 0, (43 if least > _LONG else 0) if single else (32 if least > _LONG_DOUBLE else 0)

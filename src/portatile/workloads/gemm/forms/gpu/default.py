@@ -1,18 +1,20 @@
-"""Configurations for a shape: the default, fastest by hand on devices of a kind, and what any configuration wastes on a problem."""
+"""The default of the gpu form: by the estimate where its constants are known, else the largest tile that fills the device."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from portatile.records import Config, DeviceInfo, Problem
-from portatile.workloads.gemm import estimate, processor, thin
-from portatile.workloads.gemm.plan import ceil_div, count_groups, tail
-from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.presets import MEDIUM, generic, matrix, pipeline
-from portatile.workloads.gemm.space import joins, local_limit, matrix_shapes, matrix_units
-from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k, turned
+from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_shapes, matrix_units
+from portatile.workloads.gemm.forms import UNKNOWN_LOSS
+from portatile.workloads.gemm.forms.gpu import estimate
+from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
+from portatile.workloads.gemm.passing import ceil_div
+from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
+from portatile.workloads.gemm.waste import waste
 
+_ESTIMATED_LOSS = 1.03  # the default's time over the best one's, where it comes from an estimate that was fitted to such a device
 _WORTH_PACKING = 5e8  # multiply-adds from which a packing kernel costs a GPU less than copies of single elements
 _TAIL_PAYS = 0.015  # of the time: what a tail has to save for its two launches
 _EVEN = 0.95  # of a last wave of groups: as good as full
@@ -26,55 +28,21 @@ _BETTER = 0.95  # of the cost of a larger tile: what a smaller one must come dow
 _FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there are groups enough, so small tiles cost nothing
 
 
-def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Config:
-    """Legal and correct for every problem on every device; ``batch`` of them share a launch."""
-    if device.kind == "cpu":
-        return processor.point(problem, device).config()
-    few = thin.point(problem, device, batch) if device.kind == "gpu" else None
-    if few is not None:
-        return few.config()
-    if device.nvidia:
-        point = _nvidia(problem, device, batch)
-        if point.items <= device.max_work_group_size and point.local_bytes(problem.itemsize) <= local_limit(device):
-            return point.config()
-    return _anything(problem, device).config()
-
-
-def waste(problem: Problem, config: Config, device: DeviceInfo, batch: int = 1) -> float:
-    """How many times the work of m n k the tiles of a configuration do, times how unevenly their groups share the compute units."""
-    point = Point(**config)  # type: ignore[arg-type]
-    computed = turned(problem) if point.turns else problem
-    m, n, k = (max(computed.sizes[s], 1) for s in "mnk")
-    tiles = ceil_div(m, point.rows) * ceil_div(n, point.columns)
-    block = point.KB if point.FORM in ("generic", "gpu") else 1
-    padded = tiles * point.rows * point.columns / (m * n) * (ceil_div(k, block) * block / k)
-    units, groups = max(device.compute_units, 1), max(batch, 1) * max(count_groups(computed, point), 1) * point.SPLIT_K
-    cut = tail(problem, point, device) if point.TAIL else None
-    if cut is not None:
-        slots = point.TAIL * units
-        return padded * ceil_div(tiles, slots) * slots / tiles * (1 - cut.saved)
-    return padded * ceil_div(groups, units) * units / groups
+def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
+    """The point for a GPU whose asynchronous copies the text uses; None for other devices, and for those that have no such groups."""
+    if not device.nvidia:
+        return None
+    found = _nvidia(problem, device, batch)
+    fits = found.items <= device.max_work_group_size and found.local_bytes(problem.itemsize) <= local_limit(device)
+    return found if fits else None
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:
-    """The default's time over the best one's on shapes that nobody measured, as far as that is known."""
-    return 1.03 if _estimated(problem, device) else 1.25
+    """Little where the default comes from an estimate that was fitted to timings of such a device."""
+    return _ESTIMATED_LOSS if _estimated(problem, device) else UNKNOWN_LOSS
 
 
-def loads(problem: Problem, config: Config) -> float:
-    """Bytes of A and B that the work-items load: each product of a tile of r x c elements takes 1/r + 1/c of them."""
-    point = Point(**config)  # type: ignore[arg-type]
-    m, n, k = (float(problem.sizes[s]) for s in "mnk")
-    return m * n * k * problem.itemsize * (1 / (point.TR * point.TRR) + 1 / (point.TC * point.TCR))
-
-
-def _anything(problem: Problem, device: DeviceInfo) -> Point:
-    if MEDIUM.items > device.max_work_group_size or MEDIUM.local_bytes(problem.itemsize) > device.local_memory:
-        return generic(1, (4, 4), (1, 1), (1, 1), 8, False)
-    return MEDIUM
-
-
-def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
+def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
     """What should be fastest by ``estimate``, where that knows the device's units; where the largest tile fills the device, and for
     batches, by steps: the largest tile that fills it, or a smaller one that wastes much less of it; the smallest also with k split.
     """
@@ -91,7 +59,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Point:
             ladder = tuple((fill, replace(point, MMA_SHAPE=shapes[0])) for fill, point in ladder)
     else:
         ladder = (1.2, pipeline(2, (16, 16), (4, 2), 8, 3, 4)), (0.0, pipeline(2, (8, 8), (2, 2), 8, 3, 4))
-    chosen: Point | None = None
+    chosen: Gpu | None = None
     least = math.inf
     blocks = batch * ceil_div(m, 128) * ceil_div(n, 128)
     for fill, point in ladder:
@@ -136,12 +104,12 @@ def _fills(problem: Problem, device: DeviceInfo) -> bool:
     return waves >= (0.9 if waves >= _EVEN * ceil_div(tiles, device.compute_units) else _LARGE)
 
 
-def _cost(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> float:
+def _cost(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> float:
     """Time in the units of a device that does nothing in vain: the tile's waste, and its copies."""
-    return waste(problem, point.config(), device, batch) * (1 + _STREAMED * (1 / point.rows + 1 / point.columns))
+    return waste(problem, point, device, batch) * (1 + _STREAMED * (1 / point.rows + 1 / point.columns))
 
 
-def _staged(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> Point:
+def _staged(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> Gpu:
     """The point with the best way for each operand: as it lies where it can be copied in vectors, else packed where that pays,
     else transposed on the way.
     """
@@ -157,13 +125,13 @@ def _staged(problem: Problem, point: Point, device: DeviceInfo, batch: int) -> P
     )
     point = replace(point, PACK_A=pack_a, PACK_B=pack_b, TURN=turn, PAD=4 if loose else 0)
     whole = replace(point, TAIL=0)
-    if not point.TAIL or batch > 1 or pack_b or tail(problem, point, device) is None:
+    if not point.TAIL or batch > 1 or pack_b or point.cut(problem, device) is None:
         return whole
-    left = waste(problem, point.config(), device) / waste(problem, whole.config(), device)
+    left = waste(problem, point, device) / waste(problem, whole, device)
     return point if left < 1 - _TAIL_PAYS else whole
 
 
-def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point], ...]:
+def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Gpu], ...]:
     """Tiles, each with the groups per multiprocessor from which it is the best; the two compilers prefer different ones."""
     m, n = problem.sizes["m"], problem.sizes["n"]
     small = (
@@ -193,12 +161,12 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Point],
     )
 
 
-def _float64_matrix(problem: Problem) -> tuple[tuple[float, Point], ...]:
+def _float64_matrix(problem: Problem) -> tuple[tuple[float, Gpu], ...]:
     """Tiles for matrix instructions; rows and columns change places where that spares moves between registers."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     written = not k_fast(problem, "a") and k_fast(problem, "b")
 
-    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Point:
+    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
         return matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
 
     small = (
@@ -213,7 +181,7 @@ def _float64_matrix(problem: Problem) -> tuple[tuple[float, Point], ...]:
     return (_MANY, replace(big, RASTER=8) if ceil_div(m, 128) * ceil_div(n, 128) >= _BANDED else big), *small
 
 
-def _deep(point: Point) -> Point:
+def _deep(point: Gpu) -> Gpu:
     """The smallest tile for sums so long that many groups share them: more steps of k at a time."""
     if point.MMA:
         return replace(matrix((2, 2), (1, 1), 32, 3), DOUBLE=2, MMA_SHAPE=point.MMA_SHAPE)

@@ -8,18 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.plan import ceil_div
-from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.presets import thin
-from portatile.workloads.gemm.space import joins, local_limit
-from portatile.workloads.gemm.storage import k_fast, turned
+from portatile.workloads.gemm.capabilities import joins, local_limit
+from portatile.workloads.gemm.forms.thin.point import Thin, column
+from portatile.workloads.gemm.passing import ceil_div
+from portatile.workloads.gemm.storage import k_fast, transposed
 
 _MOST = 8  # columns of C, or rows, up to which reading the large operand takes longer than anything else
 _BATCHED = 1 << 16  # elements of the large operand from which a problem of a batch is worth its groups
 _ITEMS = 256  # of a group, where the large operand has k fast and C one column
 _KEPT = 4096  # bytes of a column of B for one block of steps, at most
 _MANY = 3.0  # groups a multiprocessor from which small ones are better: they begin and end one by one
-_SOME = 1.5  # the same for larger ones; and groups a multiprocessor up to which k is split, where a group leaves room for others
+_SOME = 1.5  # the same for larger ones; and groups a multiprocessor up to which k is split, where a group leaves registers for others
 _ONE = 0.95  # the same where it leaves none
 _STATIC = 48 << 10  # bytes of local memory that every GPU's compiler gives
 _LEAST = 64  # steps of B's columns there, and work-items of a group; no group has more places
@@ -85,7 +84,7 @@ _ACROSS_LOOSE = {
 
 @dataclass(frozen=True)
 class _Task:
-    """C, turned where rows are few: ``tall`` rows, of all problems of a batch, its ``columns`` rounded up to those of a work-item.
+    """C, transposed where rows are few: ``tall`` rows, of all problems of a batch, its ``columns`` rounded up to those of a work-item.
 
     The large operand has k fast (``along``) or not, and can be read in vectors (``whole``) or not; ``small``: the small one has
     k fast; ``units``: multiprocessors.
@@ -114,11 +113,11 @@ class _Task:
         return group.parts * group.unroll * (self.vector if self.along else 1)
 
 
-def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point | None:
+def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Thin | None:
     """A point for few rows or columns of C on a GPU; None where there are more."""
     turn = problem.sizes["m"] < problem.sizes["n"]
     if turn:
-        problem = turned(problem)
+        problem = transposed(problem)
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     if n > _MOST or (batch > 1 and m * k < _BATCHED):
         return None
@@ -135,10 +134,10 @@ def point(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point | None:
     split = 1
     while task.groups(group) * split < group.fill * task.units and 2 * split <= most:
         split *= 2
-    found = thin(vector, (group.rows, columns), group.places, group.parts, group.unroll, split=split)
+    found = column(vector, (group.rows, columns), group.places, group.parts, group.unroll, split=split)
     limit, least = local_limit(device), max(group.parts * group.unroll * vector, _LEAST)
     steps = max(group.kept // task.itemsize, least)
-    while steps > least and (steps >= 2 * k or columns * (steps * task.itemsize + 16) > _room(device)):
+    while steps > least and (steps >= 2 * k or columns * (steps * task.itemsize + 16) > _columns_limit(device)):
         steps //= 2
     if group.kept:
         found = replace(found, SM=True, KB=steps)
@@ -191,7 +190,7 @@ def _fitting(task: _Task, group: _Group, device: DeviceInfo) -> _Group:
         group = replace(group, places=group.places // 2, parts=group.parts * 2)
         if group.kept and group.parts * group.unroll * 16 > _KEPT and group.unroll > 1:
             group = replace(group, unroll=group.unroll // 2)
-    while group.kept and task.columns * (group.parts * group.unroll * 16 + 16) > _room(device):
+    while group.kept and task.columns * (group.parts * group.unroll * 16 + 16) > _columns_limit(device):
         shorter = group.unroll > 1
         group = replace(group, unroll=group.unroll // 2) if shorter else replace(group, parts=group.parts // 2, places=group.places * 2)
     return group
@@ -206,7 +205,7 @@ def _ahead(task: _Task, group: _Group) -> _Group:
     return group
 
 
-def _room(device: DeviceInfo) -> int:
+def _columns_limit(device: DeviceInfo) -> int:
     """Bytes of local memory for B's columns."""
     return min(device.local_memory, _STATIC)
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from portatile.records import DeviceInfo, Problem
-from portatile.workloads.gemm.plan import ceil_div, tail
-from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.presets import matrix, pipeline
-from portatile.workloads.gemm.space import JOINED, joins
+from portatile.workloads.gemm.capabilities import JOINED, joins
+from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
+from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
 _PRODUCTS = 128 * 1.755e3  # a multiprocessor's multiply-adds in a microsecond
@@ -36,7 +35,7 @@ class Costs:
 
     Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
     ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
-    ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``turned``, ``kept``. Multiply-adds: ``columns``, ``elements``,
+    ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``transposed``, ``kept``. Multiply-adds: ``columns``, ``elements``,
     ``dots`` for each element that is copied so; ``exchange``, in 1e-5 microseconds, for each of C in each part of a group. ``warps``:
     beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``tiles`` gives, a part of what the units can do.
     """
@@ -54,7 +53,7 @@ class Costs:
     exchange: float
     wait: float
     drain: float
-    turned: float
+    transposed: float
     kept: float
     columns: float
     elements: float
@@ -66,7 +65,7 @@ class Costs:
 class Tile:
     """A point without staging, and how many of its groups a multiprocessor holds; only with a cut last wave where ``tail`` is set."""
 
-    point: Point
+    point: Gpu
     groups: int
     tail: int = 0
 
@@ -84,11 +83,11 @@ class _Shape:
     units: int
 
 
-def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Point | None:
+def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any."""
     costs = COSTS[problem.dtype, device.can.language]
     shape = shape_of(problem, device)
-    found: Point | None = None
+    found: Gpu | None = None
     least = (math.inf, math.inf)
     for tile, rate in zip(tiles(problem), costs.rates, strict=True):
         if tile.point.items > device.max_work_group_size or tile.point.local_bytes(problem.itemsize) > limit:
@@ -96,7 +95,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Point | None:
         for point in _variants(problem, shape, tile, device):
             saved = None
             if point.TAIL:
-                cut = tail(problem, point, device)
+                cut = point.cut(problem, device)
                 if cut is None:
                     continue
                 saved = cut.saved
@@ -116,7 +115,7 @@ def shape_of(problem: Problem, device: DeviceInfo) -> _Shape:
     return _Shape(m, n, k, problem.itemsize, fast, (whole[0], whole[1]), max(device.compute_units, 1))
 
 
-def microseconds(shape: _Shape, point: Point, groups: int, rate: float, saved: float | None, costs: Costs) -> float:
+def microseconds(shape: _Shape, point: Gpu, groups: int, rate: float, saved: float | None, costs: Costs) -> float:
     """The estimate for a point of which a multiprocessor holds ``groups``; ``saved`` of the waves by its tail, if it has one."""
     rows, columns, units = point.rows, point.columns, shape.units
     tiles = ceil_div(shape.m, rows) * ceil_div(shape.n, columns)
@@ -133,7 +132,7 @@ def microseconds(shape: _Shape, point: Point, groups: int, rate: float, saved: f
             slower *= costs.kept if whole else 1.0
             copies += 0.0 if whole else costs.dots * side
         elif fast and point.TURN and whole:
-            slower *= costs.turned
+            slower *= costs.transposed
         elif fast:
             copies += costs.columns * side
         elif not whole:
@@ -165,7 +164,7 @@ def microseconds(shape: _Shape, point: Point, groups: int, rate: float, saved: f
     return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
 
 
-def _variants(problem: Problem, shape: _Shape, tile: Tile, device: DeviceInfo) -> Iterator[Point]:
+def _variants(problem: Problem, shape: _Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
     tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
     coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)
@@ -190,8 +189,8 @@ def _variants(problem: Problem, shape: _Shape, tile: Tile, device: DeviceInfo) -
             split *= 2
 
 
-def stagings(shape: _Shape, point: Point) -> Iterator[Point]:
-    """The point with operands as they lie, or packed where that may pay; on the way turned, kept along k, or element by element."""
+def stagings(shape: _Shape, point: Gpu) -> Iterator[Gpu]:
+    """The point with operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element."""
     plain = tuple(whole and (point.MMA or not fast) for fast, whole in zip(shape.fast, shape.whole, strict=True))
     packing = (False, True) if shape.m * shape.n * shape.k >= _WORTH_PACKING else (False,)
     for pack_a, pack_b in product(packing, repeat=2):
@@ -240,7 +239,7 @@ _FLOAT32 = (
 def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
     """For matrix instructions; ``written``: as they are, else rows and columns change places, which spares moves between registers."""
 
-    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Point:
+    def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
         return matrix(warps[::-1], blocks[::-1], kb, stages, double, 4) if written else matrix(warps, blocks, kb, stages, double)
 
     big = tile((4, 2), (2, 4), 16, 4)
@@ -277,7 +276,7 @@ COSTS: Mapping[tuple[str, str], Costs] = {
         exchange=1.61,
         wait=0.867,
         drain=0.0197,
-        turned=1.12,
+        transposed=1.12,
         kept=1.05,
         columns=17.2,
         elements=20.3,
@@ -298,7 +297,7 @@ COSTS: Mapping[tuple[str, str], Costs] = {
         exchange=1.4,
         wait=1.06,
         drain=0.0176,
-        turned=1.06,
+        transposed=1.06,
         kept=1.03,
         columns=16,
         elements=18.1,
@@ -319,7 +318,7 @@ COSTS: Mapping[tuple[str, str], Costs] = {
         exchange=2.1,
         wait=0.524,
         drain=0.0117,
-        turned=1.1,
+        transposed=1.1,
         kept=0.939,
         columns=12,
         elements=24,
@@ -340,7 +339,7 @@ COSTS: Mapping[tuple[str, str], Costs] = {
         exchange=2.14,
         wait=0.548,
         drain=0.00957,
-        turned=1.1,
+        transposed=1.1,
         kept=0.912,
         columns=12,
         elements=21.2,

@@ -1,0 +1,17 @@
+"""Whether Clang and libclc are here: this back end compiles and has no devices."""
+
+from __future__ import annotations
+
+from portatile.device.amdgcn import toolchain
+from portatile.device.base import Finding, Survey
+
+_SUBJECT = "AMD GPUs (compile only)"
+
+
+def survey() -> Survey:
+    """No devices, and what is missing to compile for AMD's GPUs."""
+    clang, library = toolchain.clang(), toolchain.library()
+    if clang is None or library is None:
+        missing = " and ".join(name for name, found in (("Clang", clang), ("libclc", library)) if found is None)
+        return Survey((), (Finding("absent", _SUBJECT, f"{missing} cannot be found", toolchain.REMEDY),))
+    return Survey((), (Finding("ok", _SUBJECT, f"{clang} with {library}"),))

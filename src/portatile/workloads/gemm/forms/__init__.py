@@ -1,0 +1,158 @@
+"""The kernel forms of GEMM: a folder each with its parameters, its default and its texts, found by its name.
+
+A form's package has a ``form``. The texts here are shared: the arguments of a product's kernel, its batch, how groups that share a tile's
+k find the last of them, vectors, packing, and the sum of planes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import msgspec
+
+from portatile.errors import ArgumentError, UnknownNameError
+from portatile.records import Config, DeviceInfo, Problem, Value
+from portatile.records import canonical as spelled
+from portatile.workloads.gemm.point import Parameter, Point, declaration
+
+UNKNOWN_LOSS = 1.25  # the default's time over the best one's on shapes that nobody measured, where nothing is known of it
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kernel form.
+
+    ``default`` gives its best point for a problem on a device, of so many in a batch, or None where it is not for them; forms are asked
+    by their ``rank``, the least first. ``facts``: what rules of its parameters read beside the facts of problem and device.
+    ``loss``: the default's time over the best one's on shapes that nobody measured.
+    """
+
+    point: type[Point]
+    rank: int
+    default: Callable[[Problem, DeviceInfo, int], Point | None]
+    facts: Callable[[Problem, DeviceInfo], dict[str, Value]] = lambda problem, device: {}
+    loss: Callable[[Problem, DeviceInfo], float] = lambda problem, device: UNKNOWN_LOSS
+
+    @property
+    def name(self) -> str:
+        """What FORM is called."""
+        return self.point.FORM
+
+
+@cache
+def forms() -> Mapping[str, Form]:
+    """Every form, in the order of their names."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
+    return {name: importlib.import_module(f"{__name__}.{name}").form for name in names}
+
+
+@cache
+def ranked() -> tuple[Form, ...]:
+    """Every form, in the order in which they are asked for a default."""
+    return tuple(sorted(forms().values(), key=lambda form: form.rank))
+
+
+@cache
+def parameters() -> Mapping[str, Mapping[str, Parameter]]:
+    """Every parameter, and what the forms that have it say of it."""
+    found: dict[str, dict[str, Parameter]] = {}
+    for name, form in forms().items():
+        for said in declaration(form.point).parameters.values():
+            found.setdefault(said.name, {})[name] = said
+    return found
+
+
+def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point:
+    """The first point that a form offers; ``batch`` problems share a launch. Legal and correct for every problem on every device."""
+    return next(point for form in ranked() if (point := form.default(problem, device, batch)) is not None)
+
+
+def loss(problem: Problem, device: DeviceInfo) -> float:
+    """The default's time over the best one's on shapes that nobody measured, as far as a form knows."""
+    return min(form.loss(problem, device) for form in ranked())
+
+
+def meanings(batched: bool = False) -> Mapping[str, str]:
+    """A sentence or two for each parameter; where forms mean different things by one name, for each of them."""
+    found = {"FORM": f"The kernel's form: {', '.join(forms())}."}
+    for name, said in parameters().items():
+        texts: dict[str, list[str]] = {}
+        for form, one in said.items():
+            if one.batched or not batched:
+                texts.setdefault(one.meaning, []).append(form)
+        if len(texts) == 1:
+            found[name] = next(iter(texts))
+        elif texts:
+            found[name] = " ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
+    return found
+
+
+def explained(config: Config) -> Mapping[str, str]:
+    """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+    form = forms()[str(config["FORM"])]
+    found = {"FORM": (form.point.__doc__ or "").strip().partition("\n")[0]}
+    for name, said in declaration(form.point).parameters.items():
+        rules = "".join(f" Rule: {words}." for words, _ in said.must)
+        there = f" Only where {said.when}." if said.when else ""
+        found[name] = f"{said.meaning}{there} Tried: {', '.join(map(str, said.values))}.{rules}"
+    return found
+
+
+def read(config: Config) -> Point:
+    """A configuration as a point; raises UsageError where it contradicts itself, with the rule in words."""
+    return _read(spelled(config))
+
+
+def canonical(config: Config, batched: bool = False) -> dict[str, Value]:
+    """A configuration with the parameters that do something in its form, or in a batch, in their order, and no others.
+
+    Parameters that it was recorded without, because they came later, get their default. A parameter that does nothing may be named with
+    the value that it had when all forms shared one list of parameters; raises UsageError for any other value, name or type.
+    """
+    return dict(_canonical(spelled(config), batched))
+
+
+@lru_cache(maxsize=4096)  # what a store knows is asked for again and again
+def _read(text: str) -> Point:
+    named = canonical(msgspec.json.decode(text))
+    point = forms()[str(named.pop("FORM"))].point(**named)
+    point.check()
+    return point
+
+
+@lru_cache(maxsize=4096)
+def _canonical(text: str, batched: bool) -> dict[str, Value]:
+    config: Config = msgspec.json.decode(text)
+    form = forms().get(str(config.get("FORM")))
+    if form is None:
+        raise ArgumentError(f"gemm: FORM={config.get('FORM')!r} is not one of {', '.join(forms())}")
+    said_of = declaration(form.point)
+    declared = {name: said for name, said in said_of.parameters.items() if said.batched or not batched}
+    for name, value in config.items():
+        if name != "FORM" and name not in declared:
+            _idle(form.point, name, value, f"in the {form.name} form")
+        elif name != "FORM" and type(value) is not type(declared[name].default):
+            raise ArgumentError(f"gemm: {name}={value!r} must be of type {type(declared[name].default).__name__}")
+    full = {**said_of.defaults, **{name: config[name] for name in declared if name in config}}
+    found: dict[str, Value] = {"FORM": form.name}
+    for name, said in declared.items():
+        acts = said_of.acts(name, full)
+        if acts and (name in config or said.later):
+            found[name] = full[name]
+        elif not acts and name in config:
+            _idle(form.point, name, config[name], f"in the {form.name} form unless {said.when}")
+    return found
+
+
+def _idle(point: type[Point], name: str, value: Value, where: str) -> None:
+    """Raise UsageError unless the parameter, which does nothing, has a value that says so."""
+    if name not in parameters():
+        raise UnknownNameError("gemm parameter", name, ("FORM", *parameters()))
+    known = [*(said.default for said in parameters()[name].values()), *point.IDLE.get(name, ())]
+    known += [said.idle for said in (declaration(point).parameters.get(name),) if said is not None]
+    if not any(value == one and type(value) is type(one) for one in known):
+        raise ArgumentError(f"gemm: {name}={value!r} does nothing {where}: leave it out")

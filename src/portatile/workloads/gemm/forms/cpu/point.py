@@ -1,0 +1,200 @@
+"""The parameters of the cpu form: what each means, its values and its rules; and the geometry that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.workloads.gemm.point import SHARES_K, Passes, Point, parameter
+
+_STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
+_WIDEST = 8  # bytes of an element
+
+
+@dataclass(frozen=True)
+class Cpu(Point):
+    """A work-item keeps a tile of TR rows x TC columns of C in vector registers over all of its k."""
+
+    FORM: ClassVar[str] = "cpu"
+    FILE: ClassVar[str] = __file__
+    SERIAL: ClassVar[bool] = True
+
+    VL: int = parameter(
+        1,
+        (1, 2, 4, 8, 16),
+        "Elements of a vector.",
+        tried=("device_kind == 'cpu' or VL <= 4",),
+        defines=("cpu", "dots", "staged"),
+    )
+    TC: int = parameter(
+        1,
+        (1, 2, 4, 8, 12, 16, 24, 32, 48, 64),
+        "Columns of the register tile: vectors of VL, or, with KEEP, columns whose products are added up in vectors.",
+        must={"VL must divide TC": "KEEP or TC % VL == 0"},
+        tried=("KEEP or (TC // VL in (1, 2, 3, 4) and 4 <= TR * TC // VL <= 30)", "device_kind == 'cpu' or TR * TC <= 64"),
+        defines=("cpu", "dots", "staged"),
+    )
+    TR: int = parameter(
+        1,
+        (1, 2, 3, 4, 5, 6, 8, 12),
+        "Rows of the register tile.",
+        tried=("TR > 1 or (n if TURN else m) == 1 or KEEP",),
+        defines=("cpu", "dots", "staged"),
+    )
+    KB: int = parameter(
+        1,
+        (0, 64, 128, 256, 512, 1024, 2048),
+        "Steps of k in a launch, 0 for all; with SM steps of k whose columns of B lie in local memory.",
+        when="not KEEP",
+        tried=("KB == 0 or KB < k or SM", "KB not in (64, 128) or not PACK_B"),  # steps so short are for rows of B that lie far apart
+        defines=("staged",),
+    )
+    SM: bool = parameter(
+        False,
+        (False, True),
+        "A work-item brings its columns of B to local memory, KB steps at a time, and multiplies them by all rows of A or of a band.",
+        when="not KEEP",
+        must={
+            "SM in the cpu form brings B there itself, KB steps at a time": "not SM or (KB > 0 and not PACK_B)",
+            "SM in the cpu form has all of k to a group": "not SM or SPLIT_K == 1",
+        },
+        tried=("not SM or device_kind == 'cpu'", "not SM or (KB in (64, 128, 256, 512) and KB * TC * itemsize <= local_memory)"),
+    )
+    UNROLL: int = parameter(
+        1, (1, 2, 4), "Steps of k that are unrolled; with KEEP, vectors of them.", tried=("device_kind == 'cpu' or UNROLL == 4",)
+    )
+    MAD: str = parameter(
+        "fma",
+        ("fma", "mad", "a*b+c"),
+        "How a multiply-add is spelled: fma, mad or a*b+c.",
+        when="not KEEP",
+        idle="a*b+c",
+        tried=(
+            "MAD != 'mad'",
+            "MAD == 'a*b+c' or VL * itemsize <= 32",  # compilers have died of fma() of 512 bits
+            "device_kind == 'cpu' or MAD == 'a*b+c'",
+        ),
+    )
+    PACK_A: bool = parameter(False, (False, True), "A is packed into panels TR rows wide by a kernel of its own.", when="not KEEP")
+    PACK_B: bool = parameter(
+        False,
+        (False, True),
+        "B is packed into panels TC columns wide by a kernel of its own.",
+        must={
+            "the cpu form reads B in place only if it is k x n and at least TC wide: set PACK_B": "KEEP or PACK_B or SM"
+            " or (trans_a == 'T' and m >= TC if TURN else trans_b == 'N' and n >= TC)",
+        },
+    )
+    TURN: bool = parameter(
+        False,
+        (False, True),
+        "C is computed transposed, so that vectors lie along its columns: rows and columns, A and B change places in all of this.",
+        when="not KEEP",
+        tried=("not TURN or (device_kind == 'cpu' and m > 1)",),
+    )
+    KEEP: bool = parameter(
+        False,
+        (False, True),
+        "Both operands are read along k, A from where it lies and B from there or from panels one column wide: for few rows or columns.",
+        must={
+            "KEEP in the cpu form packs single columns of B": "not (KEEP and PACK_B) or TC == 1",
+            "KEEP in the cpu form reads A m x k and B n x k in place: set PACK_B where B is k x n": "not KEEP"
+            " or (trans_a == 'N' and PACK_B == (trans_b == 'N'))",
+        },
+        tried=(
+            "not KEEP or (device_kind == 'cpu' and min(m, n) <= 64)",
+            "not KEEP or (VL >= 4 and TC <= 8 and 4 <= TR * TC <= 16)",
+        ),
+    )
+    SPLIT_K: int = parameter(
+        1,
+        (1, 2, 4, 8, 16, 32, 64),
+        "Groups that share the k of one tile; a second kernel adds their sums, always in the same order.",
+        must={
+            "the cpu form splits k over groups or over launches: set SPLIT_K = 1 or KB = 0": "SPLIT_K == 1 or KEEP or KB == 0 or KB >= k"
+        },
+        tried=(SHARES_K, "SPLIT_K == 1 or KEEP or KB == 0"),
+    )
+    RASTER: int = parameter(
+        1,
+        (0, 8, 32, 43),
+        "Rows of tiles in a band, which neighbouring groups walk down column by column; 0: all. With SM a group has a band to itself.",
+        when="not KEEP",
+        tried=("RASTER in (0, 32, 43) or (SM and RASTER == 8)",),
+        defines=("cpu", "staged"),
+    )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the register tile, which is a group's."""
+        return self.TR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the register tile, which is a group's."""
+        return self.TC
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C that a work-item computes."""
+        return self.TR, self.TC
+
+    @property
+    def items(self) -> int:
+        """One work-item to a group."""
+        return 1
+
+    @property
+    def text(self) -> str:
+        """``dots`` for products along k, ``staged`` where columns of B go through local memory, else ``cpu``."""
+        return "dots" if self.KEEP else "staged" if self.SM else "cpu"
+
+    @property
+    def transposes(self) -> bool:
+        """Whether C^T = op(B)^T op(A)^T is computed."""
+        return self.TURN
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """One work-item."""
+        return (1, 1, 1)
+
+    def groups(self, problem: Problem) -> int:
+        """Tiles; with SM a group has a column of a band of them."""
+        down, across = -(-problem.sizes["m"] // self.rows), -(-problem.sizes["n"] // self.columns)
+        if self.SM:
+            down = 1 if self.RASTER == 0 else -(-down // self.RASTER)
+        return down * across
+
+    def passes(self, k: int) -> Passes:
+        """With KB equal launches one after another, or with SM equal stages of one: a short last one would cost as much of C."""
+        if self.SM:
+            return Passes(-(-k // -(-k // self.KB)), 1)
+        if not self.KEEP and 0 < self.KB < k:
+            chunk = -(-k // max(1, round(k / self.KB)))
+            return Passes(chunk, 1, tuple(range(0, k, chunk)))
+        return super().passes(k)
+
+    def roundings(self, k: int) -> int:
+        """Two more for each launch or stage: its product with alpha and its sum with C."""
+        return super().roundings(k) + (2 * (k // self.KB + 1) if self.KB and not self.KEEP else 0)
+
+    def local_bytes(self, itemsize: int, along: bool = True) -> int:
+        """TC columns of B, KB steps of k."""
+        return self.KB * self.TC * itemsize if self.SM else 0
+
+    def lowered(self, device: DeviceInfo) -> Cpu:
+        """A GPU's local memory holds fewer columns of B than a processor's."""
+        steps = self.KB
+        while self.SM and device.kind != "cpu" and steps > 1 and steps * self.TC * _WIDEST > _STATIC:
+            steps //= 2
+        return replace(self, KB=steps)
+
+    def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
+        """Whether lines of C are fetched early: in float64 nothing was gained, and compilers for GPUs may refuse what it is written in."""
+        return {"FETCH": problem.itemsize == 4 and device.kind == "cpu"}
+
+
+def register(vl: int, rows: int, vectors: int, unroll: int = 4, block: int = 0, band: int = 0) -> Cpu:
+    """A register tile of ``rows`` x ``vectors`` vectors for a processor; ``block`` steps of k a launch, ``band`` rows of tiles a band."""
+    return Cpu(VL=vl, TR=rows, TC=vl * vectors, KB=block, UNROLL=unroll, RASTER=band, MAD="a*b+c", PACK_B=True)

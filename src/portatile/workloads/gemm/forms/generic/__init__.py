@@ -1,0 +1,20 @@
+"""The generic form: the ten-parameter generator of Du et al. (table 4), and every way to an operand; it runs on every device."""
+
+from __future__ import annotations
+
+from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.forms import Form
+from portatile.workloads.gemm.forms.generic.images import facts
+from portatile.workloads.gemm.forms.generic.point import MEDIUM, Generic, tile
+
+__all__ = ["form"]
+
+
+def default(problem: Problem, device: DeviceInfo, batch: int) -> Generic:
+    """A tile of 64 x 64, or one work-item of 4 x 4 where the device has no such groups."""
+    if MEDIUM.items > device.max_work_group_size or MEDIUM.local_bytes(problem.itemsize) > device.local_memory:
+        return tile(1, (4, 4), (1, 1), (1, 1), 8, False)
+    return MEDIUM
+
+
+form = Form(Generic, rank=100, default=default, facts=facts)

@@ -1,0 +1,294 @@
+"""The parameters of the generic form: what each means, its values and its rules; and the geometry that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from portatile.records import Arg, DeviceInfo, Launch, Problem, Temporary, Value
+from portatile.workloads.gemm.forms.generic import images
+from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+
+OPERANDS = ("AB", "A", "B")
+
+# Operands that are staged apart, shown or packed: not in every combination with what is blocked or spelled otherwise.
+_ALIKE = "(TXC_OF == 'AB' and not VIEW_A and not VIEW_B and SM_OF == 'AB')"
+# Parts stand in the order in which a search binds the parameters: an expression is told as far as it is bound.
+_SQUARE = "SCALARS and VL * itemsize == 16 and TR <= 8 and TR % VL == 0 and TC <= 8 and TRR == 1 and TCR == 1 and KB in (8, 16)"
+_BARE = "not LDG and not SHUFFLE and MAD == 'a*b+c' and UNROLL == KB and PAD == 0 and SPLIT_K == 1"
+_TENS = ("TRR == 1", "TCR == 1", "TBR == 16", "TBC == 16", "PAD == 0", "SPLIT_K == 1")
+_PIXEL = "a pixel of TXC is 16 bytes: it must divide the tile, and without SM TR and be VL"
+
+
+@dataclass(frozen=True)
+class Generic(Point):
+    """A work-group of TBR x TBC work-items computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
+
+    FORM: ClassVar[str] = "generic"
+    FILE: ClassVar[str] = __file__
+
+    VL: int = parameter(1, (1, 2, 4, 8), "Elements of a vector, along a row of C.", defines=("generic",))
+    TC: int = parameter(
+        1,
+        (1, 2, 4, 8, 10),
+        "Columns of one block of a work-item.",
+        must={"VL must divide TC": "TC % VL == 0"},
+        tried=("(TR == 10) == (TC == 10)",),
+        defines=("generic",),
+    )
+    TR: int = parameter(
+        1,
+        (1, 2, 4, 8, 10),
+        "Rows of one block of a work-item.",
+        tried=(
+            "4 <= TR * TRR * TC * TCR <= 72 or TR == TC == 10",
+            "(TR == 10) == (KB == 10)",
+            "TR != 10 or (VL == 2 and SM and not TXC)",
+            *(f"TR != 10 or {rule}" for rule in _TENS),
+        ),
+        defines=("generic",),
+    )
+    TBC: int = parameter(
+        1,
+        (8, 16, 32),
+        "Work-items of a group along the columns of C.",
+        tried=("64 <= TBR * TBC <= min(256, max_work_group_size)",),
+        defines=("generic",),
+    )
+    TBR: int = parameter(
+        1,
+        (8, 16, 32),
+        "Work-items of a group along the rows of C.",
+        # ten times slower than registers on a processor: legal where quickly tried
+        tried=("device_kind != 'cpu' or m * n * k * max(batch, 1) <= 1 << 22",),
+        defines=("generic",),
+    )
+    TCR: int = parameter(
+        1, (1, 2, 3, 4), "Blocks of a work-item along the columns of C.", tried=("TCR == 1 or TCR * TC <= 8",), defines=("generic",)
+    )
+    TRR: int = parameter(
+        1, (1, 2, 3, 4), "Blocks of a work-item along the rows of C.", tried=("TRR == 1 or TRR * TR <= 8",), defines=("generic",)
+    )
+    KB: int = parameter(
+        1,
+        (6, 8, 10, 16),
+        "Steps of k in a tile of local memory, or between two tests whether k ends.",
+        must={"KB must be 1 or more in the generic form": "KB > 0"},
+        tried=("not SM or KB * (TBR * TR * TRR + TBC * TC * TCR) * itemsize <= local_memory",),
+        defines=("generic",),
+    )
+    TXC: bool = parameter(
+        False,
+        (False, True),
+        "A and B are read through images, which kernels of their own write unless VIEW_A and VIEW_B say otherwise.",
+        must={
+            "images hold one problem: set TXC = False for a batch": "not TXC or not batched",
+            f"{_PIXEL} (A)": "not TXC or TXC_OF == 'B' or VIEW_A"
+            " or (TBR * TR * TRR if SM and SM_OF != 'B' else TR) % (16 // itemsize) == 0",
+            f"{_PIXEL} (B)": "not TXC or TXC_OF == 'A' or VIEW_B"
+            " or (TBC * TC * TCR % (16 // itemsize) == 0 if SM and SM_OF != 'A' else VL == 16 // itemsize)",
+        },
+        tried=(
+            "not TXC or images",
+            "not TXC or VIEW_A or TXC_OF == 'B' or (k <= image_width and m * itemsize // 16 < image_height)",
+            "not TXC or VIEW_B or TXC_OF == 'A' or (k <= image_width and n * itemsize // 16 < image_height)",
+            "not TXC or SM or (VL * itemsize == 16 and TR * itemsize % 16 == 0)",
+            "not TXC or TBR * TR * TRR * itemsize % 16 == TBC * TC * TCR * itemsize % 16 == 0",
+            "not TXC or SPLIT_K == 1",
+            "not TXC or SCALARS",
+        ),
+        batched=False,
+    )
+    SM: bool = parameter(False, (False, True), "A and B are staged in local memory.")
+    UNROLL: int = parameter(
+        1, (1, 6, 8, 10, 16), "Steps of k that are unrolled.", tried=("UNROLL in (1, KB)", "device_kind != 'cpu' or UNROLL == KB")
+    )
+    MAD: str = parameter(
+        "fma",
+        ("fma", "mad", "a*b+c"),
+        "How a multiply-add is spelled: fma, mad or a*b+c.",
+        tried=("MAD == 'a*b+c' or (device_kind != 'cpu' and SCALARS and UNROLL == KB and PAD == 0 and SPLIT_K == 1)",),
+    )
+    SCALARS: bool = parameter(
+        True,
+        (False, True),
+        "The register tile is scalars with names of their own, not an array.",
+        tried=("device_kind != 'cpu' or SCALARS",),
+    )
+    PAD: int = parameter(
+        0,
+        (0, 1, 4),
+        "Elements added to a row of local memory, so that columns spread over its banks.",
+        must={"PAD must be a multiple of VL": "PAD % VL == 0"},
+        tried=(
+            "PAD == 0 or (SM and KB * (TBR * TR * TRR + TBC * TC * TCR + 2 * PAD) * itemsize <= local_memory)",
+            "device_kind != 'cpu' or PAD == 0",
+        ),
+        defines=("generic",),
+    )
+    PACK_A: bool = parameter(
+        False,
+        (False, True),
+        "A is packed into panels by a kernel of its own.",
+        must={"A is packed or read through an image: PACK_A or TXC": "not PACK_A or not TXC or TXC_OF == 'B'"},
+        tried=(
+            f"not (PACK_A or PACK_B) or ({_SQUARE})",
+            f"not (PACK_A or PACK_B) or ({_BARE})",
+            f"device_kind != 'cpu' or ({_ALIKE} and not (PACK_A or PACK_B)) or TBR * TBC == 64",
+        ),
+    )
+    PACK_B: bool = parameter(
+        False,
+        (False, True),
+        "B is packed into panels by a kernel of its own.",
+        must={"B is packed or read through an image: PACK_B or TXC": "not PACK_B or not TXC or TXC_OF == 'A'"},
+    )
+    SPLIT_K: int = parameter(
+        1,
+        (1, 2, 4, 8, 16, 32, 64),
+        "Groups that share the k of one tile; a second kernel adds their sums, always in the same order.",
+        tried=(SHARES_K,),
+    )
+    LDG: bool = parameter(
+        False,
+        (False, True),
+        "Operands are read from global memory through the read-only path; else the compiler chooses. NVIDIA only.",
+        tried=("not LDG or (nvidia and not TXC and SCALARS and UNROLL == KB and PAD == 0 and MAD == 'a*b+c')",),
+        later=True,
+    )
+    SHUFFLE: bool = parameter(
+        False,
+        (False, True),
+        "Neighbours read one element of A each from local memory and hand them round within the warp. NVIDIA only.",
+        must={
+            "SHUFFLE takes the place of reads of local memory: SM must hold for A": "not SHUFFLE or (SM and SM_OF != 'B')",
+            "SHUFFLE needs whole warps, of which TBC divides one and is no less than TR TRR": "not SHUFFLE"
+            " or (32 % TBC == TBR * TBC % 32 == 0 and TR * TRR <= TBC)",
+        },
+        tried=("not SHUFFLE or (nvidia and SM and SCALARS and UNROLL == KB and PAD == 0 and MAD == 'a*b+c')",),
+        later=True,
+    )
+    SM_OF: str = parameter(
+        "AB",
+        OPERANDS,
+        "The operands for which SM holds, AB for both; the other one is read from where it is by every work-item.",
+        when="SM",
+        tried=(f"{_ALIKE} or ({_SQUARE})", f"{_ALIKE} or ({_BARE})"),
+        later=True,
+    )
+    TXC_OF: str = parameter(
+        "AB",
+        OPERANDS,
+        "The operands for which TXC holds, AB for both; the other one is read from memory or, with PACK_A or PACK_B, from panels.",
+        when="TXC",
+        batched=False,
+        later=True,
+    )
+    VIEW_A: bool = parameter(
+        False,
+        (False, True),
+        "The image of A shows A where it lies, at no cost, instead of a copy of it.",
+        when="TXC and TXC_OF != 'B'",
+        tried=("not VIEW_A or shown_a",),
+        batched=False,
+        later=True,
+    )
+    VIEW_B: bool = parameter(
+        False,
+        (False, True),
+        "The image of B shows B where it lies, at no cost, instead of a copy of it.",
+        when="TXC and TXC_OF != 'A'",
+        tried=("not VIEW_B or shown_b",),
+        batched=False,
+        later=True,
+    )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile of C that a work-group computes."""
+        return self.TBR * self.TR * self.TRR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the tile of C that a work-group computes."""
+        return self.TBC * self.TC * self.TCR
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C that a work-item computes."""
+        return self.TR * self.TRR, self.TC * self.TCR
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group."""
+        return self.TBR * self.TBC
+
+    @property
+    def block(self) -> int:
+        """Steps of k that are never divided between groups, nor done in part."""
+        return self.KB
+
+    @property
+    def rounded(self) -> int:
+        """Steps of k to which the work is rounded up."""
+        return self.KB
+
+    def through_local(self, name: str) -> bool:
+        """Whether operand ``name`` (a or b) goes through local memory."""
+        return self.SM and name.upper() in self.SM_OF
+
+    def source(self, name: str) -> str:
+        """Where operand ``name`` is taken from: memory, panel, image (a copy) or view (an image that shows the memory)."""
+        if self.TXC and name.upper() in self.TXC_OF:
+            return "view" if (self.VIEW_A if name == "a" else self.VIEW_B) else "image"
+        return super().source(name)
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """Neighbours along a row of C."""
+        return (self.TBC, self.TBR, 1)
+
+    def local_bytes(self, itemsize: int, along: bool = True) -> int:
+        """Local memory of a work-group."""
+        if not self.SM:
+            return 0
+        sides = (self.rows if "A" in self.SM_OF else 0) + (self.columns if "B" in self.SM_OF else 0)
+        return self.KB * (sides + len(self.SM_OF) * self.PAD) * itemsize
+
+    def lowered(self, device: DeviceInfo) -> Generic:
+        """Without NVIDIA's instructions on other devices."""
+        return self if device.nvidia else replace(self, LDG=False, SHUFFLE=False)
+
+    def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
+        """An image by itself; one that shows the memory, with offset and row stride."""
+        source = self.source(name)
+        if source == "image":
+            return (Arg(f"{name}_image", "image", "temporary"),)
+        return images.shown(problem, name, device, self._pixel(problem, name)) if source == "view" else None
+
+    def staged(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Temporary] | None:
+        """The launch that writes an image."""
+        return images.copied(problem, name, device) if self.source(name) == "image" else None
+
+    def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
+        """Where operands come from, and what the pixels of images are that show memory."""
+        facts: dict[str, Value] = {"HALVES": images.halves(problem, device)}
+        for name in "ab":
+            upper = name.upper()
+            facts |= {f"{upper}_FROM": self.source(name), f"{upper}_LOCAL": self.through_local(name)}
+            facts[f"{upper}_PIXEL"] = self._pixel(problem, name)
+        return facts
+
+    def _pixel(self, problem: Problem, name: str) -> int:
+        """Elements in a pixel of an image that shows A or B."""
+        side, unit = (self.rows, self.TR) if name == "a" else (self.columns, self.VL)
+        return images.pixel_elements(problem, name, (self.KB, side) if self.through_local(name) else None, unit)
+
+
+def tile(vl: int, block: tuple[int, int], group: tuple[int, int], blocks: tuple[int, int], kb: int, sm: bool) -> Generic:
+    """A point of the generator's ten parameters; pairs are rows, columns."""
+    (tr, tc), (tbr, tbc), (trr, tcr) = block, group, blocks
+    return Generic(VL=vl, TR=tr, TC=tc, TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, KB=kb, UNROLL=kb, SM=sm, MAD="a*b+c")
+
+
+MEDIUM = tile(4, (4, 4), (16, 16), (1, 1), 16, True)
+"""A tile of 64 x 64 that every GPU runs decently."""

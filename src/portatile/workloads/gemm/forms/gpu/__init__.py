@@ -1,0 +1,25 @@
+"""The gpu form: tiles of both operands flow through stages of local memory, on vectors or on matrix units."""
+
+from __future__ import annotations
+
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.workloads.gemm.capabilities import joins, local_limit, matrix_shapes, matrix_units
+from portatile.workloads.gemm.forms import Form
+from portatile.workloads.gemm.forms.gpu import default
+from portatile.workloads.gemm.forms.gpu.point import Gpu
+from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
+
+__all__ = ["form"]
+
+
+def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
+    """``plain_a``, ``plain_b``: whether the operand is copied in vectors as it lies, so that packing cannot help; ``turnable_a``,
+    ``turnable_b``: whether TURN applies to it; ``matrix_units``, ``small_units`` for float64: of 16 x 8, of 8 x 8.
+    """
+    facts: dict[str, Value] = {"joins": joins(device), "local_limit": local_limit(device), "matrix_units": matrix_units(device)}
+    facts["small_units"] = "8x8x4" in matrix_shapes(device)
+    facts |= {f"plain_{name}": takes_vectors(problem, name) for name in "ab"}
+    return facts | {f"turnable_{name}": takes_vectors_along_k(problem, name) for name in "ab"}
+
+
+form = Form(Gpu, rank=30, default=default.point, facts=_facts, loss=default.loss)

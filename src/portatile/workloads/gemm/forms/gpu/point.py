@@ -1,0 +1,348 @@
+"""The parameters of the gpu form: what each means, its values and its rules; and the geometry that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.workload import packed_layout
+from portatile.workloads.gemm.capabilities import JOINED, MMA_SHAPES, joins, matrix_shapes
+from portatile.workloads.gemm.forms.gpu import tail
+from portatile.workloads.gemm.point import SHARES_K, Cut, Point, parameter
+from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
+
+_UNIT = "((16 if MMA_SHAPE == '16x8x16' else 8) if MMA else VL if KEEP else 1)"  # steps of k that are taken at a time
+_TILES = "((m + TBR * TR * TRR - 1) // (TBR * TR * TRR) * ((n + TBC * TC * TCR - 1) // (TBC * TC * TCR)))"
+# Where spelling, unrolling and instructions that seldom matter are tried: not in every combination.
+_PLAIN = ("KG == 1", "PAD == 0", "STAGES >= 3", "TAIL == 0", "not TURN", "not KEEP", "SPLIT_K == 1")
+
+
+@dataclass(frozen=True)
+class Gpu(Point):
+    """A group of KG parts of TBR x TBC work-items each computes TRR x TCR blocks, of each of which a work-item has TR x TC elements."""
+
+    FORM: ClassVar[str] = "gpu"
+    FILE: ClassVar[str] = __file__
+    IDLE: ClassVar = {"SM": (True,), "SCALARS": (False,)}
+
+    VL: int = parameter(
+        1,
+        (2, 4),
+        "Elements of a vector that is loaded from local memory.",
+        must={"VL must divide TR and be 2 or more": "TR % VL == 0 and VL >= 2"},
+        tried=("VL * itemsize in (8, 16)",),
+    )
+    TC: int = parameter(
+        1,
+        (2, 4),
+        "Columns of one block of a work-item.",
+        must={"VL must divide TC": "TC % VL == 0"},
+        tried=("TC == VL or (MMA and TC == 2 * VL)",),
+    )
+    TR: int = parameter(
+        1,
+        (2, 4),
+        "Rows of one block of a work-item.",
+        tried=(
+            "TR == VL or (MMA and TR == 2 * VL)",
+            "64 <= TR * TRR * TC * TCR * itemsize <= (512 if itemsize == 4 or MMA else 256)",
+            "device_kind != 'cpu' or TR * TRR * TC * TCR <= 32",
+            # a processor runs this form a hundred times slower than its own: legal where quickly tried
+            "device_kind != 'cpu' or m * n * k * max(batch, 1) <= 1 << 22",
+        ),
+    )
+    TBC: int = parameter(
+        1,
+        (4, 8, 16, 32),
+        "Work-items of a part of a group along the columns of C.",
+        tried=("TBC >= 8 or (MMA and TBC == 4)",),
+    )
+    TBR: int = parameter(
+        1, (4, 8, 16, 32), "Work-items of a part of a group along the rows of C.", tried=("TBR >= 8 or (MMA and TBR == 4)",)
+    )
+    TCR: int = parameter(1, (1, 2, 3, 4), "Blocks of a work-item along the columns of C.")
+    TRR: int = parameter(1, (1, 2, 3, 4), "Blocks of a work-item along the rows of C.")
+    KB: int = parameter(
+        1,
+        (8, 16, 32),
+        "Steps of k in a stage of local memory.",
+        must={
+            "KG must divide KB, for MMA into multiples of 8 (MMA_SHAPE 16x8x16: of 16), for KEEP of VL": f"KB % (KG * {_UNIT}) == 0",
+        },
+        tried=(
+            "STAGES * KB * (TBR * TR * TRR + TBC * TC * TCR + 2 * PAD) * itemsize <= local_limit",
+            "device_kind != 'cpu' or KB == 8",
+        ),
+    )
+    UNROLL: int = parameter(
+        1,
+        (4, 8, 16, 32),
+        "Steps of k that are unrolled; KB for all of a stage.",
+        must={
+            "UNROLL must divide KB / KG, or be more, and be such a multiple too": "UNROLL * KG >= KB"
+            f" or (UNROLL > 0 and UNROLL % {_UNIT} == 0 and KB // KG % UNROLL == 0)",
+            "UNROLL must be two of them or more for DOUBLE": f"DOUBLE == 0 or UNROLL * KG >= KB or UNROLL // {_UNIT} % 2 == 0",
+        },
+        tried=(
+            "UNROLL == KB or (KB >= 16 and UNROLL in (KB // 4, KB // 2) and UNROLL < KB // KG)",
+            "UNROLL == KB or (device_kind != 'cpu' and MMA_SHAPE == '16x8x8')",
+            *(f"UNROLL == KB or {rule}" for rule in (*_PLAIN, "STAGES == 3", "RASTER == 1", "MAD == 'a*b+c'")),
+        ),
+    )
+    MAD: str = parameter(
+        "fma",
+        ("fma", "mad", "a*b+c"),
+        "How a multiply-add is spelled: fma, mad or a*b+c.",
+        when="not MMA",
+        idle="a*b+c",
+        tried=(
+            "(device_kind != 'cpu' and DOUBLE > 0) or MAD == 'a*b+c'",
+            *(f"{rule} or MAD == 'a*b+c'" for rule in (*_PLAIN, "STAGES == 3", "RASTER == 1")),
+        ),
+    )
+    PAD: int = parameter(
+        0,
+        (0, 4),
+        "Elements added to a row of a tile that is transposed by elements on its way to local memory.",
+        must={"PAD must be a multiple of VL": "PAD % VL == 0"},
+        tried=(
+            "PAD == 0 or (not MMA and not KEEP)",
+            "PAD == 0 or (trans_a == 'N' and not PACK_A and not (TURN and turnable_a))"
+            " or (trans_b == 'T' and not PACK_B and not (TURN and turnable_b))",
+            "device_kind != 'cpu' or PAD == 0",
+        ),
+    )
+    STAGES: int = parameter(
+        1, (1, 2, 3, 4), "Tiles in local memory, filled by asynchronous copies.", tried=("device_kind != 'cpu' or STAGES == 2",)
+    )
+    LANES: int = parameter(
+        0,
+        (2, 4, 8, 16),
+        "Work-items of a warp along the columns of C.",
+        must={"LANES must divide TBC, and 32 / LANES TBR": "LANES > 0 and TBC % LANES == 0 and TBR % (32 // LANES) == 0"},
+        tried=("device_kind != 'cpu' or LANES == 4",),
+    )
+    DOUBLE: int = parameter(
+        0,
+        (0, 1, 2),
+        "Operands of the next step of k that are loaded to registers during the current one: 0 neither, 1 B's to a second set and "
+        "A's in place as they are used up, 2 both to a second set.",
+        must={
+            "DOUBLE needs two stages and an even number of steps": f"DOUBLE == 0 or (STAGES > 1 and KB // KG // {_UNIT} % 2 == 0)",
+        },
+        tried=("device_kind != 'cpu' or DOUBLE == 0",),
+    )
+    KG: int = parameter(
+        1,
+        (1, 2, 4),
+        "Parts of a work-group, which share the k of a stage and add their sums in the end.",
+        tried=(
+            "TBR * TBC * KG <= min(512, max_work_group_size)",
+            "KG == 1 or tiles <= 2 * compute_units",
+            "KG == 1 or TBR * TR * TRR * TBC * TC * TCR * itemsize <= local_limit",
+            "device_kind != 'cpu' or KG == 1",
+        ),
+    )
+    TAIL: int = parameter(
+        0,
+        (0, 1, 2),
+        "Groups that a multiprocessor is taken to hold at once: the tiles that would leave part of the device idle in the end have "
+        "their k split as far as it takes. 0: whole tiles.",
+        must={"TAIL splits k by itself and would pack B twice": "TAIL == 0 or (SPLIT_K == 1 and not PACK_B)"},
+        tried=(
+            "TAIL == 0 or (KG == 1 and m > TBR * TR * TRR and k >= 256)",
+            f"TAIL == 0 or {_TILES} > TAIL * compute_units",
+            f"TAIL == 0 or {_TILES} % (TAIL * compute_units) <= TAIL * compute_units // 2",  # a last wave that is nearly full is well used
+        ),
+        batched=False,
+    )
+    PACK_A: bool = parameter(
+        False,
+        (False, True),
+        "A is packed into panels by a kernel of its own.",
+        tried=("not PACK_A or not (plain_a or (MMA and turnable_a))",),
+    )
+    PACK_B: bool = parameter(
+        False,
+        (False, True),
+        "B is packed into panels by a kernel of its own.",
+        tried=("not PACK_B or not (plain_b or (MMA and turnable_b))",),
+    )
+    TURN: bool = parameter(
+        False,
+        (False, True),
+        "An operand that is not packed and has k fast is transposed on its way to local memory by vectors, not by elements.",
+        when="not MMA",
+        must={"TURN and KEEP exclude each other": "not (TURN and KEEP)"},
+        tried=("not TURN or (turnable_a and not PACK_A) or (turnable_b and not PACK_B)",),
+    )
+    KEEP: bool = parameter(
+        False,
+        (False, True),
+        "Such an operand lies in local memory with k fast too, and work-items load vectors along k, as MMA does without being told.",
+        when="not MMA",
+        must={
+            "TURN and KEEP need TR = TC = VL": "not (TURN or KEEP) or TR == TC == VL",
+            "TURN and KEEP need powers of two for TBR, TBC and KB": "not (TURN or KEEP)"
+            " or (TBR & (TBR - 1)) == (TBC & (TBC - 1)) == (KB & (KB - 1)) == 0",
+        },
+        tried=(
+            "not KEEP or (trans_a == 'N' and not PACK_A) or (trans_b == 'T' and not PACK_B)",
+            "not KEEP or TR * TRR * TC * TCR * itemsize <= 256",  # vectors along k take more registers
+        ),
+    )
+    SPLIT_K: int = parameter(
+        1,
+        (1, 2, 4, 8, 16, 32, 64),
+        "Groups that share the k of one tile; their sums are added by a second kernel, or with JOIN, always in the same order.",
+        tried=(SHARES_K,),
+    )
+    RASTER: int = parameter(
+        1,
+        (1, 8),
+        "Rows of tiles that neighbouring groups cover together; 0: all.",
+        tried=("RASTER == 1 or tiles >= 64", "device_kind != 'cpu' or RASTER == 1"),
+    )
+    MMA: bool = parameter(
+        False,
+        (False, True),
+        "Matrix instructions; with LANES 8, TR 4 and TC 2 B takes the place of the instruction's A.",
+        must={
+            "MMA needs VL = 2 and TR = 2, TC = LANES = 4 or TR = 4, TC = 2, LANES = 8": "not MMA"
+            " or (VL == 2 and ((TR == 2 and TC == 4 and LANES == 4) or (TR == 4 and TC == 2 and LANES == 8)))",
+            "MMA needs KB in whole sixteens": "not MMA or KB % 16 == 0",
+            "MMA multiplies float64 only": "not MMA or itemsize == 8",
+        },
+        tried=("not MMA or matrix_units or (small_units and MMA_SHAPE == '8x8x4')",),
+    )
+    MMA_SHAPE: str = parameter(
+        "16x8x8",
+        MMA_SHAPES,
+        "Rows, columns and steps of a matrix instruction: 8x8x4 from compute capability 8.0 on, the others from 9.0 on.",
+        when="MMA",
+        tried=(
+            "MMA_SHAPE == '16x8x8' or (MMA and (MMA_SHAPE != '8x8x4' or small_units))",
+            *(f"MMA_SHAPE == '16x8x8' or not matrix_units or {rule}" for rule in _PLAIN),
+            "MMA_SHAPE != '16x8x16' or DOUBLE == 0 or TR * TRR * TC * TCR <= 32",  # a step's operands take twice the registers
+        ),
+        later=True,
+    )
+    JOIN: bool = parameter(
+        False,
+        (False, True),
+        "The last of the groups that share a tile's sums to be done adds them, in the same order: no second launch. NVIDIA's GPUs "
+        "and processors.",
+        must={"JOIN adds what groups share: with SPLIT_K or a TAIL": "not JOIN or SPLIT_K > 1 or TAIL > 0"},
+        tried=("not JOIN or joins", f"not JOIN or TBR * TR * TRR * TBC * TC * TCR * SPLIT_K * itemsize <= {JOINED}"),
+        later=True,
+    )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile of C that a work-group computes."""
+        return self.TBR * self.TR * self.TRR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the tile of C that a work-group computes."""
+        return self.TBC * self.TC * self.TCR
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C that a work-item computes."""
+        return self.TR * self.TRR, self.TC * self.TCR
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group."""
+        return self.TBR * self.TBC * self.KG
+
+    @property
+    def block(self) -> int:
+        """Steps of k that are never divided between groups, nor done in part."""
+        return self.KB
+
+    @property
+    def rounded(self) -> int:
+        """Steps of k to which the work is rounded up."""
+        return self.KB
+
+    @property
+    def joins(self) -> bool:
+        """Whether the last of the groups that share a tile's k adds up what all of them computed."""
+        return self.JOIN
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """Work-items in a row: the text places them."""
+        return (self.items, 1, 1)
+
+    def roundings(self, k: int) -> int:
+        """One for each part of a sum: of groups, of the parts of a group, and of a tail."""
+        return self.SPLIT_K + self.KG + (tail.PARTS if self.TAIL else 0)
+
+    def cut(self, problem: Problem, device: DeviceInfo) -> Cut | None:
+        """Where the tail begins."""
+        return tail.cut(problem, self, device) if self.TAIL else None
+
+    def slots(self, units: int) -> int:
+        """TAIL groups on each multiprocessor."""
+        return self.TAIL * units
+
+    def bare(self, parts: int) -> Gpu:
+        """The point without a tail, ``parts`` groups to the k of a tile."""
+        return replace(self, TAIL=0, SPLIT_K=parts)
+
+    def local_bytes(self, itemsize: int, along: bool = True) -> int:
+        """The stages of both operands' tiles, or what the parts of a group exchange in the end."""
+        stages = self.STAGES * self.KB * (self.rows + self.columns + 2 * self.PAD)
+        exchange = self.rows * self.columns if self.KG > 1 else 0
+        return max(stages, exchange) * itemsize
+
+    def lowered(self, device: DeviceInfo) -> Gpu:
+        """Plain multiply-adds where there are no matrix units, another shape where theirs differs; a second launch for the sums of groups
+        that cannot tell which is last.
+        """
+        shapes, point = matrix_shapes(device), self if joins(device) else replace(self, JOIN=False)
+        if not point.MMA or point.MMA_SHAPE in shapes:
+            return point
+        return replace(point, MMA_SHAPE=shapes[0]) if shapes else replace(point, MMA=False, MMA_SHAPE="16x8x8", MAD="a*b+c")
+
+    def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
+        """Where tiles are taken from (see tiles.cl), and whether they divide the operands."""
+        m, n, k = (problem.sizes[s] for s in "mnk")
+        facts: dict[str, Value] = {}
+        for name, across, packed, tile in (("a", m, self.PACK_A, self.rows), ("b", n, self.PACK_B, self.columns)):
+            if packed:
+                source = "panel"
+            elif k_fast(problem, name) and (self.MMA or self.KEEP):
+                source = "lines" if takes_vectors_along_k(problem, name) else "dots"
+            elif k_fast(problem, name):
+                source = "turned" if self.TURN and takes_vectors_along_k(problem, name) else "columns"
+            else:
+                source = "vectors" if takes_vectors(problem, name) else "elements"
+            facts[f"{name.upper()}_FROM"] = source
+            facts[f"{name.upper()}_EDGE"] = not packed and across % tile != 0
+        target = packed_layout((m, n)) if bare_sums else problem.layout["c"]
+        facts["C_VECTORS"] = n % self.VL == 0 and target.vector_width(problem.itemsize) >= self.VL
+        facts["C_EDGE"] = m % self.rows != 0 or n % self.columns != 0
+        facts["K_EDGE"] = k % self.KB != 0 and not (self.PACK_A and self.PACK_B)
+        return facts
+
+
+def pipeline(vl: int, group: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, lanes: int, double: int = 2) -> Gpu:
+    """A tiled, pipelined point: ``group`` work-items of ``blocks`` squares of ``vl`` x ``vl`` elements; pairs are rows, columns."""
+    (tbr, tbc), (trr, tcr) = group, blocks
+    tile = Gpu(VL=vl, TR=vl, TC=vl, TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, KB=kb, UNROLL=kb)
+    return replace(tile, MAD="a*b+c", STAGES=stages, LANES=lanes, DOUBLE=double)
+
+
+def matrix(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1, lanes: int = 8) -> Gpu:
+    """A float64 point for NVIDIA's matrix instructions: ``warps`` of ``blocks`` squares of 16 x 16; pairs are rows, columns.
+
+    With 8 ``lanes`` B takes the place of the instruction's A: the fastest way where A has k fast and B has not. With 4 it is as written.
+    """
+    (down, across), flipped = warps, lanes == 8
+    group = ((4 if flipped else 8) * down, (8 if flipped else 4) * across)
+    point = pipeline(2, group, blocks, kb, stages, lanes, double)
+    return replace(point, TR=4 if flipped else 2, TC=2 if flipped else 4, MMA=True)

@@ -1,0 +1,28 @@
+"""What a configuration wastes on a problem, and what its work-items load: what its shape alone tells."""
+
+from __future__ import annotations
+
+from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.storage import transposed
+
+
+def waste(problem: Problem, point: Point, device: DeviceInfo, batch: int = 1) -> float:
+    """How many times the work of m n k the tiles of a configuration do, times how unevenly their groups share the compute units."""
+    computed = transposed(problem) if point.transposes else problem
+    m, n, k = (max(computed.sizes[s], 1) for s in "mnk")
+    tiles = -(-m // point.rows) * -(-n // point.columns)
+    padded = tiles * point.rows * point.columns / (m * n) * (-(-k // point.rounded) * point.rounded / k)
+    units, groups = max(device.compute_units, 1), max(batch, 1) * max(point.groups(computed), 1) * point.SPLIT_K
+    cut = point.cut(problem, device)
+    if cut is not None:
+        slots = point.slots(units)
+        return padded * -(-tiles // slots) * slots / tiles * (1 - cut.saved)
+    return padded * -(-groups // units) * units / groups
+
+
+def loads(problem: Problem, point: Point) -> float:
+    """Bytes of A and B that the work-items load: each product of a tile of r x c elements takes 1/r + 1/c of them."""
+    m, n, k = (float(problem.sizes[s]) for s in "mnk")
+    rows, columns = point.own
+    return m * n * k * problem.itemsize * (1 / rows + 1 / columns)
