@@ -14,7 +14,21 @@ from portatile.device.base import BackEnd, Device, Finding, Survey, Target
 from portatile.errors import ArgumentError, DeviceNotFoundError, UnknownNameError
 from portatile.records import DeviceInfo
 
-__all__ = ["ANY", "COLD_COMPILER", "Device", "backends", "check", "datasheet", "devices", "findings", "get", "several", "target"]
+__all__ = [
+    "ANY",
+    "COLD_COMPILER",
+    "EVERY",
+    "Device",
+    "Selector",
+    "backends",
+    "check",
+    "datasheet",
+    "devices",
+    "findings",
+    "get",
+    "several",
+    "target",
+]
 
 COLD_COMPILER: Mapping[str, str] = {
     "POCL_KERNEL_CACHE": "0",
@@ -23,6 +37,9 @@ COLD_COMPILER: Mapping[str, str] = {
     "NEO_CACHE_PERSISTENT": "0",
 }
 """The environment of a process in which no driver's own cache flatters the time of a compilation."""
+
+Selector = str | Sequence[str]
+"""A device by its id, name or vendor; several of them, or ``all``."""
 
 EVERY = "all"
 """The selector of all devices."""

@@ -21,7 +21,7 @@ from portatile import workloads
 from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
-from portatile.records import Layout, Problem
+from portatile.records import Layout, Problem, duration
 from portatile.runtime import memory_limit, slabs
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.workload import Cut
@@ -55,7 +55,8 @@ class Share:
 class Split:
     """How a problem was computed by several devices: along which size, who did how much, and the seconds of all.
 
-    ``note`` says why fewer devices than were named took part.
+    ``note`` says why fewer devices than were named took part. One that is ``expected`` has not run: its shares follow from the rates that
+    the devices showed before, or with what was tuned for them.
     """
 
     problem: Problem
@@ -63,6 +64,7 @@ class Split:
     seconds: float
     shares: tuple[Share, ...]
     note: str = ""
+    expected: bool = False
 
     @property
     def efficiency(self) -> float:
@@ -72,9 +74,10 @@ class Split:
 
     def __str__(self) -> str:
         total = max(sum(share.steps for share in self.shares), 1)
-        parts = [f"{share.device} {100 * share.steps / total:.1f} % in {share.pieces} pieces" for share in self.shares if share.pieces]
+        parts = [f"{share.device} {100 * share.steps / total:.1f} %" for share in self.shares if share.steps]
         failed = [f"{share.device} failed: {share.failure}" for share in self.shares if share.failure]
-        told = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; efficiency {self.efficiency:.2f}"
+        how = "expected" if self.expected else f"{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
+        told = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; {how}" if self.size else ""
         return "; ".join(filter(None, (told, *failed, self.note)))
 
 
@@ -260,6 +263,40 @@ def last(problem: Problem, devices: Sequence[Device]) -> Split | None:
     return _last.get((_name(problem), tuple(device.info.id for device in devices)))
 
 
+def expected(devices: Sequence[Device], problem: Problem) -> Split:
+    """How these devices would share a problem.
+
+    ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
+    """
+    cuts = [cut for cut in workloads.get(problem.workload).cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
+    cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
+    if cut is None:
+        return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
+    work = _work(problem, cut)
+    rates = {device.info.id: _known(engine_of(device), problem) / work for device in devices}
+    total, size = sum(rates.values()), problem.sizes[cut.size]
+    seconds = size / total if total else 0.0
+    shares = tuple(Share(name, round(size * rate / total) if total else 0, 0, seconds) for name, rate in rates.items())
+    unknown = ", ".join(name for name, rate in rates.items() if not rate)
+    return Split(problem, cut.size, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True)
+
+
+def _work(problem: Problem, cut: Cut) -> float:
+    """Flops of one step of the size that is cut; 1 where the workload counts none."""
+    return max(workloads.get(problem.workload).flops(problem) / problem.sizes[cut.size], 1.0)
+
+
+def _known(engine: Engine, problem: Problem) -> float:
+    """Flops a second that a device showed for such problems in this process, or when it was tuned; 0 for nothing known."""
+    shown = _rates.get((engine.device.info.id, problem.workload, problem.dtype))
+    if shown is not None:
+        return shown
+    choice = engine.choose(problem)
+    if choice.trial is None or choice.reason not in ("tuned", "near problem"):
+        return 0.0
+    return workloads.get(problem.workload).flops(choice.trial.problem) / choice.trial.comparable
+
+
 def perform(
     devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start
 ) -> Split:
@@ -278,10 +315,9 @@ def perform(
     else:
         cut = workers[0].cut
         size = problem.sizes[cut.size]
-        work = max(workloads.get(problem.workload).flops(problem) / size, 1.0)
-        names = [worker.share.device for worker in workers]
-        known = {name: _rates.get((name, problem.workload, problem.dtype), 0.0) / work for name in names}
-        period = lcm(*(_period(worker) for worker in workers))
+        work = _work(problem, cut)
+        known = {worker.share.device: _known(worker.engine, problem) / work for worker in workers}
+        period = lcm(*(max(worker.cut.period, 1) for worker in workers))
         pieces = Pieces(size, period, known)
         _together(workers, pieces, start)
         for name, rate in pieces.rates.items():
@@ -354,10 +390,6 @@ def _workers(
     if cut is not None and problem.sizes[cut.size] < _FEWEST * len(workers):
         return [], f"too small to cut; {devices[0].info.id} computed it alone"
     return workers, "; ".join(notes)
-
-
-def _period(worker: _Worker) -> int:
-    return max(worker.cut.period, 1)
 
 
 def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> None:
