@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from math import prod
 from operator import index
@@ -204,6 +204,12 @@ class Buffer:
         return self.offset + low, self.offset + high
 
 
+@cache
+def _cuda() -> Any:
+    """What knows whose memory a pointer is; loaded for the first pointer, since it loads the driver's bindings."""
+    return import_module("portatile.device.cuda.survey")
+
+
 def caller_stream(array: Any) -> int:
     """The CUDA stream on which the library that owns ``array`` now works: PyTorch's and CuPy's current stream.
 
@@ -267,7 +273,7 @@ def _foreign(array: Any) -> Strided:
         dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
         strides = tuple(interface.get("strides") or packed(shape, dtype.itemsize))
         pointer = int(interface["data"][0])
-        return Strided(pointer, shape, strides, dtype, import_module("portatile.device.cuda.survey").ordinal(pointer), array)
+        return Strided(pointer, shape, strides, dtype, _cuda().ordinal(pointer), array)
     if hasattr(array, "__dlpack__") and is_cuda_array(array):
         return take(array.__dlpack__(stream=caller_stream(array)))
     raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")
