@@ -103,11 +103,11 @@ _AVX512 = {  # LLVM's names of the processors that have it
 class DeviceInfo:
     """What is known of a device without running anything on it.
 
-    Sizes are in bytes. ``chip`` is equal for one chip reached through two back ends. ``architecture`` names the code
-    that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key. ``constant_memory`` is the
-    largest ``__constant`` argument; what OpenCL asks of every device where it was not recorded. ``image_row_max``: bytes of an image's
-    row, 0 where only ``image_2d_max`` bounds it; ``image_buffer_max``: pixels of an image over a buffer, 0 for none. ``local_memory``
-    is what a launch may ask for; ``capabilities`` are asked for as ``can``.
+    Sizes are in bytes. ``physical_id`` is equal for one device reached through two back ends (older records: ``chip``). ``architecture``
+    names the code that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key.
+    ``constant_memory`` is the largest ``__constant`` argument; what OpenCL asks of every device where it was not recorded.
+    ``image_row_max``: bytes of an image's row, 0 where only ``image_2d_max`` bounds it; ``image_buffer_max``: pixels of an image over a
+    buffer, 0 for none. ``local_memory`` is what a launch may ask for; ``capabilities`` are asked for as ``can``.
     """
 
     id: str
@@ -130,12 +130,19 @@ class DeviceInfo:
     images: bool
     image_2d_max: tuple[int, int]
     unified_memory: bool
-    chip: str
+    physical_id: str = ""
     clock_mhz: int = 0
     constant_memory: int = 65536
     image_row_max: int = 0
     image_buffer_max: int = 0
     capabilities: Capabilities | None = None
+    chip: str = ""
+
+    def __post_init__(self) -> None:
+        """Take ``physical_id`` from records that called it ``chip``."""
+        if self.chip:
+            object.__setattr__(self, "physical_id", self.physical_id or self.chip)
+            object.__setattr__(self, "chip", "")
 
     @cached_property
     def can(self) -> Capabilities:

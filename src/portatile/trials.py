@@ -141,9 +141,9 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str | float) -> Budget:
-        """``"30s"``, ``"5m"``, ``"200"`` (evaluations) or ``"60s,200"``; a bare number of type float is seconds."""
-        if isinstance(text, (int, float)) and not isinstance(text, bool):
-            return cls(seconds=float(text))._checked(str(text))
+        """``"30s"``, ``"5m"``, ``"200"`` or ``200`` (evaluations), or ``"60s,200"``; a float is seconds."""
+        if isinstance(text, float):
+            return cls(seconds=text)._checked(str(text))
         seconds, evaluations = None, None
         for part in str(text).split(","):
             match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h)?\s*", part)

@@ -92,6 +92,7 @@ def fitting(point: Point, case: Problem) -> Config | None:
 _FOR_GPUS = [pytest.param(name, marks=pytest.mark.unoptimised) for name, point in POINTS.items() if point.FORM != "cpu"]
 
 
+@pytest.mark.thinned(1 / 2)
 @pytest.mark.parametrize("name", [*(name for name, point in POINTS.items() if point.FORM == "cpu"), *_FOR_GPUS])
 def test_every_form_is_right(device: Device, name: str) -> None:
     """Each point in both types with one transposition each, on awkward shapes; on CPUs fewer of these, drawn anew every time."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from portatile import ceilings, workloads
 from portatile.ceilings import Ceilings, Work
 from portatile.device import backends
+from portatile.figures import quantities
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import formatting
 from portatile.store import device_key
@@ -119,7 +120,7 @@ class Group:
         if self.workload is None or not (self.flops or self.traffic):
             return ""
         value, unit = self.workload.speed(self.problem, trial.median)
-        return f"{formatting.digits(value)}{formatting.NBSP}{unit}"
+        return f"{quantities.digits(value)}{quantities.NBSP}{unit}"
 
     def speedup(self, trial: Trial) -> float | None:
         """How many times as fast as the default; None where the default was not measured or failed."""

@@ -59,4 +59,6 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
         found = [mantissa * 10.0**power for power in decades for mantissa in nice if low <= mantissa * 10.0**power <= high]
         if len(found) <= most:
             break
+    if len(found) < 2:  # less than a decade: round figures are further apart than the ends
+        found = [value for value in _linear_ticks(low, high, most) if value > 0]
     return found[:: -(-len(found) // most)] if found else [low, high]
