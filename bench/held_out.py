@@ -23,7 +23,7 @@ from portatile import device as devices
 from portatile import select, store, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem, canonical
-from portatile.studies.measured_configs import measured
+from portatile.studies.form.measured_configs import Measuring, measured
 from portatile.studies.portability import describe, failure
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
@@ -53,7 +53,7 @@ def measure(device: Any, problem: Problem, budget: Budget | None) -> list[dict[s
     results = list(store.known_results()(problem.workload))
     choices = {"tuned": select.choose(workload, problem, info, results)}
     choices |= {rule: select.choose(workload, problem, info, without(results, info, problem, rule)) for rule in RULES}
-    found = measured(problem, info.id, [choice.config for choice in choices.values()], race=3.0)
+    found = measured(problem, info.id, [choice.config for choice in choices.values()], Measuring(race=3.0))
     rows = []
     for rule, choice in choices.items():
         trial = found.trials.get(canonical(choice.config))

@@ -62,6 +62,15 @@ class Buffer:
         return cls(_device(device).allocate(nbytes), sizes, kind)
 
     @classmethod
+    def beside(cls, model: Buffer, shape: tuple[int, ...]) -> Buffer:
+        """An uninitialised C-contiguous array of the dtype and device of ``model``, with nothing checked: ``shape`` is one of integers."""
+        made = cls.__new__(cls)
+        made.dtype, made.shape, made.offset = model.dtype, shape, 0
+        made.strides = packed(shape, model.dtype.itemsize)
+        made.memory = model.memory.device.allocate(prod(shape) * model.dtype.itemsize)
+        return made
+
+    @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
         """A copy of ``array`` on ``device``; returns when the array may change again."""
         refuse_masks(array, "the array")

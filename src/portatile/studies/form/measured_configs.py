@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from portatile.errors import NoValidVariantError
 from portatile.records import Config, Problem, canonical
@@ -12,6 +13,20 @@ from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search import tuner
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How. With ``race`` the fastest few run in turn for at most so many seconds, so that what is nearly equal is compared fairly.
+
+    ``trials``: a file that keeps them; what it holds already is not measured again. ``seconds``: at most about so many in all.
+    ``advance`` is called after each trial.
+    """
+
+    race: float = 0.0
+    trials: Path | None = None
+    seconds: float | None = None
+    advance: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -25,31 +40,31 @@ class MeasuredConfigs:
     interrupted: bool = False
 
 
-def measured(
-    problem: Problem, device: str, configs: Iterable[Config], race: float = 0.0, advance: Callable[[], None] = lambda: None
-) -> MeasuredConfigs:
+def measured(problem: Problem, device: str, configs: Iterable[Config], how: Measuring | None = None) -> MeasuredConfigs:
     """Measure each configuration in the tuner's workers, also those outside the device's space. The user's store does not change.
 
-    With ``race`` the fastest few run in turns for at most this many seconds, so that nearly equal ones are compared fairly.
     Raises what opening the device raises.
     """
+    how = how or Measuring()
     wanted = {canonical(config): config for config in configs}
     stopped = "exhausted"
-    with ResultStore(None) as store:
+    with ResultStore(how.trials) as store:
         request = tuner.TuningRequest(
             problem,
             device,
-            Budget(evaluations=len(wanted) + 1),
+            Budget(seconds=how.seconds, evaluations=len(wanted) + 1),
             "exhaustive",
             space=ParameterSpace.from_configs(list(wanted.values())),
-            timing=Timing(race=race),
+            timing=Timing(race=how.race),
             model=False,
             warm=0,
         )
         try:
-            stopped = tuner.tune(request, store, lambda progress: None if progress.racing else advance()).stopped
-        except NoValidVariantError:
-            pass  # every trial says why
+            result = tuner.tune(request, store, lambda progress: None if progress.racing else how.advance())
+            stopped, found = result.stopped, list(result.trials)
+        except NoValidVariantError:  # every trial says why
+            found = store.trials()
         except KeyboardInterrupt:
-            stopped = "interrupted"
-        return MeasuredConfigs({canonical(trial.config): trial for trial in store.trials()}, stopped == "interrupted")
+            stopped, found = "interrupted", store.trials()
+        mine = [trial for trial in found if trial.problem.key == problem.key and trial.device.id == device]
+        return MeasuredConfigs({canonical(trial.config): trial for trial in mine}, stopped == "interrupted")
