@@ -23,7 +23,7 @@ from portatile import device as devices
 from portatile import select, store, workloads
 from portatile.errors import PortatileError
 from portatile.records import DeviceInfo, Problem, canonical
-from portatile.studies.measured_configs import measured
+from portatile.studies.form.measured_configs import Measuring, measured
 from portatile.studies.portability import describe, failure
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
@@ -40,7 +40,7 @@ def without(results: list[Trial], info: DeviceInfo, problem: Problem, rule: str)
         mine = info.name, info.backend, info.platform
         return [trial for trial in results if (trial.device.name, trial.device.backend, trial.device.platform) != mine]
     if rule == "hardware held out":
-        return [trial for trial in results if trial.device.chip != info.chip and trial.device.name != info.name]
+        return [trial for trial in results if trial.device.physical_id != info.physical_id and trial.device.name != info.name]
     return []
 
 
@@ -53,7 +53,7 @@ def measure(device: Any, problem: Problem, budget: Budget | None) -> list[dict[s
     results = list(store.known_results()(problem.workload))
     choices = {"tuned": select.choose(workload, problem, info, results)}
     choices |= {rule: select.choose(workload, problem, info, without(results, info, problem, rule)) for rule in RULES}
-    found = measured(problem, info.id, [choice.config for choice in choices.values()], race=3.0)
+    found = measured(problem, info.id, [choice.config for choice in choices.values()], Measuring(race=3.0))
     rows = []
     for rule, choice in choices.items():
         trial = found.trials.get(canonical(choice.config))

@@ -224,9 +224,9 @@ def _command(words: Sequence[str]) -> str:
     """The command line, without what is of this machine only: where the commit is known from, and where results go."""
     kept, rest = [f"bench/{Path(words[0]).name}"], iter(words[1:])
     for word in rest:
-        if word in ("--commit", "--out"):
+        if word in ("--commit", "--out", "--json"):
             next(rest, None)
-        elif not word.startswith(("--commit=", "--out=")):
+        elif not word.startswith(("--commit=", "--out=", "--json=")):
             kept.append(shlex.quote(word))
     return " ".join(kept)
 

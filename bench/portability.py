@@ -49,7 +49,7 @@ def matrix(chosen: list[Any], options: argparse.Namespace) -> list[dict[str, Any
     recorded = tuple(info for text in options.recorded for info in portability.recorded_devices(options.workload, text))
     for problem in problems(options.workload, options.sizes, options.dtype):
         request = portability.PortabilityRequest((problem,), None if options.tune is None else Budget.parse(options.tune), recorded)
-        rows = portability.matrix(chosen, request, lambda text: print(text, file=sys.stderr, flush=True))
+        rows = portability.matrix(chosen, request)
         document += [asdict(row) for row in rows]
         scores = portability.scores(rows)
         print(f"\n{options.workload} {portability.describe(problem)} {problem.dtype}: time over that of the device's own winner")

@@ -28,7 +28,7 @@ def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: 
     from portatile import select, workloads
     from portatile.records import canonical
     from portatile.store import ResultStore
-    from portatile.studies.measured_configs import measured
+    from portatile.studies.form.measured_configs import Measuring, measured
     from portatile.trials import Budget
     from portatile.tuning.search import held_out, tuner
 
@@ -43,7 +43,7 @@ def held_out(problem: Any, known: list[Any], options: argparse.Namespace, info: 
     few = sorted(times, key=lambda name: times[name])[:FEW]
     doubted = {canonical(config): config for config in choices.values()} | {name: json.loads(name) for name in few}
     for _ in range(options.again):
-        for name, trial in measured(problem, info.id, doubted.values(), race=3.0).trials.items():
+        for name, trial in measured(problem, info.id, doubted.values(), Measuring(race=3.0)).trials.items():
             times[name] = min(times.get(name, float("inf")), trial.comparable if trial.status == "ok" else float("inf"))
     times = {name: took for name, took in times.items() if took < float("inf")}
     best = min(times.values())

@@ -15,13 +15,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shard", default=shard, metavar="I/N", help="only part I of N of the tests, by a hash of their ids")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """What hypothesis draws follows from the run's seed too."""
-    if getattr(config.option, "hypothesis_seed", "") is None:
-        config.option.hypothesis_seed = str(seeds.run_seed())
-
-
 def pytest_report_header(config: pytest.Config) -> str:
     """The seed that repeats this run."""
     shard = config.getoption("shard")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import overload
 
-from portatile import device as devices_room
+from portatile import device as device_module
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
-from portatile.runtime import perform
+from portatile.runtime import perform, several
 from portatile.runtime.engine import Engine
+from portatile.runtime.several import Split
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
@@ -21,27 +22,27 @@ from portatile.tuning.search.tuner import Progress, TuningResult
 
 
 def devices() -> list[Device]:
-    """Every device of every back end; ``device.info`` tells what it is. Opens none of them.
+    """Every device of every back end; ``device.info`` describes it. Opens none of them.
 
     Examples:
         >>> import portatile
         >>> [device.info.kind for device in portatile.devices()]  # doctest: +SKIP
         ['gpu', 'gpu', 'cpu']
     """
-    return devices_room.devices()
+    return device_module.devices()
 
 
 def get_device(selector: str | None = None) -> Device:
     """The device that ``selector`` names (an id such as ``opencl:0:0``, or a part of a name or vendor), or the default one.
 
-    Raises DeviceNotFoundError, which lists the devices there are.
+    Raises DeviceNotFoundError, which lists the known devices.
 
     Examples:
         >>> import portatile
         >>> portatile.get_device().info.id in [device.info.id for device in portatile.devices()]
         True
     """
-    return devices_room.get(selector)
+    return device_module.get(selector)
 
 
 @overload
@@ -87,12 +88,12 @@ def tune(
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
     ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
-    ``"30s"``, ``"200"`` evaluations, ``"60s,200"`` for whichever ends first, or seconds. ``listen`` hears of every trial;
-    ``listen=print`` shows how the search gets on.
-    Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what the best
-    has least of: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not tell its power), or what a
-    function returns for a valid trial; the routines use the fastest in any case. For a ``Kernel``, which brings its own arguments, this is
-    ``kernel.tune``. Raises NoValidVariantError when every variant failed.
+    ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds. ``listen`` is called
+    after every trial; ``listen=print`` shows the progress.
+    Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what to
+    minimise: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not report its power), or a function of a
+    valid trial. The routines always use the fastest. For a ``Kernel``, which has its own arguments, this is ``kernel.tune``. Raises
+    NoValidVariantError when every variant failed.
 
     Examples:
         >>> import portatile
@@ -102,7 +103,7 @@ def tune(
     """
     if isinstance(workload, Kernel):
         if sizes:
-            raise ArgumentError(f"a Kernel brings its own arguments; leave out {', '.join(sizes)}")
+            raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem = workloads.problem(workload, dtype, sizes)
     request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
@@ -112,15 +113,31 @@ def tune(
     return result
 
 
-def explain(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Choice:
-    """The configuration that the routines use for a problem, and where it comes from.
+@overload
+def explain(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Choice: ...
 
-    ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. Raises UnknownNameError for a name that there is not, ArgumentError for
-    sizes or options that do not fit, DeviceNotFoundError for an unknown device.
+
+@overload
+def explain(workload: str, *, dtype: str = "float32", device: list[str] | tuple[str, ...], **sizes: int | str | bool) -> Split: ...
+
+
+def explain(
+    workload: str, *, dtype: str = "float32", device: str | Sequence[str] | None = None, **sizes: int | str | bool
+) -> Choice | Split:
+    """The configuration that the routines use for a problem, and where it comes from; of several devices how they share it.
+
+    With a list of devices, or ``"all"``, it is how they shared the problem the last time in this process, else how they are expected to.
+
+    ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. Raises UnknownNameError for an unknown name, ArgumentError for invalid
+    sizes or options, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import portatile
         >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
         True
     """
-    return Engine(devices_room.get(device)).choose(workloads.problem(workload, dtype, sizes))
+    problem = workloads.problem(workload, dtype, sizes)
+    if device is None or (isinstance(device, str) and device != device_module.EVERY):
+        return Engine(device_module.get(device)).choose(problem)
+    chosen = device_module.several(device)
+    return several.last(problem, chosen) or several.expected(chosen, problem)

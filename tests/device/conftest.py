@@ -48,6 +48,14 @@ FOUND = {device.info.id: device for device in devices() if "oclgrind" not in dev
 MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else ["gpu"]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Of tests marked ``thinned(share)``, run a share on a device where compiling takes long."""
+    marker, asked = item.get_closest_marker("thinned"), getattr(item, "callspec", None)
+    if marker is not None and asked is not None and (found := FOUND.get(asked.params.get("device"))) is not None:
+        checking.maybe(found, *marker.args)
+
+
 _unoptimised = False  # what this process has loaded
 
 

@@ -167,6 +167,7 @@ POINTS = {
 }
 
 
+@pytest.mark.thinned(1 / 2)
 @pytest.mark.parametrize("name", POINTS)
 def test_every_form_works_on_batches(device: Device, name: str) -> None:
     """Each form with random transpositions on two awkward batches: gaps, shared operands, interleaved results."""

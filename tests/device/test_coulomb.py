@@ -80,6 +80,7 @@ def test_the_generator_is_libcs() -> None:
     assert list(islice(libc_random(1), 3)) == [1804289383, 846930886, 1681692777]
 
 
+@pytest.mark.thinned(1 / 2)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_kernel_is_right(device: Device, name: str) -> None:
     rng = np.random.default_rng(new_seed(name))
@@ -183,6 +184,7 @@ class ForGpus(Coulomb):
         return super().plan(problem, config, replace(device, kind="gpu"))
 
 
+@pytest.mark.thinned(1 / 2)
 @pytest.mark.parametrize("chunk", [64, -64])
 @pytest.mark.parametrize("degree", [2, 3])
 @pytest.mark.parametrize(("origin", "spacing", "first"), [(0.0, 0.25, 0), (-3.0, 0.1, 40), (1.0e6, 0.01, 3), (2.0, 0.0, 0)])

@@ -56,6 +56,7 @@ def of_fault(result: TuningResult, fault: str) -> list[Trial]:
     return [trial for trial in result.trials if trial.config["fault"] == fault]
 
 
+@pytest.mark.thinned(1 / 2)
 @pytest.mark.parametrize("jobs", [0, 2])
 def test_only_rivals_are_checked_on_every_shape(device: Device, jobs: int) -> None:
     with ResultStore(None) as store:

@@ -213,7 +213,7 @@ def test_what_is_known_of_a_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's word, also for the chip's other back end; else a copy; of a processor nothing."""
     opencl = Told(replace(H200, id="opencl:0:0", backend="opencl"))
     twin = Told(H200, _HBM)
-    monkeypatch.setattr(plausible, "devices", lambda: [opencl, twin, Told(replace(H200, chip="another"), 1e15)])
+    monkeypatch.setattr(plausible, "devices", lambda: [opencl, twin, Told(replace(H200, physical_id="another"), 1e15)])
     assert plausible.memory_limit(opencl, lambda: 1.0) == plausible.memory_limit(twin, lambda: 1.0) == pytest.approx(1.3 * _HBM)
     monkeypatch.setattr(plausible, "devices", lambda: [opencl])
     assert plausible.memory_limit(opencl, lambda: 1e12) == pytest.approx(4e12)

@@ -21,7 +21,7 @@ def test_info_is_complete(device: Device) -> None:
     info = device.info
     assert info.id.startswith(info.backend)
     assert info.name
-    assert info.chip
+    assert info.physical_id
     assert info.architecture
     assert info.compiler
     assert min(info.compute_units, info.max_work_group_size, *info.max_work_item_sizes) > 0

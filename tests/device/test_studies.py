@@ -15,7 +15,10 @@ from portatile.cli import main
 from portatile.device.base import Device
 from portatile.errors import LaunchError
 from portatile.measure.runs import Length
-from portatile.studies import memory, tidy_table, work_group
+from portatile.studies import memory, work_group
+from portatile.studies.form import table
+from portatile.studies.form.conduct import conduct
+from portatile.studies.form.study import Asked
 
 pytestmark = pytest.mark.unoptimised
 
@@ -28,7 +31,15 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(workload: str, items: tuple[int, ...] = ()) -> work_group.WorkGroupRequest:
-    return work_group.WorkGroupRequest(workload, work_group.usual_problem(workload, 128), length=SHORT, items=items)
+    return work_group.WorkGroupRequest(workload, scale=128, length=SHORT, items=items)
+
+
+def swept(device: Device, asked: work_group.WorkGroupRequest) -> list[work_group.WorkGroupRow]:
+    return list(conduct(work_group.STUDY, Asked((device,), asked)).rows)
+
+
+def multiplied(device: Device, asked: memory.MemoryRequest) -> list[memory.MemoryRow]:
+    return list(conduct(memory.STUDY, Asked((device,), asked)).rows)
 
 
 def test_the_sizes_are_komatsus(device: Device) -> None:
@@ -62,7 +73,7 @@ def test_tuning_can_reach_what_is_swept(device: Device) -> None:
 
 @pytest.mark.parametrize(("workload", "items"), [("coulomb", (16, 64)), ("mri", (16, 32))])
 def test_work_groups(device: Device, workload: str, items: tuple[int, ...]) -> None:
-    rows = work_group.sweep([device], request(workload, items))
+    rows = swept(device, request(workload, items))
     assert [(row.items, row.relaxed) for row in rows] == [(size, relaxed) for relaxed in (False, True) for size in items]
     for relaxed in (False, True):
         relative = [row.relative for row in rows if row.relaxed is relaxed]
@@ -79,8 +90,7 @@ def test_work_groups(device: Device, workload: str, items: tuple[int, ...]) -> N
 
 
 def test_the_other_sum_of_mri(device: Device) -> None:
-    problem = work_group.usual_problem("mri", 128, "fhd")
-    rows = work_group.sweep([device], work_group.WorkGroupRequest("mri", problem, (False,), SHORT, (64,)))
+    rows = swept(device, work_group.WorkGroupRequest("mri", "fhd", 128, (64,), (False,), SHORT))
     assert [(row.kind, row.work_group, row.status) for row in rows] == [("fhd", "64", "ok")]
 
 
@@ -88,14 +98,14 @@ def test_a_size_that_cannot_run_is_a_row(device: Device, monkeypatch: pytest.Mon
     def refuse(*args: object) -> None:
         raise LaunchError("too many work-items\nby far")
 
-    monkeypatch.setattr(work_group.runs.Prepared, "timed", refuse)
-    row, *_ = work_group.sweep([device], request("coulomb"))
+    monkeypatch.setattr(work_group.runs.PreparedRun, "timed", refuse)
+    row, *_ = swept(device, request("coulomb"))
     assert row.status == "too many work-items"
     assert (row.seconds, row.relative, row.error) == (None, None, None)
 
 
 def test_local_memory(device: Device) -> None:
-    host, *rows = memory.sweep([device], memory.MemoryRequest(sizes=(24,), blocks=(2, 4), repeat=1))
+    host, *rows = multiplied(device, memory.MemoryRequest(sizes=(24,), blocks=(2, 4), repeat=1))
     assert (host.algorithm, host.device, host.samples, host.reduction, host.status) == ("host", "host", 1, None, "ok")
     assert host.kernel == host.window
     assert host.gflops == pytest.approx(2 * 24**3 / (host.kernel or 0) / 1e9)
@@ -111,9 +121,9 @@ def test_local_memory(device: Device) -> None:
 
 
 def test_a_block_that_does_not_fit_is_a_row(device: Device) -> None:
-    rows = memory.sweep([device], memory.MemoryRequest(sizes=(400,), blocks=(4096,), repeat=0))
+    rows = multiplied(device, memory.MemoryRequest(sizes=(400,), blocks=(4096,), repeat=0))
     assert all(row.status != "ok" and row.kernel is None for row in rows)
-    assert tidy_table.to_csv(memory.MemoryRow, rows).count("\n") == len(rows) + 1
+    assert table.to_csv(memory.MemoryRow, rows).count("\n") == len(rows) + 1
 
 
 def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +132,7 @@ def test_the_command_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture
     shown = json.loads(capsys.readouterr().out)
     written = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [row["algorithm"] for row in shown] == [row["algorithm"] for row in written] == ["host", "sequential", "global", "local"]
-    assert list(written[0]) == list(tidy_table.columns(memory.MemoryRow))
+    assert list(written[0]) == list(table.columns(memory.MemoryRow))
     assert main(["study", "work-group", "--workload", "coulomb", "--scale", "128", "--items", "16"]) == 0
     assert "16 x 1" in capsys.readouterr().out
 

@@ -28,7 +28,7 @@ GPU = DeviceInfo(
     image_2d_max=(8192, 8192),
     image_buffer_max=2**27,
     unified_memory=False,
-    chip="0",
+    physical_id="0",
 )
 CPU = replace(
     GPU,
@@ -43,7 +43,7 @@ CPU = replace(
     max_work_group_size=1024,
     max_work_item_sizes=(1024, 1024, 64),
     unified_memory=True,
-    chip="cpu:0",
+    physical_id="cpu:0",
 )
 
 
@@ -72,7 +72,7 @@ def on_paper(kind: str, architecture: str = "sm_90") -> DeviceInfo:
         image_2d_max=(32768, 32768) if gpu else (8192, 8192),
         image_buffer_max=2**27,
         unified_memory=not gpu,
-        chip=kind,
+        physical_id=kind,
     )
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
@@ -21,16 +22,18 @@ import pytest
 
 from portatile import device as devices
 from portatile.device.base import Survey
-from portatile.device.cuda import context, event, image, kernel, memory, packed, queue
+from portatile.device.cuda import context, event, image, kernel, memory, packed, queue, survey
 from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.image import Rows
+from portatile.device.pool import Pool
 from portatile.records import DeviceInfo
+from support.devices import on_paper
 
 CONTEXT = 77
-ALIGNMENT = 256
+H200 = replace(on_paper("gpu"), id="cuda:0")
 
 
 class Launched(NamedTuple):
@@ -155,10 +158,11 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     made._handle, made.info, made._lock = 0, info, threading.RLock()
     made._context, made._pool, made._stream = (CONTEXT, CONTEXT), "pool", 555
     made._fence_event, made._ready_event, made.allocations = 1, 2, 0
+    made._recycled = Pool(info.global_memory, 1 << 28, made._lock)
     made._rows, made._events, made._queues, made._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
     made.target, made._default = CudaTarget(info.architecture, "ptx"), None
     monkeypatch.setitem(devices._surveys, "cuda", Survey((made,), ()))
-    monkeypatch.setattr(sys.modules["portatile.device.cuda"], "ordinal", lambda pointer: 0)
+    monkeypatch.setattr(survey, "ordinal", lambda pointer: 0)
     return made
 
 

@@ -54,3 +54,12 @@ def test_generations_differ() -> None:
     assert [of_nvidia(name).ordered_groups for name in ("sm_61", "sm_70", "unknown")] == [False, True, False]
     assert CPU.can.ordered_groups
     assert not GPU.can.ordered_groups
+
+
+def test_older_records_call_the_physical_device_a_chip() -> None:
+    fields = json.loads(to_json(GPU))
+    assert from_json(json.dumps({**fields, "physical_id": "", "chip": "pci:0000:3b:00"}), DeviceInfo).physical_id == "pci:0000:3b:00"
+    del fields["physical_id"]
+    found = from_json(json.dumps({**fields, "chip": GPU.physical_id}), DeviceInfo)
+    assert found == GPU
+    assert json.loads(to_json(found))["physical_id"] == GPU.physical_id

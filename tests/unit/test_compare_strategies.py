@@ -13,9 +13,10 @@ import pytest
 
 from portatile.cli import main
 from portatile.errors import ArgumentError, UnknownNameError
+from portatile.figures import svg
 from portatile.records import to_json
-from portatile.studies import picture
-from portatile.studies.strategies import Landscape, StrategiesRequest, compare
+from portatile.studies.convergence import Landscape, StrategiesRequest, compare
+from portatile.studies.strategies import chart, rows
 from portatile.trials import Budget, Trial
 from support.recordings import OTHER, recorded, recording
 from support.trials import DEVICE
@@ -100,16 +101,25 @@ def test_nothing_valid_and_wrong_names_are_mistakes() -> None:
 
 def test_the_picture_is_svg_with_a_line_and_a_band_for_each() -> None:
     made = [compare(StrategiesRequest(recording(), ("random", "local"), 3, Budget(evaluations=20)))] * 2
-    root = ElementTree.fromstring(picture.svg(made))
-    space = "{http://www.w3.org/2000/svg}"
-    assert len(root.findall(f"{space}polyline")) == len(root.findall(f"{space}polygon")) == 4
-    texts = [text.text or "" for text in root.iter(f"{space}text")]
-    assert texts.count("random") == texts.count("local") == 2
-    width, height = (float(root.attrib[name]) for name in ("width", "height"))
-    for shape in (*root.iter(f"{space}polyline"), *root.iter(f"{space}polygon")):
-        points = np.array([[float(n) for n in pair.split(",")] for pair in shape.attrib["points"].split()])
-        assert (points >= 0).all()
-        assert (points <= [width, height]).all()
+    drawn = svg.document([chart(comparison) for comparison in made])
+    assert ElementTree.fromstring(drawn).tag.endswith("svg")
+    assert drawn.count('class="line') == drawn.count('class="band') == 4
+    assert drawn.count(">random</text>") == drawn.count(">local</text>") == 2
+
+
+def test_the_study_has_the_same_curves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    comparison = compare(StrategiesRequest(recording(), ("random", "local"), 3, Budget(evaluations=20)))
+    found = list(rows(comparison))
+    for curve in comparison.curves:
+        assert [row.share for row in found if row.strategy == curve.strategy] == list(curve.middle)
+    (tmp_path / "list.json").write_bytes(to_json(recorded()))
+    asked = ["study", "strategies", str(tmp_path / "list.json"), "--strategies", "local,random", "--repeats", "3", "--budget", "20"]
+    assert main([*asked, "-o", str(tmp_path / "curves.svg"), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert {row["strategy"] for row in shown} == {"local", "random"}
+    assert max(row["place"] for row in shown) == 20
+    assert 'class="band' in (tmp_path / "curves.svg").read_text()
+    assert main(["study", "strategies"]) == 2
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from portatile.errors import DeviceNotFoundError
 from portatile.records import DeviceInfo
 from support.devices import GPU as PAPER
 
-INFO = dataclasses.replace(PAPER, id="", name="", vendor="", platform="", chip="")
+INFO = dataclasses.replace(PAPER, id="", name="", vendor="", platform="", physical_id="")
 
 
 class Fake:
@@ -27,7 +27,7 @@ class Fake:
 def fake(identity: str, name: str, vendor: str, platform: str, kind: str, chip: str = "", units: int = 8) -> Device:
     backend = identity.split(":")[0]
     changed = {"id": identity, "backend": backend, "name": name, "vendor": vendor, "platform": platform, "kind": kind}
-    return cast(Device, Fake(dataclasses.replace(INFO, **changed, chip=chip or identity, compute_units=units)))
+    return cast(Device, Fake(dataclasses.replace(INFO, **changed, physical_id=chip or identity, compute_units=units)))
 
 
 GRIND = fake("opencl:0:0", "Oclgrind Simulator", "University of Bristol", "Oclgrind", "gpu", units=999)

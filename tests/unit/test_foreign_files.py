@@ -22,7 +22,7 @@ from portatile.formats import limits, t1
 from portatile.kernel import Kernel
 from portatile.records import to_json
 from portatile.shipping import import_results
-from portatile.studies import tidy_table
+from portatile.studies.form import table
 from portatile.tuning.search import replay
 from support.devices import CPU as DEVICE
 from support.trials import trial
@@ -152,6 +152,6 @@ def test_escape_sequences_are_spelled_out(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_cells_are_no_formulas() -> None:
     rows = [replace(trial(1), message=text) for text in ('=HYPERLINK("http://x")', "+1", "-1", "@a", "plain")]
-    lines = tidy_table.to_csv(type(rows[0]), rows)
+    lines = table.to_csv(type(rows[0]), rows)
     assert "'=HYPERLINK" in lines
-    assert [tidy_table.cell(value) for value in ("+1", "-1", "@a", "plain", -1.5, None)] == ["'+1", "'-1", "'@a", "plain", -1.5, ""]
+    assert [table.cell(value) for value in ("+1", "-1", "@a", "plain", -1.5, None)] == ["'+1", "'-1", "'@a", "plain", -1.5, ""]

@@ -138,7 +138,7 @@ A = np.zeros(N, np.float32)
         ((A, np.zeros(2 * N, np.float32)[::2], A, N), r"b is not contiguous in memory; pass numpy.ascontiguousarray\(b\)"),
         ((A, np.zeros((N, 2), np.float32).T, A, N), "b is not contiguous"),
         ((A, A.astype(np.float64), A, N), r"b has dtype float64, but the kernel declares float\*: pass b.astype\('float32'\)"),
-        ((A, A.astype(object), A, N), "b has dtype object, which OpenCL C has no type for"),
+        ((A, A.astype(object), A, N), "b has dtype object, for which OpenCL C has no type"),
         ((A, A.astype(">f4"), A, N), "b has dtype >f4"),
         ((A, A.tolist(), A, N), "b is a pointer to float: pass a NumPy array, not a list"),
         ((A, A[:0], A, N), "b has no elements"),

@@ -17,7 +17,7 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
     ("settings", "records", "processes"),
-    ("images", "space", "trials"),
+    ("images", "space", "trials", "figures"),
     ("workload", "template", "cache", "dialect", "strategies"),
     ("device",),
     ("program", "store", "workloads", "formats", "model", "predict", "verify"),

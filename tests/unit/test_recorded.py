@@ -5,18 +5,16 @@ from __future__ import annotations
 import gc
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import portatile
 from portatile.arguments import described
-from portatile.cli import _chips
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError, UsageError
 from portatile.runtime import perform
-from support.fake_cuda import FakeDriver, Launched, Tensor, gpu, torch
+from support.fake_cuda import H200, FakeDriver, Launched, Tensor, gpu, torch
 
 pytestmark = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
 
@@ -31,7 +29,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDrive
     perform.forget()
     monkeypatch.setattr(described, "_known", {})
     with torch(0, monkeypatch):
-        device = gpu(replace(_chips.chip("sm_90"), id="cuda:0"), made, monkeypatch)
+        device = gpu(H200, made, monkeypatch)
         yield made
     device.generation += 1  # so that nobody asks the real driver to free what is dropped
     perform.forget()
@@ -187,3 +185,32 @@ def test_a_compiled_product_comes_again(driver: FakeDriver) -> None:
     driver.log.clear()
     assert product(a=second[0], b=second[1], alpha=3.0).shape == (N, N)
     assert struct.pack("f", 3.0) in driver.launched[0].parameters
+
+
+def test_memory_goes_round_on_the_default_queue_alone(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver is asked again once another queue may use what was given back; that queue waits for the default one."""
+    device = portatile.get_device("cuda:0")
+    a, b = (portatile.Buffer.empty((N, N), "float32", device) for _ in range(2))
+    portatile.matmul(a, b)
+    result = portatile.matmul(a, b)
+    place = result.memory.handle
+    del result
+    driver.log.clear()
+    result = portatile.matmul(a, b)
+    assert result.memory.handle == place
+    assert driver.log == driver.launched, "only launches"
+    with device.queue():
+        waits = [entry for entry in driver.log if entry[0] == "cuStreamWaitEvent"]
+        assert waits
+        del result
+        assert portatile.matmul(a, b).memory.handle != place
+    driver.log.clear()
+    for _ in range(2):
+        portatile.matmul(a, b)
+    assert driver.log[-1] == driver.launched[-1], "and goes round again"
+    with torch(4711, monkeypatch):
+        monkeypatch.setattr(described, "_known", {})
+        portatile.matmul(*split_k()[:2])  # its workspace is the device's own
+    driver.log.clear()
+    portatile.matmul(a, b)
+    assert len(driver.log) > len(driver.launched)

@@ -42,13 +42,20 @@ def test_vector_width_is_what_every_row_allows(layout: Layout, width: int) -> No
 
 @pytest.mark.parametrize(
     ("text", "budget"),
-    [("30s", Budget(30.0)), ("5m", Budget(300.0)), ("200", Budget(None, 200)), ("1.5s,20", Budget(1.5, 20)), (12.5, Budget(12.5))],
+    [
+        ("30s", Budget(30.0)),
+        ("5m", Budget(300.0)),
+        ("200", Budget(None, 200)),
+        ("1.5s,20", Budget(1.5, 20)),
+        (12.5, Budget(12.5)),
+        (5, Budget(None, 5)),
+    ],
 )
 def test_budget(text: str | float, budget: Budget) -> None:
     assert Budget.parse(text) == budget
 
 
-@pytest.mark.parametrize("text", ["", "soon", "0", "0s", "-3s", "2.5", "5 parsecs", math.inf])
+@pytest.mark.parametrize("text", ["", "soon", "0", 0, True, "0s", "-3s", "2.5", "5 parsecs", math.inf])
 def test_budget_that_is_not_one(text: str | float) -> None:
     with pytest.raises(ArgumentError, match="budget"):
         Budget.parse(text)

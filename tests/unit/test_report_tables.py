@@ -10,8 +10,9 @@ import pytest
 
 from portatile import ceilings, workloads
 from portatile.ceilings import Measured
+from portatile.figures import quantities, scales
 from portatile.records import canonical
-from portatile.reports import formatting, page, scales, tables
+from portatile.reports import formatting, page, tables
 from portatile.reports.effects import effects, explained
 from portatile.reports.groups import Group, gather
 from support import reporting
@@ -90,7 +91,7 @@ def test_the_share_of_measured_ceilings(trials: list[reporting.Trial]) -> None:
     assert share == pytest.approx(group.traffic / group.best.median / 1e6)
     shown = page.render([group], lambda workload: [])
     assert "not measured" not in shown
-    assert formatting.percent(share) in shown
+    assert quantities.percent(share) in shown
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_scales_and_ticks() -> None:
     [(1.61e-5, "16.1 µs"), (2e-3, "2.00 ms"), (1.5e-7, "150 ns"), (12.0, "12.0 s"), (99.95e-6, "100 µs"), (2500, "2500 s")],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert formatting.duration(seconds).replace("\u202f", " ") == text
+    assert quantities.duration(seconds).replace("\u202f", " ") == text
 
 
 def test_csv_text_is_rfc_4180() -> None:

@@ -17,8 +17,9 @@ import pytest
 
 from portatile import cli, execute, reports, workloads
 from portatile.errors import UnknownNameError, UsageError
+from portatile.figures import quantities, svg
 from portatile.records import canonical
-from portatile.reports import formatting, page
+from portatile.reports import page
 from portatile.reports.groups import Group, gather
 from portatile.reports.write import Selection, report, select
 from support import reporting
@@ -138,7 +139,7 @@ def test_the_page_needs_nothing_else(html: str, read: Reader) -> None:
             assert name not in attrs or attrs[name].startswith(("data:", "#")), f"<{tag} {name}={attrs[name][:60]}>"
         assert "style" not in attrs
         assert not any(name.startswith("on") for name in attrs)
-    text = page._file("page.css") + page._file("page.js")
+    text = svg.style() + page._file("page.css") + page._file("page.js")
     assert not re.search(r"url\(|@import|https?:|fetch\(|XMLHttpRequest|import\(", text)
     assert "http:" not in html
     assert "https:" not in html
@@ -232,10 +233,10 @@ def test_a_kernel_of_ones_own_is_known_when_it_is_given(trials: list[reporting.T
 
 
 def test_certificate_race_and_conditions_are_shown(html: str) -> None:
-    assert "The winner of a race" in html
+    assert "The winner of the final comparison" in html
     assert "What the winner was checked on" in html
-    assert f"1500{formatting.NBSP}MHz" in html
-    assert f"200{formatting.NBSP}W" in html
+    assert f"1500{quantities.NBSP}MHz" in html
+    assert f"200{quantities.NBSP}W" in html
 
 
 def _luminance(colour: str) -> float:
@@ -252,7 +253,7 @@ def _contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_contrast(scheme: int) -> None:
     """WCAG AA: 4.5 for text, 3 for what charts are drawn with."""
-    blocks = re.findall(r":root \{([^}]*--paper[^}]*)\}", page._file("page.css"))
+    blocks = re.findall(r":root \{([^}]*--paper[^}]*)\}", svg.style())
     assert len(blocks) == 2
     colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", blocks[scheme]))
     for text in ("ink", "quiet", "accent"):

@@ -12,7 +12,7 @@ from portatile.tuning.search.objective import Goal
 from portatile.tuning.sensors import Sensors, cache_bytes
 from support.trials import DEVICE, trial
 
-GPU = replace(DEVICE, kind="gpu", vendor="NVIDIA Corporation", chip="pci:0000:3b:00")
+GPU = replace(DEVICE, kind="gpu", vendor="NVIDIA Corporation", physical_id="pci:0000:3b:00")
 
 
 class Library:
@@ -73,7 +73,7 @@ def test_no_library_no_sensors() -> None:
     assert Sensors.of(GPU, missing) is None
     assert Sensors.of(GPU, lambda name: object()) is None
     assert Sensors.of(DEVICE, lambda name: Library()) is None
-    assert Sensors.of(replace(GPU, chip="pci:0000:99:00"), lambda name: Library()) is None
+    assert Sensors.of(replace(GPU, physical_id="pci:0000:99:00"), lambda name: Library()) is None
 
 
 def test_power_is_joules_over_the_time_under_load() -> None:

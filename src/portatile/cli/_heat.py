@@ -7,7 +7,7 @@ from rich.text import Text
 
 from portatile.cli import _console
 from portatile.cli._shown import shown
-from portatile.studies.heat import Heat, colour, ink
+from portatile.figures.heat import Heat, colour, ink
 
 
 def show(heat: Heat) -> None:
@@ -24,3 +24,5 @@ def show(heat: Heat) -> None:
             line.append(Text(f" {cell.text} ", style=paint))
         made.add_row(*line)
     _console.out.print(made)
+    if heat.text:
+        _console.out.print(heat.text, style="dim", markup=False)

@@ -20,7 +20,7 @@ from portatile.measure import peaks, transfers
 from portatile.measure.peaks import Question
 from portatile.measure.transfers import Copy, Direction, HostMemory, Mode
 from portatile.records import DeviceInfo, to_json
-from portatile.studies import tidy_table
+from portatile.studies.form import table
 from portatile.trials import Budget
 
 _ARROWS = {"htod": "host to device", "dtoh": "device to host", "dtod": "device to device"}
@@ -183,4 +183,4 @@ def _write_csv(measured: Iterable[Measured]) -> None:
     rows = [_row(m) for m in measured]
     writer = csv.DictWriter(sys.stdout, list(rows[0]))
     writer.writeheader()
-    writer.writerows({name: tidy_table.cell(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: table.cell(value) for name, value in row.items()} for row in rows)

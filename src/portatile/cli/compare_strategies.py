@@ -9,18 +9,17 @@ import click
 
 from portatile.cli import _console, _files, _options
 from portatile.errors import UsageError
+from portatile.figures import svg
 from portatile.records import duration, to_json
-from portatile.studies import picture
-from portatile.studies.strategies import FRACTIONS, Comparison, Curve, StrategiesRequest, compare
+from portatile.studies.convergence import FRACTIONS, Comparison, Curve, StrategiesRequest, compare
+from portatile.studies.strategies import USUAL, chart, names_of
 from portatile.trials import Budget
 from portatile.tuning.search import replay
-
-_USUAL = "auto,genetic,annealing,local,random"
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--strategies", "names", default=_USUAL, show_default=True, help="Strategies to compare, separated by commas.")
+@click.option("--strategies", "names", default=USUAL, show_default=True, help="Strategies to compare, separated by commas.")
 @click.option("--repeats", default=10, show_default=True, type=click.IntRange(min=1), help="Runs of each strategy, each with its own seed.")
 @click.option(
     "--budget", help="200 (evaluations) or 60s (simulated). Default: until random search is 95 % of the way from median to optimum."
@@ -34,9 +33,7 @@ def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | Non
     A file is a result store, what `results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner, packed by gzip or not.
     Every problem on every device is a separate recording. Configurations without a recorded trial count as illegal, so record widely.
     """
-    chosen = tuple(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    if not chosen:
-        raise UsageError(f"--strategies names no strategy; write for example {_USUAL}")
+    chosen = names_of(names)
     limit = None if budget is None else Budget.parse(budget)
     if path is not None:
         _files.writable(path)
@@ -48,7 +45,7 @@ def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | Non
         for recording in found:
             made.append(compare(StrategiesRequest(recording, chosen, repeats, limit, seed), advance))
     if path is not None:
-        path.write_text(picture.svg(made), encoding="utf-8")
+        path.write_text(svg.document([chart(comparison) for comparison in made]), encoding="utf-8")
     if as_json:
         click.echo(to_json([asdict(comparison) for comparison in made]).decode())
         return

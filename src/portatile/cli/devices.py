@@ -40,8 +40,8 @@ def _default_id() -> str | None:
 
 
 def _row(info: DeviceInfo, infos: list[DeviceInfo], default: str | None) -> tuple[str, ...]:
-    shared = Counter(other.chip for other in infos)[info.chip] > 1
-    twins = ", ".join(other.id for other in infos if other.chip == info.chip and other.id != info.id)
+    shared = Counter(other.physical_id for other in infos)[info.physical_id] > 1
+    twins = ", ".join(other.id for other in infos if other.physical_id == info.physical_id and other.id != info.id)
     group = f"{info.max_work_group_size} ({' x '.join(map(str, info.max_work_item_sizes))})"
     return (
         info.id + (" *" if info.id == default else ""),

@@ -1,136 +1,175 @@
-"""Answer a question about devices by a sweep: work-groups, local memory, portability, maps of parameters. Tidy tables as CSV or JSON."""
+"""Answer a question about devices by measuring: every study gives a tidy table and its figures. `study --list` tells them all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from portatile import device as devices
-from portatile.cli import Suggesting, _console, _pairs, _portability, _table_output
+from portatile.cli import Suggesting, _console, _study_options
+from portatile.cli._study_output import OPTIONS, StudyOutput
+from portatile.cli._workloads import WorkloadGroup
 from portatile.device.base import Device
 from portatile.errors import UsageError
-from portatile.records import duration
-from portatile.studies import memory, work_group
+from portatile.records import Problem
+from portatile.studies.form import conduct, discover, gallery, page
+from portatile.studies.form.conduct import Conditions, Listener
+from portatile.studies.form.study import Asked, Study
+from portatile.trials import Budget
+
+_INTERRUPTED = 130
+_ALL = "all"
+_DEVICE = ["--device", "selectors"]
 
 
 class Studies(Suggesting):
-    """The group of studies."""
+    """The group of studies, each found by its file."""
 
     noun = "study"
     plural = "Studies"
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The studies there are, and all of them."""
+        return [*discover.studies(), _ALL]
 
-@click.group("study", cls=Studies, commands=[_portability.command, _pairs.command])
-def command() -> None:
-    """Sweep over sizes and parameters on one or more devices. Every result is checked."""
-
-
-_device = click.option(
-    "--device", "selectors", multiple=True, help="Device, as `portatile devices` names it; repeat. Default: the best one."
-)
-_output, _json, _csv = _table_output.OPTIONS
-
-
-@command.command("work-group")
-@click.option("--workload", type=click.Choice(["coulomb", "mri"]), required=True, help="coulomb: 16 x 1 to 16 x 32; mri: 16 to the most.")
-@click.option("--kind", type=click.Choice(["q", "fhd"]), help="For mri: Q (the default) or F^H d.")
-@click.option("--scale", type=click.IntRange(min=1), default=1, show_default=True, help="Divides Parboil's sizes: 64 suits a small CPU.")
-@click.option("--items", default="", help="Work-items of the groups to try, separated by commas; default: all.")
-@_device
-@_output
-@_json
-@_csv
-def work_group_command(
-    workload: str, kind: str | None, scale: int, items: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
-) -> None:
-    """Time over the work-group's size, with and without -cl-fast-relaxed-math, relative to the best of each device and option."""
-    if kind and workload != "mri":
-        raise UsageError(f"--kind is only for --workload mri; leave it out for {workload}")
-    target = _table_output.TableOutput(output, as_json, as_csv)
-    opened = _chosen(selectors)
-    chosen = _numbers(items, "--items") if items else ()
-    request = work_group.WorkGroupRequest(workload, work_group.usual_problem(workload, scale, kind or "q"), items=chosen)
-    total = sum(len(work_group.sizes(one, request)) for one in opened) * len(request.relaxed)
-    with _console.bar("sweeping", total) as advance:
-        rows = work_group.sweep(opened, request, advance)
-    if not rows:
-        raise UsageError(f"--items {items!r} names no work-group of {workload}; leave it out to try all")
-    if target.give(work_group.WorkGroupRow, rows):
-        return
-    shown = [
-        (r.device, r.work_group, "relaxed" if r.relaxed else "exact", _time(r.seconds), _figure(r.relative), _figure(r.error), _status(r))
-        for r in rows
-    ]
-    columns = ("device", "work-group", "mathematics", "time", "relative", "error", "")
-    _console.out.print(_console.table(" ".join(filter(None, (workload, rows[0].kind, rows[0].problem))), columns, shown, left=3))
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of one study."""
+        if cmd_name == _ALL:
+            return everything
+        return _command(discover.get(cmd_name)) if cmd_name in discover.studies() else None
 
 
-@command.command("memory")
-@click.option("--sizes", default="128,256,512,1024", show_default=True, help="Rows and columns of the matrices.")
-@click.option("--blocks", default="2,4,8,16", show_default=True, help="Edges of work-group and tile.")
-@click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
-@_device
-@_output
-@_json
-@_csv
-def memory_command(
-    sizes: str, blocks: str, dtype: str, selectors: tuple[str, ...], output: Path | None, as_json: bool, as_csv: bool
-) -> None:
-    """Time matrix products from global memory and from tiles in local memory over size and block; small ones on the host too."""
-    target = _table_output.TableOutput(output, as_json, as_csv)
-    request = memory.MemoryRequest(_numbers(sizes, "--sizes"), _numbers(blocks, "--blocks"), dtype)
-    opened = _chosen(selectors)
-    total = len(memory.points(request)) * len(opened) + len(memory.on_the_host(request))
-    with _console.bar("sweeping", total) as advance:
-        rows = memory.sweep(opened, request, advance)
-    if target.give(memory.MemoryRow, rows):
-        return
-    shown = [
-        (
-            r.device,
-            r.algorithm,
-            str(r.size),
-            str(r.block),
-            _time(r.kernel),
-            _time(r.window),
-            _figure(r.gflops),
-            _share(r.reduction),
-            _status(r),
-        )
-        for r in rows
-    ]
-    columns = ("device", "kernel", "size", "block", "kernel time", "with buffers", "Gflop/s", "saved", "")
-    _console.out.print(_console.table(f"Square matrices, {dtype}", columns, shown, left=2))
+@click.group("study", cls=Studies, invoke_without_command=True)
+@click.option("--list", "listed", is_flag=True, help="Tell every study: its experiments, question and usual minutes.")
+@click.pass_context
+def command(ctx: click.Context, listed: bool) -> None:
+    """Measure what answers a question, on one or more devices; every result is checked.
+
+    Interrupted, a study shows what it has; the same command goes on from there, with --fresh it starts again.
+    """
+    if listed:
+        rows = [(study.name, ", ".join(study.answers), f"{study.minutes:g} min", study.question) for study in discover.studies().values()]
+        _console.out.print(_console.table("", ("study", "experiments", "usually", "question"), rows, left=4))
+        ctx.exit()
+    if ctx.invoked_subcommand is None:
+        raise click.UsageError(f"Name a study, or --list them. There are: {', '.join(command.list_commands(ctx))}.", ctx)
 
 
-def _chosen(selectors: Sequence[str]) -> list[Device]:
-    return [devices.get(selector) for selector in selectors] or [devices.get()]
+@click.command(_ALL)
+@click.option("--budget", metavar="BUDGET", help="Time for all together: 30m. Without: as long as it takes.")
+@click.option(*_DEVICE, multiple=True, help="Device, as `portatile devices` names it; repeat. Default: all of them.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Write the page here, as .html.")
+@click.option("--fresh", is_flag=True, help="Forget what interrupted studies left.")
+def everything(budget: str | None, selectors: tuple[str, ...], output: Path, fresh: bool) -> int:
+    """Run every study that the devices can answer, the quickest first, and write one page of all."""
+    if output.suffix != ".html":
+        raise UsageError(f"{output}: all studies together are a page; write it as .html")
+    StudyOutput(output)
+    seconds = None if budget is None else Budget.parse(budget).seconds
+    if budget is not None and seconds is None:
+        raise UsageError(f"--budget {budget!r} is no time; write for example 30m")
+    chosen = _devices(selectors, "all")
+    with _terminated_like_interrupted():
+        made = gallery.gallery(discover.studies().values(), chosen, Conditions(fresh, seconds), _titled)
+    output.write_text(page.render(made.outcomes, made.skipped), encoding="utf-8")
+    rows = [(o.study.name, str(len(o.rows)), f"{o.seconds:.0f} s", "" if o.ended == conduct.COMPLETE else o.ended) for o in made.outcomes]
+    rows += [(one.name, "", "", one.reason) for one in made.skipped]
+    _console.out.print(_console.table("", ("study", "rows", "time", ""), rows, left=1))
+    _console.out.print(f"page: {output}", markup=False)
+    return _INTERRUPTED if made.interrupted else 0
 
 
-def _numbers(text: str, option: str) -> tuple[int, ...]:
+def _titled(study: Study) -> Listener:
+    _console.err.print(f"{study.name}: {study.question}", markup=False)
+    return Listener(say=_say)
+
+
+def _command(study: Study) -> click.Command:
+    """The command of a study; one about a problem has a sub-command for each workload."""
+    own = _study_options.parameters(study.options)
+    if study.devices != "none":
+        which = {"best": "the best one", "all": "all of them"}[study.devices]
+        text = f"Device, as `portatile devices` names it; repeat. Default: {which}."
+        own.append(click.Option(_DEVICE, multiple=True, help=text))
+    own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Forget what an interrupted run left, and start again.")]
+    text = f"{study.question}\n\nExperiments: {', '.join(study.answers)}; usually {study.minutes:g} min.\n\nTimed: {study.timed}"
+
+    def about(problem: Problem, **given: Any) -> int:
+        return _run(study, problem, given)
+
+    def alone(**given: Any) -> int:
+        context = click.get_current_context()
+        return 0 if context.invoked_subcommand is not None else _run(study, None, given)
+
+    if study.problem == "none":
+        return click.Command(study.name, params=own, callback=alone, help=text)
+    group = WorkloadGroup(study.name, about, own, text)
+    if study.problem == "optional":
+        group.params, group.callback, group.invoke_without_command, group.no_args_is_help = [*own], alone, True, False
+        group.subcommand_metavar = "[WORKLOAD ...]"
+    return group
+
+
+def _run(study: Study, problem: Problem | None, given: dict[str, Any]) -> int:
+    options = _study_options.chosen(study.options, given)
+    target = StudyOutput(given["output"], given["as_json"], given["as_csv"])
+    asked = Asked(_devices(given.get("selectors", ()), study.devices), options, problem)
+    with _terminated_like_interrupted(), _progress(study) as listener:
+        outcome = conduct.conduct(study, asked, Conditions(given["fresh"]), listener)
+    target.give(outcome)
+    return _INTERRUPTED if outcome.ended == conduct.INTERRUPTED else 0
+
+
+def _devices(selectors: Sequence[str], usual: str) -> tuple[Device, ...]:
+    """The devices that are named, each once; else the usual ones, without the simulator."""
+    if usual == "none":
+        return ()
+    named = [devices.get(selector) for selector in selectors]
+    if not named and usual == "best":
+        named = [devices.get()]
+    found = named or [device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()]
+    return tuple({device.info.id: device for device in found}.values())
+
+
+@contextmanager
+def _progress(study: Study) -> Iterator[Listener]:
+    """A bar once it is known how many rows will come, and what is going on."""
+    opened: list[Any] = []
+    steps: list[Callable[[], None]] = []
+
+    def expect(count: int) -> None:
+        if not opened and not study.by_trials:
+            opened.append(_console.bar(study.name, count))
+            steps.append(opened[0].__enter__())
+
     try:
-        found = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or min(found) < 1:
-        raise UsageError(f"{option} {text!r} is not a list of sizes; write for example 128,256")
-    return found
+        yield Listener(expect, lambda: steps[0]() if steps else None, _say)
+    finally:
+        for bar in opened:
+            bar.__exit__(None, None, None)
 
 
-def _time(value: float | None) -> str:
-    return "" if value is None else duration(value)
+def _say(text: str) -> None:
+    _console.err.print(text, style="dim", markup=False)
 
 
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """A request to end (SIGTERM) is a Ctrl-C: the study shows and keeps what it has."""
 
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
 
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.0%}"
-
-
-def _status(row: Any) -> str:
-    return "" if row.status == "ok" else str(row.status)[:60]
+    before = None
+    with suppress(ValueError):  # not in the main thread
+        before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
 from math import prod
 from operator import index
@@ -60,6 +60,15 @@ class Buffer:
         if nbytes > sys.maxsize:
             raise ArgumentError(f"an array of shape {sizes} and {kind} is larger than any memory")
         return cls(_device(device).allocate(nbytes), sizes, kind)
+
+    @classmethod
+    def beside(cls, model: Buffer, shape: tuple[int, ...]) -> Buffer:
+        """An uninitialised C-contiguous array of the dtype and device of ``model``, with nothing checked: ``shape`` is one of integers."""
+        made = cls.__new__(cls)
+        made.dtype, made.shape, made.offset = model.dtype, shape, 0
+        made.strides = packed(shape, model.dtype.itemsize)
+        made.memory = model.memory.device.allocate(prod(shape) * model.dtype.itemsize)
+        return made
 
     @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
@@ -195,6 +204,12 @@ class Buffer:
         return self.offset + low, self.offset + high
 
 
+@cache
+def _cuda() -> Any:
+    """What knows whose memory a pointer is; loaded for the first pointer, since it loads the driver's bindings."""
+    return import_module("portatile.device.cuda.survey")
+
+
 def caller_stream(array: Any) -> int:
     """The CUDA stream on which the library that owns ``array`` now works: PyTorch's and CuPy's current stream.
 
@@ -258,7 +273,7 @@ def _foreign(array: Any) -> Strided:
         dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
         strides = tuple(interface.get("strides") or packed(shape, dtype.itemsize))
         pointer = int(interface["data"][0])
-        return Strided(pointer, shape, strides, dtype, import_module("portatile.device.cuda.survey").ordinal(pointer), array)
+        return Strided(pointer, shape, strides, dtype, _cuda().ordinal(pointer), array)
     if hasattr(array, "__dlpack__") and is_cuda_array(array):
         return take(array.__dlpack__(stream=caller_stream(array)))
     raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")

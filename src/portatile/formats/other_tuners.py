@@ -32,7 +32,7 @@ def device(name: str) -> DeviceInfo:
         images=False,
         image_2d_max=(0, 0),
         unified_memory=False,
-        chip="",
+        physical_id="",
     )
 
 

@@ -17,7 +17,7 @@ from portatile.kernel.definition import PREFIX, Definition
 from portatile.kernel.early_stop import StopIfNothingCompiles
 from portatile.kernel.from_t1 import terms
 from portatile.kernel.recheck import Recheck
-from portatile.kernel.runner import Runner, home
+from portatile.kernel.runner import Runner, device_of
 from portatile.records import Config, canonical, duration, rate
 from portatile.select import Choice
 from portatile.store import ResultStore, known_results
@@ -31,37 +31,37 @@ _MAX_REMEMBERED = 1024  # problems whose configuration is known without looking
 
 
 class Kernel(Definition):
-    """One OpenCL C kernel with tunable parameters, the arguments it is timed and checked with, and what is right.
+    """One OpenCL C kernel with tunable parameters, the arguments to time and check it with, and the expected results.
 
     ``source``: the text, or the path of a ``.cl`` file. ``name``: the kernel in it. ``arguments``: for each parameter of the kernel, in
     order or by name, a NumPy array (contiguous; float16 to float64, 8 to 64 bit integers, complex for ``float2`` and ``double2``), a
-    number, a Sampler, or for a ``__local`` pointer its count of elements. An image takes an array of pixels: (height, width, channels)
-    for an ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; without the last axis there is one. ``normalized`` names the
-    images whose 8 or 16-bit integers the kernel sees as fractions. ``parameters``: names and their values (int, float, bool, str), each
-    a ``#define`` in the text.
+    number, a Sampler, or for a ``__local`` pointer its number of elements. An image takes an array of pixels: (height, width, channels)
+    for an ``image2d_t``, with 1, 2 or 4 channels of 8 to 32 bits; an array without the last axis has one channel. ``normalized`` names
+    the images whose 8 or 16-bit integers the kernel reads as fractions. ``parameters``: names and their values (int, float, bool,
+    str); each becomes a ``#define``.
 
-    ``global_size``: work-items that the problem needs, one number or up to three; fractions and incomplete work-groups are rounded
-    up, so the kernel must guard its edges. ``local_size``: the work-group; not needed where the text has
-    ``reqd_work_group_size``. Both, ``flops`` (operations of one run, for Gflop/s), and counts of ``__local`` elements may be numbers,
-    expressions (``"n / work"``) or callables that name what they read: parameters, scalar arguments, ``constants`` and facts of the
-    device such as ``max_work_group_size``. So may ``constraints``, which say what is legal: ``"tile or not pad"`` keeps a parameter at 0
-    where it means nothing.
+    ``global_size``: the work-items that the problem needs, one number or up to three. Fractions and incomplete work-groups are rounded
+    up, so the kernel must guard its edges. ``local_size``: the work-group; not needed where the text has ``reqd_work_group_size``.
+    Both, ``flops`` (operations of one run, for Gflop/s), and numbers of ``__local`` elements may be numbers, expressions
+    (``"n / work"``) or callables whose argument names say what they read: parameters, scalar arguments, ``constants`` and properties of
+    the device such as ``max_work_group_size``. ``constraints`` are such expressions or callables, too: ``"tile or not pad"`` allows
+    ``pad`` only together with ``tile``.
 
-    ``reference``: the expected outputs, or a callable that names the arguments that it reads and returns them: an array, a
-    tuple or a dict, None for an output that need not be checked; elements that a masked array masks are not. A result is right when
+    ``reference``: the expected outputs, or a callable whose argument names say what it reads and which returns them: an array, a
+    tuple or a dict, with None for an output that is not checked. Elements that a masked array masks are not checked. A result is right if
     ``|result - expected| <= atol + rtol * |expected|``, by default rtol 1e-4 for float32, 1e-10 for float64, 1e-2 for float16, and atol
     a tenth of rtol of the largest value; integers must be equal. Without a reference results are labelled unverified.
 
-    ``awkward``: further arguments as for a call, such as arrays of a length that nothing divides, on which every variant is checked
-    before it is timed; a reference must be a callable then. Without them a variant is checked on ``arguments`` alone.
+    ``awkward``: edge cases: further arguments as for a call, such as arrays of a length that no tile divides. Every variant is checked
+    on them before it is timed; the reference must then be a callable. Without them a variant is checked on ``arguments`` alone.
 
-    ``roles``: ``in``, ``out`` or ``inout`` by argument; by default pointers to const and ``__constant`` and images that are read are
-    ``in`` and all others ``inout``, which have the content of the array before every run. ``out`` promises that every element is written
-    and none is read: the check is stricter, the timing simpler. ``constants``: further definitions, the same in all configurations.
-    ``default``: the configuration to compare with, else the first that is legal. ``options``: for the compiler (``-cl-...``, ``-I``
-    folders).
+    ``roles``: ``in``, ``out`` or ``inout`` by argument. By default pointers to const and ``__constant``, and images that are read, are
+    ``in``; all others are ``inout``, which are reset to the array's content before every run. ``out`` promises that every element is
+    written and none is read: the check is stricter, the timing simpler. ``constants``: further definitions, equal in all
+    configurations. ``default``: the configuration to compare with; without it the first legal one. ``options``: for the compiler
+    (``-cl-...``, ``-I`` folders).
 
-    Raises ArgumentError, UnknownNameError or SpaceError for what does not fit, CompileError where the text cannot be read.
+    Raises ArgumentError, UnknownNameError or SpaceError for invalid arguments, CompileError where the text cannot be parsed.
 
     Examples:
         >>> import numpy as np, portatile
@@ -97,23 +97,23 @@ class Kernel(Definition):
     ) -> TunedKernel:
         """Search for the fastest configuration on a device; ``budget``, ``strategy``, ``objective``, ``listen`` as in ``portatile.tune``.
 
-        Every variant runs in a process of its own and is checked before it is timed; all trials go to the result store, from which
-        the same kernel goes on later (with ``resume``; results that were wrong are looked at again). Warns where there is no
-        reference. Raises NoValidVariantError when every variant failed, CompileError when the first ten do not compile, all for the same
-        reason (unless the text has ``#error``, which is a way to say what is not legal).
+        Every variant runs in a separate process and is checked before it is timed. All trials go to the result store, and a later search
+        of the same kernel reuses them (with ``resume``; wrong ones are evaluated again). Warns where there is no reference. Raises
+        NoValidVariantError when every variant failed, CompileError when the first ten all fail to compile for the same reason (unless
+        the text has ``#error``, which is a way to exclude configurations).
         """
         if not self.verified:
-            warnings.warn(f"{self.entry} has no reference: its results are timed, but nothing says that they are right", stacklevel=2)
+            warnings.warn(f"{self.entry} has no reference: it is timed, but its results are not checked", stacklevel=2)
         request = replace(self.request(Budget.parse(budget), device, strategy, seed, resume), objective=objective)
         with ResultStore.default() as store:
             return self.tune_as(request, store, listen)
 
     def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.TuningRequest:
-        """What ``tune`` asks of the tuner."""
+        """The request of ``tune`` to the tuner."""
         return tuner.TuningRequest(self.problem(), device, budget, strategy, seed, workload=self, resume=resume, again=frozenset({"wrong"}))
 
     def tune_as(self, request: tuner.TuningRequest, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
-        """Tune by a request that is this kernel's own."""
+        """Tune by a request made by ``request``."""
         result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
         self._chosen.clear()
@@ -122,20 +122,20 @@ class Kernel(Definition):
         return TunedKernel(**{entry.name: getattr(result, entry.name) for entry in fields(result)}, kernel=self)
 
     def __call__(self, *arguments: Any, device: str | None = None, **named: Any) -> Any:
-        """Launch with the best configuration known for these arguments: tuned, tuned for something near, or the default.
+        """Launch with the best configuration known for these arguments: tuned, tuned for a near problem, or the default.
 
-        What was tuned with another text, definition or driver is first checked as tuning would, once on each machine; where it fails, or
-        cannot be checked, a RuntimeWarning says so and the default runs.
+        A configuration that was tuned with another text, definition or driver is first checked as in tuning, once on each machine. If it
+        fails, or cannot be checked, a RuntimeWarning says so and the default runs.
 
-        Arguments in the kernel's order or by name, without samplers and those for local memory. Arrays have the dtypes they were defined
-        with; their sizes are the kernel's business: nothing checks here that it stays inside. Outputs are written in place: ``inout``
-        starts from what the array holds, of ``out`` every element is overwritten. Returns the written array, several as a tuple.
+        Arguments go in the kernel's order or by name, without samplers and local memory. Arrays have the dtypes of the definition; their
+        sizes are not checked against what the kernel accesses. Outputs are written in place: ``inout`` starts from the array's content,
+        ``out`` overwrites every element. Returns the written array, several as a tuple.
 
-        NumPy arrays: returns when the result is there. Arrays on a device (Buffers, CuPy, PyTorch), all on the same: the kernel
-        is queued there, on the caller's stream, and runs asynchronously. Raises ArgumentError for what does not fit.
+        With NumPy arrays the call returns when the result is there. With arrays on one device (Buffers, CuPy, PyTorch) the kernel is
+        queued on the caller's stream and runs asynchronously. Raises ArgumentError for invalid arguments.
         """
         values = self.arguments.bind(arguments, named, self.entry)
-        opened = home(values, tuple(array.name for array in self.arguments.arrays))
+        opened = device_of(values, tuple(array.name for array in self.arguments.arrays))
         if opened is None:
             opened = devices.get(device)
         elif device is not None and devices.get(device) is not opened:
@@ -152,11 +152,11 @@ class Kernel(Definition):
         return self._chosen[key].run(values)
 
     def explain(self, device: str | None = None) -> Choice:
-        """The configuration that a call with arguments like the kernel's own uses, and where it comes from; checked if need be."""
+        """The configuration that a call with arguments like the definition's uses, and where it comes from; checked if necessary."""
         return self._trust.choose(self.problem(), devices.get(device), self._results(self.name))
 
     def settled(self, trial: Trial, device: Device) -> Choice:
-        """A trial's configuration, where it may be used on the device, else the default with a warning; see ``__call__``."""
+        """A trial's configuration if it may be used on the device, else the default with a warning; see ``__call__``."""
         choice = Choice(trial.config, "tuned", "tuned for this problem", trial)
         return self._trust.settle(self.problem(trial.problem.sizes), device, choice)
 
@@ -198,7 +198,7 @@ class Kernel(Definition):
 
 @dataclass(frozen=True, repr=False)
 class TunedKernel(tuner.TuningResult):
-    """A ``TuningResult`` of a kernel of one's own. ``print`` shows a summary; calling it launches the winner on its device.
+    """A ``TuningResult`` of a user's own kernel. ``print`` shows a summary; calling it launches the winner on its device.
 
     ``kernel`` is what was tuned.
     """
@@ -212,9 +212,9 @@ class TunedKernel(tuner.TuningResult):
 
     @property
     def checked(self) -> str:
-        """On how many sets of arguments the winner was compared with the reference, and how near it came; in words."""
+        """A sentence on how many sets of arguments the winner was compared with the reference, and on its error."""
         if not self.verified:
-            return "UNVERIFIED: the kernel has no reference, its outputs were compared with nothing"
+            return "UNVERIFIED: the kernel has no reference, its outputs were not checked"
         count = 0 if self.best.certificate is None else len(self.best.certificate.checks)
         where = f"on {count} sets of arguments" if count > 1 else "on the arguments of its definition alone"
         return f"verified {where}: error {self.best.error or 0.0:.2g} of the allowed"

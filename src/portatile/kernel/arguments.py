@@ -1,4 +1,4 @@
-"""What a user passes to a kernel, held against what the kernel's text declares: arrays, images, scalars, samplers, local memory."""
+"""A user's arguments matched with the parameters that the kernel text declares: arrays, images, scalars, samplers, local memory."""
 
 from __future__ import annotations
 
@@ -106,21 +106,21 @@ class Arguments:
 
     @property
     def called(self) -> tuple[str, ...]:
-        """The names of what a caller passes: everything but samplers and local memory."""
+        """The names of the arguments that a caller passes: all but samplers and local memory."""
         return tuple(argument.name for argument in self.all if not isinstance(argument, Sampling | Local))
 
     @property
     def sampled(self) -> tuple[str, ...]:
-        """What a digest takes in of images and samplers: how they are seen."""
+        """The part of images and samplers that enters a digest."""
         images = (f"{array.name} {array.form.type} {array.form.normalized}" for array in self.arrays if array.form is not None)
         return (*images, *(f"{argument.name} {argument.sampler.bits}" for argument in self.all if isinstance(argument, Sampling)))
 
     def args(self, values: Mapping[str, Value], scalars: Mapping[str, int | float] | None) -> tuple[Arg, ...]:
-        """The arguments of a launch. ``values`` is what expressions read; ``scalars`` the numbers, None to pass them when it runs."""
+        """The arguments of a launch. Expressions read ``values``; ``scalars`` are the numbers, None to pass them at the launch."""
         return tuple(_arg(argument, values, scalars) for argument in self.all)
 
     def bind(self, given: Sequence[Any], named: Mapping[str, Any], kernel: str) -> dict[str, Any]:
-        """What a caller passes by the names of the arguments; raises ArgumentError for too many, too few and twice the same."""
+        """A call's arguments by name; raises ArgumentError for too many, too few, or one given twice."""
         names = self.called
         call = f"{kernel}({', '.join(names)})"
         if len(given) > len(names):
@@ -143,7 +143,7 @@ def match(head: Signature, given: Sequence[Any] | Mapping[str, Any], roles: Mapp
     A NumPy array for a ``__global`` or ``__constant`` pointer and for an image, a number for a scalar, a Sampler for a ``sampler_t``, a
     count of elements (an expression) for a ``__local`` pointer. ``roles`` says ``in``, ``out`` or ``inout`` of arrays; else pointers to
     const and images that are read are ``in``, others ``inout``. ``normalized`` names the images whose integers are seen as fractions.
-    Raises ArgumentError that names the argument for everything that does not fit.
+    Raises ArgumentError, which names the argument, for everything that does not match.
     """
     names = [parameter.name for parameter in head.parameters]
     declaration = f"{head.name}({', '.join(f'{p.type} {p.name}' for p in head.parameters)})"
@@ -201,7 +201,7 @@ def _match(head: Signature, parameter: Parameter, value: Any, roles: Mapping[str
 
 
 def image(value: Any, name: str, declared: str, normalized: bool) -> ImageForm:
-    """What image of the type ``declared`` an array is; without its last axis it has one channel. Raises ArgumentError."""
+    """An array as an image of the type ``declared``; without its last axis it has one channel. Raises ArgumentError."""
     if not isinstance(value, np.ndarray):
         raise ArgumentError(f"argument {name} is an {declared}: pass a NumPy array of its pixels, not a {type(value).__name__}")
     refuse_masks(value, name)
@@ -216,7 +216,7 @@ def image(value: Any, name: str, declared: str, normalized: bool) -> ImageForm:
 
 
 def array(value: Any, name: str, declared: str) -> NDArray[Any]:
-    """``value`` as an array for a pointer to ``declared``; raises ArgumentError for what does not fit or would have to be copied."""
+    """``value`` as an array for a pointer to ``declared``; raises ArgumentError if its type differs or it would have to be copied."""
     if not isinstance(value, np.ndarray):
         raise ArgumentError(f"argument {name} is a pointer to {declared}: pass a NumPy array, not a {type(value).__name__}")
     check_elements(value.dtype, name, declared)
@@ -229,9 +229,9 @@ def array(value: Any, name: str, declared: str) -> NDArray[Any]:
 
 
 def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
-    """Raise ArgumentError where elements of ``dtype`` are not what a pointer to ``declared`` points to."""
+    """Raise ArgumentError where elements of ``dtype`` do not match a pointer to ``declared``."""
     if dtype.name not in _DTYPES or not dtype.isnative:
-        raise ArgumentError(f"argument {name} has dtype {dtype}, which OpenCL C has no type for; it has {', '.join(sorted(_DTYPES))}")
+        raise ArgumentError(f"argument {name} has dtype {dtype}, for which OpenCL C has no type; it has {', '.join(sorted(_DTYPES))}")
     known = ELEMENT.fullmatch(declared)
     wanted = SCALARS[known[1]] if known else None
     if wanted is not None and real(dtype).name != wanted:
@@ -239,7 +239,7 @@ def check_elements(dtype: np.dtype[Any], name: str, declared: str) -> None:
 
 
 def scalar(value: Any, name: str, dtype: str) -> int | float:
-    """``value`` as a number of ``dtype``; raises ArgumentError where it is none or does not fit."""
+    """``value`` as a number of ``dtype``; raises ArgumentError if it is not a number or out of range."""
     kind = np.dtype(dtype)
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]

@@ -1,4 +1,4 @@
-"""What a user's kernel is checked with: the arguments of its definition, as they were before a call wrote them, and awkward ones."""
+"""The arguments that a user's kernel is checked with: those of its definition, as they were before any call, and edge cases."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class KernelCases:
         self.defined = defined
         self.awkward = tuple(_called(defined, given, kernel) for given in awkward)
         self.sizes = tuple((given.integers(given.scalars), shapes(given)) for given in self.awkward)
-        """What tells them apart: whole numbers and shapes."""
+        """The integers and shapes, which must differ between edge cases."""
         own = defined.integers(defined.scalars), shapes(defined)
         for place, sizes in enumerate(self.sizes):
             if sizes in (own, *self.sizes[:place]):
@@ -40,23 +40,23 @@ class KernelCases:
         self._kept: dict[str, Array] = {}
 
     def settle(self, problem: Callable[[Mapping[str, int], Shapes], Problem]) -> None:
-        """Learn which problems the awkward arguments are."""
+        """Set which problems the edge cases are."""
         self.problems = [problem(integers, places) for integers, places in self.sizes]
         self._by_key = {found.key: given for found, given in zip(self.problems, self.awkward, strict=True)}
 
     def of(self, problem: Problem) -> Arguments:
-        """The arguments of a problem: the definition's, unless it is an awkward one."""
+        """The arguments of a problem: the definition's, unless it is an edge case."""
         return self._by_key.get(problem.key, self.defined)
 
     def keep(self, values: Mapping[str, Any]) -> None:
-        """Remember what the definition's arrays hold that a call is about to write: it is what expectations are for."""
+        """Copy those of the definition's arrays that a call is about to write: the expected values belong to their old content."""
         for array in self.defined.outputs:
             value, wanted = values[array.name], array.role == "inout" and array.name not in self._kept
             if wanted and isinstance(value, np.ndarray) and np.may_share_memory(value, array.value):
                 self._kept[array.name] = replace(array, value=array.value.copy())
 
     def arrays(self, problem: Problem) -> tuple[Array, ...]:
-        """The arrays of a problem with what they hold before a run."""
+        """The arrays of a problem with their content before a run."""
         given = self.of(problem)
         return given.arrays if given is not self.defined else tuple(self._kept.get(array.name, array) for array in given.arrays)
 
@@ -69,7 +69,7 @@ class KernelCases:
         return Inputs(memory)
 
     def foregone(self, problem: Problem, expected: Mapping[str, Expected]) -> str:
-        """The outputs that hold what is expected before the kernel runs, if that is so of all: nothing could be seen to fail then."""
+        """The outputs, if all of them hold the expected values before the kernel runs: then no failure could be seen."""
         outputs = [array for array in self.arrays(problem) if array.role != "in"]
         updated = [array for array in outputs if array.role == "inout" and array.name in expected]
         vain = len(updated) == len(outputs) and all(compare(a.memory, expected[a.name], 1.0).ok for a in updated)
@@ -87,7 +87,7 @@ def spell_shapes(found: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def _argument(declared: Argument, values: Mapping[str, Any]) -> Argument:
-    """A declaration with its value of an awkward call; raises ArgumentError."""
+    """A declaration with its value in an edge case; raises ArgumentError."""
     if isinstance(declared, Scalar):
         return replace(declared, value=arguments.scalar(values[declared.name], declared.name, declared.dtype))
     if not isinstance(declared, Array):

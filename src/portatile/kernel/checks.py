@@ -1,4 +1,4 @@
-"""What a user expects of a kernel's outputs, and how near is near enough."""
+"""The expected outputs of a user's kernel, and their tolerances."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Reference = Callable[..., Any] | Mapping[str, Any] | Sequence[Any] | NDArray[Any
 Tolerance = float | Mapping[str, float] | None
 
 RTOL = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
-"""The relative error that is allowed where the user does not say; integers must be equal."""
+"""The default relative tolerance by dtype; integers must be equal."""
 
 
 @dataclass(frozen=True)
 class Checks:
-    """A reference and its tolerances. ``reference`` None: nothing is known of the outputs."""
+    """A reference and its tolerances. With ``reference`` None nothing is known of the outputs."""
 
     reference: Reference | None
     rtol: Tolerance
@@ -36,7 +36,7 @@ class Checks:
         return argument_names(self.reference, "reference") if callable(self.reference) else ()
 
     def settle(self, outputs: Sequence[Array], known: Sequence[str]) -> None:
-        """Raise what is wrong with the reference or the tolerances, as far as it shows without calling it."""
+        """Raise for what is wrong with the reference or the tolerances, as far as that shows without calling it."""
         names = [array.name for array in outputs]
         for kind, tolerance in (("rtol", self.rtol), ("atol", self.atol)):
             for name, value in tolerance.items() if isinstance(tolerance, Mapping) else ((None, tolerance),):
@@ -52,7 +52,7 @@ class Checks:
             self._by_name(self.reference, outputs)
 
     def expected(self, outputs: Sequence[Array], values: Mapping[str, Any]) -> dict[str, Expected]:
-        """What each output must hold; ``values`` are copies of the arguments, which the reference may overwrite."""
+        """The expected content of each output; ``values`` are copies of the arguments, which the reference may overwrite."""
         if self.reference is None:
             return {}
         result: Any = self.reference
@@ -64,7 +64,7 @@ class Checks:
         return {array.name: self._expected(array, wanted[array.name]) for array in outputs if wanted[array.name] is not None}
 
     def identity(self) -> str:
-        """A digest that changes with what counts as right; arrays of expected values count by their tolerance only."""
+        """A digest that changes with the reference and its tolerances; of arrays of expected values only the tolerances count."""
         if self.reference is None:
             return "unverified"
         what = identity(self.reference) if callable(self.reference) else "arrays"
@@ -98,7 +98,7 @@ class Checks:
         return found
 
     def _expected(self, array: Array, wanted: Any) -> Expected:
-        """Values with the allowed error as their scale; what a masked array masks is not looked at."""
+        """Values with the allowed error as their scale; masked elements are left out."""
         mask = np.ma.getmaskarray(wanted) if isinstance(wanted, np.ma.MaskedArray) else None
         plain = np.asarray(np.ma.getdata(wanted) if mask is not None else wanted)
         if plain.dtype.kind not in "biufc" or (plain.dtype.kind == "c" and array.value.dtype.kind != "c"):
@@ -116,7 +116,7 @@ class Checks:
         return Expected(values[places], scale[places], places)
 
     def _tolerances(self, array: Array, values: NDArray[np.float64]) -> tuple[float, float]:
-        """rtol and atol of an output; where atol is not given, a tenth of rtol of the largest value: results near 0 are differences."""
+        """rtol and atol of an output. Without atol it is a tenth of rtol times the largest value: values near 0 come from cancellation."""
         rtol = self.rtol.get(array.name) if isinstance(self.rtol, Mapping) else self.rtol
         atol = self.atol.get(array.name) if isinstance(self.atol, Mapping) else self.atol
         relative = RTOL.get(array.dtype, 0.0) if rtol is None else float(rtol)

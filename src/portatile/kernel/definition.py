@@ -1,4 +1,4 @@
-"""What a user says of a kernel, as a workload: its text, arguments, parameters, launch and what is right."""
+"""A user's definition of a kernel as a workload: its text, arguments, parameters, launch and expected results."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from portatile.space.constraint import Predicate
 from portatile.workload import Expected, Inputs, Operand, Workload, packed_layout
 
 PREFIX = "kernel:"
-"""What the names of users' kernels as workloads begin with, so that none is taken for one of portatile's own."""
+"""The prefix of the workload names of users' kernels, so that none is mistaken for one of portatile's own."""
 
 
 class Definition(Workload):
-    """A ``Kernel`` as far as it is data: nothing here opens a device. ``Kernel`` says what the arguments of the constructor mean."""
+    """The data of a ``Kernel``: nothing here opens a device. ``Kernel`` documents the arguments of the constructor."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Definition(Workload):
         self._constraints = (*rules, *self._geometry.constraints)
         self.cases = KernelCases(self.arguments, awkward, name)
         if awkward and self.verified and not callable(reference):
-            raise ArgumentError("awkward arguments need a callable as the reference: arrays say what is right for one call")
+            raise ArgumentError("awkward arguments need a callable as the reference: arrays are the expected outputs of one call")
         self._settle()
         self.operands = tuple(Operand(array.name, array.role, array.form) for array in self.arguments.arrays)
         self.sizes = dict.fromkeys(self.arguments.integers(self.arguments.scalars), "scalar argument")
@@ -90,7 +90,7 @@ class Definition(Workload):
         return f"{self.entry} {sizes or spell_shapes(shapes(self.arguments))}"
 
     def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
-        """Gflop/s where the user said ``flops``, else GB/s if each array is read or written once."""
+        """Gflop/s if the user gave ``flops``, else GB/s as if each array was read or written once."""
         if self._flops is not None:
             return super().speed(problem, seconds)
         return sum(array.value.nbytes for array in self.arguments.arrays) / seconds / 1e9, "GB/s"
@@ -112,7 +112,7 @@ class Definition(Workload):
         return {array.name: (array.memory.size,) for array in self.cases.of(problem).arrays}
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """What the user's awkward arguments are."""
+        """The problems of the user's edge cases."""
         return self.cases.problems
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
@@ -124,7 +124,7 @@ class Definition(Workload):
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """The user's, else the first that is legal."""
+        """The user's default, else the first legal configuration."""
         space = self.space(problem, device)
         if self._default is not None:
             if reason := space.violated(self._default):
@@ -145,7 +145,7 @@ class Definition(Workload):
         return self.cases.inputs(problem)
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """What the user expects, the tolerance as its scale; nothing for a kernel without a reference."""
+        """The expected outputs, with the tolerance as their scale; empty for a kernel without a reference."""
         expected = self.expected(problem)
         if names := self.cases.foregone(problem, expected):
             warnings.warn(
@@ -156,26 +156,26 @@ class Definition(Workload):
         return expected
 
     def expected(self, problem: Problem) -> dict[str, Expected]:
-        """What the outputs must hold after a run on the arguments of a problem."""
+        """The expected content of the outputs after a run on the arguments of a problem."""
         reads, arrays = self._checks.reads, self.cases.arrays(problem)
         values: dict[str, Any] = {**self._constants, **self._numbers(problem)}
         values |= {array.name: array.value.copy() for array in arrays if array.name in reads}
         return self._checks.expected([array for array in arrays if array.role != "in"], values)
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """1: the tolerance is the scale of what is expected."""
+        """1: the tolerance is the scale of the expected values."""
         return 1.0
 
     def flops(self, problem: Problem) -> float:
-        """What the user says; 0 where nothing is said."""
+        """The user's ``flops``; 0 without."""
         return 0.0 if self._flops is None else float(self._flops(self._facts(problem.sizes, {})))
 
     def traffic(self, problem: Problem) -> float:
-        """0: how much of its arrays a kernel must touch is not known, and what it does touch is no ceiling's business."""
+        """0: how much of its arrays a kernel must access is not known."""
         return 0.0
 
     def distance(self, one: Problem, other: Problem) -> float:
-        """Ratios of the integer arguments, as for every workload; 1 more for another text, a quarter for other arrays."""
+        """The distance by ratios of the integer arguments, as for every workload; 1 more for another text, a quarter for other arrays."""
         if one.dtype != other.dtype or set(one.sizes) != set(other.sizes):
             return math.inf
         pairs = [(abs(one.sizes[name]) + 1, abs(other.sizes[name]) + 1) for name in one.sizes]
@@ -184,7 +184,7 @@ class Definition(Workload):
         return apart + (not same_text) + 0.25 * (not same_arrays)
 
     def planned(self, config: Config, info: DeviceInfo, scalars: Mapping[str, int | float], runtime: bool = False) -> Plan:
-        """The launch; with ``runtime`` the numbers are passed when it runs, and only what the sizes read matters here."""
+        """The launch. With ``runtime`` the numbers are passed at the launch, and only those matter here that the sizes read."""
         values = {**info.facts(), **texts.limits(info), **self._constants, **scalars, **config}
         source = self.source(config)
         global_size, local_size = self._geometry.sizes(values, self._text.work_group(source))
@@ -194,7 +194,7 @@ class Definition(Workload):
     # Inside
 
     def _settle(self) -> None:
-        """Raise what is wrong with the names in expressions, constraints and the reference, before anything is opened."""
+        """Raise for unknown names in expressions, constraints and the reference, before a device is opened."""
         scalars = self.arguments.scalars
         nominal = self._facts({}, dict.fromkeys(texts.DEVICE_FACTS, 1))
         known = [*self._parameters, *nominal]
@@ -208,7 +208,7 @@ class Definition(Workload):
         if self._flops is not None:
             self._flops.check([*self._constants, *scalars], "flops")
         if read := [name for name in self._checks.reads if name in self._parameters]:
-            raise ArgumentError(f"the reference reads the parameter {read[0]!r}; what is right may not depend on what is tuned")
+            raise ArgumentError(f"the reference reads the parameter {read[0]!r}; expected results may not depend on tunable parameters")
         self._checks.settle(self.arguments.outputs, [*self._constants, *self.arguments.called])
 
     def _numbers(self, problem: Problem) -> dict[str, int | float]:
@@ -216,11 +216,11 @@ class Definition(Workload):
         return {**self.cases.of(problem).scalars, **problem.sizes}
 
     def _facts(self, sizes: Mapping[str, int | float], device: Mapping[str, Value]) -> dict[str, Value]:
-        """What expressions and constraints may read beside parameters; a fact of the device gives way to a name of the user's."""
+        """What expressions and constraints may read beside parameters; the user's names hide properties of the device."""
         return {**{k: v for k, v in device.items() if k not in self._parameters}, **self._constants, **self.arguments.scalars, **sizes}
 
     def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:
-        """The key that results are stored under: text, launch and checks in ``version``, shapes and integers beside it."""
+        """The problem under which results are stored: text, launch and checks in ``version``, shapes and integers beside it."""
         parts = (*self._text.identity, *self._geometry.identity, *(local.elements.identity for local in self.arguments.locals))
         roles = ((array.name, array.role, array.value.dtype.name) for array in self.arguments.arrays)
         names = canonical([sorted(self._parameters), self._constants, list(roles)])

@@ -1,4 +1,4 @@
-"""A text that does not compile at all is given up early, and its message is not drowned in those of a whole search."""
+"""An early stop for a text that does not compile at all, so that its message is not lost among those of a whole search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HOPELESS = 10  # trials, all of which did not compile: then it is the text
 
 @dataclass
 class StopIfNothingCompiles:
-    """A listener that ends the search where nothing compiles, always for the same reason, and passes on what it hears."""
+    """A listener that ends the search if nothing compiles, always for the same reason; else it passes progress on."""
 
     listen: tuner.Listener | None
     failed: int = 0

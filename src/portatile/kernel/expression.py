@@ -36,7 +36,7 @@ FUNCTIONS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Expression:
-    """What ``compute`` makes of the values of the names that it ``reads``; ``text`` is for messages, ``identity`` for digests."""
+    """A function ``compute`` of the names that it ``reads``; ``text`` is for messages, ``identity`` for digests."""
 
     reads: tuple[str, ...]
     compute: Callable[[Mapping[str, Value]], Any]
@@ -45,7 +45,7 @@ class Expression:
 
     @classmethod
     def of(cls, given: Given, what: str) -> Expression:
-        """From a number, an expression of Python, a callable whose argument names say what it reads, or a sequence of these.
+        """Make one from a number, a Python expression, a callable whose argument names say what it reads, or a sequence of these.
 
         ``what`` names it in errors. Raises ArgumentError for anything else.
         """
@@ -113,7 +113,7 @@ def spelt(function: Callable[..., Any]) -> str:
 def identity(function: Callable[..., Any]) -> str:
     """A digest that changes with what a callable does: its code and the plain values that it refers to.
 
-    What a function that it calls does is not looked at. Equal for a function that is defined again in another process.
+    The code of functions that it calls does not count. The digest is the same for the function in another process.
     """
     inner: Any = getattr(function, "func", getattr(function, "__func__", function))  # of a partial, of a method
     code = getattr(inner, "__code__", None)

@@ -1,4 +1,4 @@
-"""A T1 specification in the terms of a Kernel: its arguments go by place, a kernel's by the names in its text."""
+"""The arguments of ``Kernel`` from a T1 specification, whose arguments have places instead of names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from portatile.kernel.text import KernelText, corners
 
 
 def terms(found: Specification) -> dict[str, Any]:
-    """What ``Kernel`` is called with; raises ArgumentError where the file does not fit the kernel's head."""
+    """The keyword arguments of ``Kernel``; raises ArgumentError where the file does not match the kernel's signature."""
     head = KernelText.of(found.kernel_file, found.kernel, found.options, {}, corners(found.parameters, found.default)).head
     names = [parameter.name for parameter in head.parameters]
     if len(names) != len(found.arguments):

@@ -1,4 +1,4 @@
-"""How many work-items a kernel is launched with, in which work-groups."""
+"""The global size and the work-group of a kernel's launch."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Geometry:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What a digest takes in."""
+        """The part that enters a digest."""
         return self.whole.identity, "" if self.group is None else self.group.identity
 
     @property
     def constraints(self) -> tuple[Predicate, ...]:
-        """What the device's limits on the work-group make of the parameters."""
+        """The constraints on parameters that follow from the device's limits on the work-group."""
         return () if self.group is None else (_WithinLimits(self.group),)
 
     def check(self, known: Collection[str]) -> None:
-        """Raise UnknownNameError for a name that nothing defines."""
+        """Raise UnknownNameError for an undefined name."""
         self.whole.check(known, "global_size")
         if self.group is not None:
             self.group.check(known, "local_size")
@@ -51,7 +51,7 @@ class Geometry:
     def sizes(self, values: Mapping[str, Value], required: Size3 | None) -> tuple[Size3, Size3]:
         """Global size, in whole work-groups, and local size.
 
-        Raises ArgumentError where ``local_size`` contradicts the text, LaunchError for sizes that are none.
+        Raises ArgumentError where ``local_size`` contradicts the text, LaunchError for sizes that are not positive.
         """
         group = required if self.group is None else _size(self.group, values, "local_size")
         if group is None:
@@ -64,7 +64,7 @@ class Geometry:
 
 
 class _WithinLimits:
-    """The constraint that a work-group is one that the device can have; it reads what the expression reads."""
+    """The constraint that the device supports a work-group; it reads what the expression reads."""
 
     def __init__(self, group: Expression) -> None:
         self.group = group

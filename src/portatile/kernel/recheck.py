@@ -1,4 +1,4 @@
-"""Which configuration of a user's kernel may be used: what was tuned with another text or driver is checked again before its first use."""
+"""Rechecks of a user's kernel: a configuration that was tuned with another text or driver is checked before its first use."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from portatile.workload import Expected, Inputs, Workload
 
 
 class Recheck:
-    """Looks after one kernel on every device. What was checked once is remembered in the binary cache, for later processes too."""
+    """The rechecks of one kernel on every device. Their outcome is stored in the binary cache, for later processes too."""
 
     def __init__(self, kernel: Definition) -> None:
         self._kernel = kernel
         self._certifiers: dict[Device, Certifier] = {}
 
     def choose(self, problem: Problem, device: Device, results: Sequence[Trial]) -> Choice:
-        """The best configuration known for a problem, if it may be used on the device; else the default, with a warning."""
+        """The best configuration known for a problem if it may be used on the device; else the default, with a warning."""
         return self.settle(problem, device, select.choose(self._kernel, problem, device.info, results))
 
     def settle(self, problem: Problem, device: Device, choice: Choice) -> Choice:
-        """``choice``, if it may be used on the device; else the default, with a warning.
+        """``choice`` if it may be used on the device; else the default, with a warning.
 
         It may where its trial was checked with the driver, the text and the definition of now, or where it passes the kernel's own
         checks now.
@@ -43,13 +43,13 @@ class Recheck:
         return certifier.settle(self._kernel, problem, choice, self._kernel.plan(problem, choice.config, device.info))
 
     def forget(self) -> None:
-        """Try again what a device refused to run."""
+        """Forget what a device refused to run, so that it is tried again."""
         for certifier in self._certifiers.values():
             certifier.forget()
 
 
 class _Own(Certifier):
-    """Checks a user's kernel on the arguments of its definition and the awkward ones: others have no reference."""
+    """Checks a user's kernel on the arguments of its definition and its edge cases: others have no reference."""
 
     advice = "Tune it again, or mend the text."
 
@@ -64,7 +64,7 @@ class _Own(Certifier):
         return self.kernel.plan(problem, choice.config, self._device.info)
 
     def subjects(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> list[tuple[Problem, Plan]]:
-        """The definition's problem and the awkward ones, as far as the configuration is legal for them."""
+        """The problems of the definition and of the edge cases for which the configuration is legal."""
         own = self.kernel.problem()
         legal = [one for one in (own, *workload.awkward(own)) if choice.config in workload.space(one, self._device.info)]
         if not legal:
@@ -72,7 +72,7 @@ class _Own(Certifier):
         return [(one, self._planned(one, choice)) for one in legal]
 
     def expected(self, workload: Workload, problem: Problem, inputs: Inputs, rng: np.random.Generator) -> dict[str, Expected]:
-        """What the user's reference says. Raises LaunchError where it fails or where the outputs hold it already."""
+        """The reference's values. Raises LaunchError where it fails, or where the outputs hold these values already."""
         try:
             wanted = self.kernel.expected(problem)
         except Exception as error:  # any code of a user's

@@ -1,4 +1,4 @@
-"""A kernel in one configuration on one device, called with arrays: placed, launched, and the outputs brought back."""
+"""A kernel in one configuration on one device, called with arrays: it uploads them, launches, and downloads the outputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_REMEMBERED = 256  # launches
 
 
 class Runner:
-    """Safe to use from several threads, which take turns. ``plan`` makes the launch for the scalars of a call."""
+    """Thread-safe: calls are serialised. ``plan`` makes the launch for the scalars of a call."""
 
     def __init__(self, device: Device, declared: Arguments, plan: Planner) -> None:
         self.device = device
@@ -41,11 +41,11 @@ class Runner:
         self._generation = device.generation
 
     def run(self, values: Mapping[str, Any]) -> Any:
-        """Launch on what the caller passes by name; see ``Kernel.__call__``."""
+        """Launch with arguments by name; see ``Kernel.__call__``."""
         arrays = {array.name: _accept(array, values[array.name], self.device) for array in self._declared.arrays}
         on_device = {isinstance(array, Buffer) for array in arrays.values()}
         if len(on_device) > 1:
-            raise ArgumentError("some arrays lie on the host and some on a device; move them to one place")
+            raise ArgumentError("some arrays are on the host and some on a device; move all of them to one of these")
         _check_apart(self._declared, arrays)
         scalars = {name: arguments.scalar(values[name], name, _dtype(self._declared, name)) for name in self._declared.scalars}
         written = [values[array.name] for array in self._declared.outputs]
@@ -86,7 +86,7 @@ class Runner:
         return self.device.image_of(arguments.image(host, declared.name, declared.declared, declared.form.normalized))
 
     def _executable(self, scalars: Mapping[str, int | float]) -> execute.Executable:
-        """The launch for these scalars, loaded; programs are built once, and the plan is not asked for twice."""
+        """The loaded launch for these scalars; programs and plans are made once."""
         numbers = tuple(scalars.values())
         if (known := self._of_scalars.get(numbers)) is not None:
             return known
@@ -117,8 +117,8 @@ class Runner:
         return self._streams[stream]
 
 
-def home(values: Mapping[str, Any], names: tuple[str, ...]) -> Device | None:
-    """The device on which the first array that lies on one lies; None where all are the host's."""
+def device_of(values: Mapping[str, Any], names: tuple[str, ...]) -> Device | None:
+    """The device of the first array that is on one; None where all are on the host."""
     for name in names:
         if isinstance(values[name], Buffer) or is_cuda_array(values[name]):
             return Buffer.wrap(values[name]).device
@@ -126,7 +126,7 @@ def home(values: Mapping[str, Any], names: tuple[str, ...]) -> Device | None:
 
 
 def _accept(declared: Array, value: Any, device: Device) -> Any:
-    """A NumPy array or a Buffer that fits the parameter; raises ArgumentError."""
+    """A NumPy array or a Buffer that matches the parameter; raises ArgumentError."""
     name = declared.name
     if declared.form is not None and not isinstance(value, np.ndarray):
         raise ArgumentError(f"argument {name} is an image; a kernel with images takes NumPy arrays, not a {type(value).__name__}")
@@ -143,9 +143,9 @@ def _accept(declared: Array, value: Any, device: Device) -> Any:
         dtype = buffer.dtype
         arguments.check_elements(dtype, name, declared.declared)
         if buffer.device is not device:
-            raise ArgumentError(f"argument {name} lies on {buffer.device.info.id}, the kernel runs on {device.info.id}")
+            raise ArgumentError(f"argument {name} is on {buffer.device.info.id}, the kernel runs on {device.info.id}")
         if buffer.offset or buffer.size == 0 or buffer.strides != packed(buffer.shape, dtype.itemsize):
-            raise ArgumentError(f"argument {name} must be a contiguous array that begins where its memory begins; copy it")
+            raise ArgumentError(f"argument {name} must be a contiguous array that starts at the beginning of its memory; copy it")
     else:
         raise ArgumentError(f"argument {name} is a {type(value).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array")
     if arguments.real(dtype).name != declared.dtype:

@@ -1,4 +1,4 @@
-"""A user's kernel text and the names that become its definitions."""
+"""A user's kernel text, and the parameters that become its definitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CUDA = re.compile(r"\b(__global__|__device__|__shared__|blockIdx|threadIdx)\b")
 
 @dataclass(frozen=True)
 class KernelText:
-    """OpenCL C with its headers put in, the kernel's head in its first configuration, and what compilers are told."""
+    """OpenCL C with its headers included, the kernel's signature in its first configuration, and the compiler options."""
 
     text: str
     file: str
@@ -63,12 +63,12 @@ class KernelText:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What a digest takes in."""
+        """The part that enters a digest."""
         return (self.text, self.entry, *self.options)
 
     @property
     def requires_group(self) -> bool:
-        """Whether the kernel says its work-group itself."""
+        """Whether the kernel declares its work-group."""
         return self.head.work_group is not None
 
     def source(self, config: Config) -> Source:
@@ -76,7 +76,7 @@ class KernelText:
         return Source(self.file, self.text, tuple(_spelt(config).items()), self.options)
 
     def work_group(self, source: Source) -> Size3 | None:
-        """What ``reqd_work_group_size`` says in a configuration."""
+        """The ``reqd_work_group_size`` in a configuration."""
         if "reqd_work_group_size" not in self.text:
             return None
         if source not in self._groups:
@@ -85,7 +85,7 @@ class KernelText:
 
 
 def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, ...]]:
-    """Tunable parameters with plain values; raises ArgumentError for what can be no definition."""
+    """Tunable parameters with plain values; raises ArgumentError for what cannot be a definition."""
     found = {}
     for name, given in parameters.items():
         _check_name(name)
@@ -98,13 +98,13 @@ def values(parameters: Mapping[str, Sequence[Value]]) -> dict[str, tuple[Value, 
 
 
 def corners(parameters: Mapping[str, Sequence[Value]], default: Config | None) -> tuple[Config, ...]:
-    """The first and the last configuration, to read a text with: one of them may be illegal, and the text may say so by ``#error``."""
+    """The first and the last configuration, for parsing: one of them may be illegal, and the text may refuse it by ``#error``."""
     first = {name: found[0] for name, found in parameters.items()} | dict(default or {})
     return first, {name: found[-1] for name, found in parameters.items()}
 
 
 def constants(given: Config, parameters: Mapping[str, object]) -> dict[str, Value]:
-    """Definitions that are the same in every configuration."""
+    """Definitions that are equal in every configuration."""
     for name in given:
         _check_name(name)
         if name in parameters:
@@ -113,14 +113,14 @@ def constants(given: Config, parameters: Mapping[str, object]) -> dict[str, Valu
 
 
 def limits(device: DeviceInfo) -> dict[str, Value]:
-    """Facts of a device that its record gives in one piece."""
+    """Properties of a device, from its record."""
     return {f"max_work_item_{axis}": size for axis, size in zip("xyz", device.max_work_item_sizes, strict=True)}
 
 
 _NUMBERS = {entry.name: (1, 1, 1) if "sizes" in entry.name else 0 for entry in fields(DeviceInfo)}
 _NOMINAL = DeviceInfo(**cast(Any, {**_NUMBERS, "capabilities": Capabilities()}))
 DEVICE_FACTS = (*_NOMINAL.facts(), *limits(_NOMINAL))
-"""The names of the facts of a device that expressions and constraints may read."""
+"""The names of the properties of a device that expressions and constraints may read."""
 
 
 def _check_name(name: str) -> None:
@@ -129,7 +129,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_clash(text: str, entry: str, file: str, constants: Mapping[str, str], config: Config) -> None:
-    """Raise ArgumentError where a definition takes an argument's name, which is why the text cannot be read."""
+    """Raise ArgumentError where a definition has an argument's name, which prevents parsing."""
     try:
         head = signature(text, entry, file, {})
     except CompileError:

@@ -1,1 +1,1 @@
-"""Measuring in this process: what a device's memory, link and arithmetic reach at best, and where a single run's time goes."""
+"""Measurements in this process: the best throughput of a device's memory, link and arithmetic, and the phases of a single run."""

@@ -48,13 +48,13 @@ class KernelArgument:
     form: ImageForm | None = None
 
     def seen(self, array: Array) -> Array:
-        """``array`` without the fourth component that vectors of three have in memory and nobody writes."""
+        """``array`` without the fourth component of three-component vectors, which is padding in memory."""
         return array[..., :3] if array.ndim and re.search(r"[a-z]3\*?$", self.parameter.type) and array.shape[-1] == 4 else array
 
 
 @dataclass(frozen=True)
 class KernelRun:
-    """A kernel with everything that it runs on; ``repeat`` timed runs follow the first one and see what it left."""
+    """A kernel with its arguments and sizes; ``repeat`` timed runs follow the first one and start from its outputs."""
 
     source: Source
     entry: Entry
@@ -71,7 +71,7 @@ class KernelRun:
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run left behind: every buffer and image after the first run, and the seconds of each timed one."""
+    """The outcome of a run: every buffer and image after the first run, and the seconds of each timed run."""
 
     device: DeviceInfo
     arrays: dict[str, Array]
@@ -123,7 +123,7 @@ def _answer(pipe: Connection, child: subprocess.Popen[bytes], seconds: float, la
 
 
 def measured(task: KernelRun, target: Device, begin: Callable[[], None] = lambda: None) -> RunOutcome:
-    """Upload, run once, download, then time further runs, in this process; canaries are looked at after both.
+    """Upload, run once, download, then time further runs, in this process; canaries are checked after both.
 
     ``begin`` is called before the first launch. Raises LaunchError for a kernel that writes outside of its buffers.
     """

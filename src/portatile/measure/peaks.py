@@ -1,4 +1,4 @@
-"""The kernels of ``stream`` and ``peak`` as questions to a device: how fast its memory, arithmetic and local memory are."""
+"""Measurements of ceilings by the kernels of ``stream`` and ``peak``: throughput of memory, arithmetic and local memory."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CHAINS = 1 << 15  # for each compute unit: a GPU's 2048 items of 16
 _ROUNDS = {"cpu": 2048, "gpu": 8192}  # of these units what a launch costs beside its chains would show: 3 % of 2048 rounds
 _CALLS = 256  # on a CPU, whose functions take as long as many multiply-adds
 _GLANCE = Way(Length(samples=3, seconds=0.0, burst=0.005))
-_TRIES = 5  # how often a pair of readings that contradict each other is taken again, lest the machine was only busy
+_TRIES = 5  # how often two contradicting measurements are repeated, in case the machine was busy
 
 
 @dataclass(frozen=True)
 class Question:
-    """A quantity of ``ceilings``, and the problem whose best time answers it. ``title`` is for people."""
+    """A quantity of ``ceilings``, and the problem whose best time measures it. ``title`` is for people."""
 
     name: str
     title: str
@@ -36,7 +36,7 @@ class Question:
 
 
 def memory_questions(info: DeviceInfo, dtype: str | None = None) -> tuple[Question, ...]:
-    """BabelStream's kernels; float64 where the device has it, as there, unless ``dtype`` says otherwise."""
+    """BabelStream's kernels; in float64 where the device has it, as BabelStream does, unless ``dtype`` says otherwise."""
     chosen = dtype or ("float64" if info.fp64 else "float32")
     return tuple(Question(name, name, "B/s", "stream", chosen, {"operation": name}) for name in STREAMS)
 
@@ -57,7 +57,7 @@ def arithmetic_questions(info: DeviceInfo) -> tuple[Question, ...]:
 def problem(
     question: Question, info: DeviceInfo, nbytes: int | None = None, rounds: int | None = None, chains: int | None = None
 ) -> Problem:
-    """The problem that answers a question: arrays of ``nbytes`` for streams, ``chains`` of ``rounds`` steps for arithmetic."""
+    """The problem that measures a quantity: arrays of ``nbytes`` for streams, ``chains`` of ``rounds`` steps for arithmetic."""
     workload = workloads.get(question.workload)
     if question.workload == "stream":
         itemsize = 8 if question.dtype == "float64" else 4
@@ -70,10 +70,10 @@ def problem(
 
 
 def answer(device: Device, question: Question, asked: Problem | None = None, way: Way | None = None) -> Measured:
-    """Measure a quantity with the configuration tuned for its problem, else with the best of a few, checked before they are timed.
+    """Measure a quantity with the configuration tuned for its problem, else with the best of a few; checked before they are timed.
 
-    Arithmetic is measured with twice as many rounds as well, which must take twice as long: else the compiler has removed
-    steps, and DeviceError is raised. So it is for rates that no such device reaches.
+    Arithmetic is measured with twice as many rounds as well, which must take twice as long: else the compiler has removed steps, and
+    DeviceError is raised. DeviceError is also raised for rates that no such device reaches.
     """
     asked = asked or problem(question, device.info)
     choice = runs.known(asked, device)
@@ -91,7 +91,7 @@ def answer(device: Device, question: Question, asked: Problem | None = None, way
 
 
 def work(question: Question, asked: Problem) -> float:
-    """What the rate of a question counts in its problem: bytes of arrays or of local memory, floating-point operations, functions."""
+    """The amount that a rate counts: bytes of arrays or of local memory, floating-point operations, or functions."""
     workload = workloads.get(asked.workload)
     if question.workload == "stream":
         return workload.traffic(asked)
@@ -125,7 +125,7 @@ def _copied(device: Device) -> float:
 
 
 def _best(ready: PreparedRun, configs: Sequence[Config]) -> Config:
-    """The fastest by short runs; one that fails is left out unless all do."""
+    """The fastest configuration by short runs; failures are left out unless all fail."""
     times: dict[int, float] = {}
     failure: PortatileError | None = None
     for place, config in enumerate(configs):
@@ -141,7 +141,7 @@ def _best(ready: PreparedRun, configs: Sequence[Config]) -> Config:
 
 
 def _scaled(device: Device, question: Question, once: runs.Timed, way: Way | None) -> runs.Timed:
-    """The timing, once it is certain that every round is run."""
+    """The timing, after it is certain that every round runs."""
     sizes = {**once.problem.sizes, "rounds": 2 * once.problem.sizes["rounds"]}
     double = workloads.get("peak").problem(sizes, once.problem.dtype, once.problem.options)
     twice = runs.timed(device, double, once.config, way)

@@ -1,4 +1,4 @@
-"""Where the time of one run goes, from looking for a platform to the result on the host: each phase by the host's clock."""
+"""The phases of one run by the host's clock, from the search for a platform to the result on the host."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Plea:
-    """What to run: ``choose`` gives problem and configuration once the device is known.
+    """The run to measure: ``choose`` gives problem and configuration once the device is known.
 
-    ``cold`` compiles without the cache of binaries; ``repeat`` runs the kernel so many times more, each timed by itself.
+    ``cold`` compiles without the cache of binaries; ``repeat`` adds this many runs of the kernel, each timed alone.
     """
 
     choose: Callable[[Device], tuple[Problem, Config]]

@@ -1,4 +1,4 @@
-"""What no device can reach: readings above it are mistakes of a clock or of a compiler, and are refused."""
+"""Limits that no device can exceed: measurements above them are errors of a clock or a compiler, and are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RESOLUTION = 1e-8  # seconds: a run that is shorter was not timed
 
 
 def highest(measured: Measured, info: DeviceInfo, memory: float = 0.0) -> float:
-    """A rate, in the quantity's own unit, that the device certainly does not reach; ``memory``: what is known of its memory, in B/s."""
+    """A rate, in the quantity's own unit, that the device cannot reach; ``memory``: the limit of its memory, in B/s."""
     if measured.name in ("htod", "dtoh") and not info.unified_memory:
         return _LINK
     capability = _capability(info)
@@ -50,19 +50,21 @@ def highest(measured: Measured, info: DeviceInfo, memory: float = 0.0) -> float:
 
 
 def memory_limit(device: Device, copied: Callable[[], float]) -> float:
-    """What the device's memory certainly does not carry, in B/s; 0 where nothing tells.
+    """A throughput in B/s that the device's memory cannot reach; 0 where nothing is known.
 
-    By its clock and bus width, which CUDA tells also of a chip reached through OpenCL; of another GPU by ``copied``, which measures a
-    copy within it. A processor's copy is one core's, and says nothing.
+    It follows from clock and bus width, which CUDA also reports for the hardware of an OpenCL device; for other GPUs from ``copied``,
+    which measures a copy within the device. A CPU's copy uses one core and says nothing.
     """
-    told = device.memory_rate or max((other.memory_rate for other in devices() if other.info.chip == device.info.chip), default=0.0)
+    told = device.memory_rate or max(
+        (other.memory_rate for other in devices() if other.info.physical_id == device.info.physical_id), default=0.0
+    )
     if told:
         return _TOLD * told
     return _COPIED * copied() if device.info.kind == "gpu" else 0.0
 
 
 def _capability(info: DeviceInfo) -> int:
-    """Ten times NVIDIA's compute capability, 0 of other devices."""
+    """Ten times NVIDIA's compute capability; 0 for other devices."""
     number = info.architecture.removeprefix("sm_").rstrip("af")
     return int(number) if info.architecture.startswith("sm_") and number.isdigit() else 0
 
@@ -76,14 +78,14 @@ def refuse_impossible(measured: Measured, info: DeviceInfo, memory: float = 0.0)
     """Raise DeviceError for a measurement without samples, of no time, or faster than ``highest``."""
     what = f"{measured.name} on {info.id}"
     if not measured.samples or not min(measured.samples) > 0:
-        raise DeviceError(f"{what}: the clock says that it took no time; the reading is refused")
+        raise DeviceError(f"{what}: it took no time by the clock; the measurement is refused")
     least = min(measured.samples)
     if least < _RESOLUTION and measured.name not in (*DIRECTIONS, *STREAMS):
         raise DeviceError(f"{what}: {least:.1e} s are below the clock's resolution; measure a larger problem")
     limit = highest(measured, info, memory)
     if measured.rate > limit:
         raise DeviceError(
-            f"{what}: {measured.rate:.3g} {measured.unit} are more than any such device reaches ({limit:.3g}); the reading is refused"
+            f"{what}: {measured.rate:.3g} {measured.unit} are more than any such device reaches ({limit:.3g}); the measurement is refused"
         )
 
 
@@ -95,5 +97,5 @@ def refuse_removed(what: str, once: float, twice: float) -> None:
     if not 1.4 <= twice / once <= 3.5:
         raise DeviceError(
             f"{what}: twice as many rounds take {twice / once:.2f} times as long ({once:.3g} s, {twice:.3g} s); "
-            "either work was removed by the compiler or the machine is too busy: the reading is refused"
+            "either the compiler removed work or the machine is too busy: the measurement is refused"
         )

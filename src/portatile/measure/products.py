@@ -1,4 +1,4 @@
-"""Matrix products to compare: what algorithms there are, which kernel each of them and each rung of the ladder is, and plain Python's."""
+"""Matrix products to compare: the algorithms, the kernel of each algorithm and each rung of the ladder, and plain Python's."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Product:
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """A title for people."""
         m, n, k = (self.sizes[name] for name in "mnk")
         what = f"preset {self.preset}" if self.preset else f"rung {self.rung}" if self.rung else self.algorithm
         return f"{what}{''.join(f' with {name}' for name in self.switches)}, {m} x {n} x {k}, {self.dtype}"
 
     def choose(self, opened: Device) -> tuple[Problem, Config]:
-        """Problem and configuration; raises ArgumentError for what cannot run there."""
+        """Problem and configuration; raises ArgumentError for what cannot run on the device."""
         problem, config = self._chosen(opened)
         config = {**config, **dict.fromkeys(self.switches, True)}
         if any(config.get(name) for name in ("LDG", "SHUFFLE")) and not opened.info.nvidia:
@@ -69,7 +69,7 @@ class Product:
         return problem, config
 
     def _chosen(self, opened: Device) -> tuple[Problem, Config]:
-        """The same before switches."""
+        """Problem and configuration without the switches."""
         name = "gemm" if self.preset or self.algorithm == "gemm" or (self.rung or 0) > _LAST_OF_MATMUL else "matmul"
         workload = workloads.get(name)
         problem = workload.problem(self.sizes, self.dtype)

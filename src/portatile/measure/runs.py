@@ -20,8 +20,8 @@ from portatile.select import Choice
 from portatile.workload import Expected, Inputs
 
 BURST = 0.005
-"""Seconds of back-to-back runs between two readings of the clock: long beside its resolution and a launch, and short enough that on
-a busy machine some are not disturbed."""
+"""Seconds of a burst of back-to-back runs: long compared with the clock's resolution and a launch, and short enough that on a busy
+machine some bursts are undisturbed."""
 
 _MOST_RUNS = 4096
 
@@ -37,18 +37,18 @@ class Timed:
 
     @property
     def best(self) -> float:
-        """Seconds of the fastest."""
+        """Seconds of the fastest sample."""
         return min(self.samples)
 
     @property
     def median(self) -> float:
-        """Seconds of the middle one."""
+        """Seconds of the median sample."""
         return float(np.median(self.samples))
 
 
 @dataclass(frozen=True)
 class Length:
-    """How long to measure: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` are over."""
+    """How long to measure: at least ``samples`` bursts of ``burst`` seconds, and more until ``seconds`` have passed."""
 
     samples: int = 5
     seconds: float = 0.2
@@ -56,13 +56,13 @@ class Length:
 
 
 def known(problem: Problem, device: Device) -> Choice:
-    """The best configuration known for a problem on the device: tuned, carried over, or the default."""
+    """The best configuration known for a problem on the device: tuned, from a near problem, or the default."""
     results = store.known_results()
     return select.choose(workloads.get(problem.workload), problem, device.info, results(problem.workload))
 
 
 def loaded(device: Device, problem: Problem, config: Config, options: tuple[str, ...] = ()) -> Executable:
-    """The problem's launches on the device; problems that they call take the best configuration known for them.
+    """The problem's launches on the device; problems that they call use the best configuration known for them.
 
     ``options`` for the compiler are added to each source's own, as OpenCL spells them (``-cl-fast-relaxed-math``).
     """
@@ -92,9 +92,9 @@ def placed(device: Device, queue: Queue, inputs: Inputs) -> Iterator[Mapping[str
 
 
 def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length) -> tuple[float, ...]:
-    """Seconds of each ``run``, which queues work on the plain queue, as in use; ``clock``, which profiles and so costs more, has the clock.
+    """Seconds of each ``run``, which queues work on a queue without profiling, as in use; ``clock`` is the profiling queue.
 
-    Each sample is the mean of a burst of runs back to back. Raises DeviceError where the clock stands still.
+    Each sample is the mean of a burst of runs back to back. Raises DeviceError where the clock does not advance.
     """
     first = back_to_back(queue, clock, run, 1)
     runs = min(max(math.ceil(length.burst / max(first, 1e-7)), 1), _MOST_RUNS)
@@ -103,7 +103,7 @@ def bursts(queue: Queue, clock: Queue, run: Callable[[], object], length: Length
     while len(samples) < length.samples or time.perf_counter() < ends:
         samples.append(back_to_back(queue, clock, run, runs))
     if min(samples) <= 0:
-        raise DeviceError(f"the clock of {queue.device.info.id} says that {runs} runs took no time: its readings cannot be used")
+        raise DeviceError(f"the clock of {queue.device.info.id} says that {runs} runs took no time: it cannot be used")
     return tuple(samples)
 
 
@@ -122,7 +122,7 @@ class Way:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A problem's operands on a device, and what must come of them. Made by ``prepared``."""
+    """A problem's operands on a device, and the expected outputs. Made by ``prepared``."""
 
     device: Device
     problem: Problem
@@ -135,7 +135,7 @@ class PreparedRun:
     def timed(self, config: Config, way: Way | None = None) -> Timed:
         """Check a configuration, then time it back to back on an in-order queue.
 
-        Raises DeviceError where a result is outside its error bound, before anything is timed, and where the clock stands still.
+        Raises DeviceError where a result is outside its error bound, before anything is timed, and where the clock does not advance.
         """
         way, problem = way or Way(), self.problem
         with loaded(self.device, problem, config, way.options) as executable:
@@ -143,7 +143,7 @@ class PreparedRun:
             return Timed(problem, dict(config), self.samples(executable, way.length), error)
 
     def check(self, executable: Executable, bound: float, strict: bool = True, label: str = "") -> float:
-        """Run once on fresh outputs; the largest error in units of its bound. Above 1 that is a DeviceError, if ``strict``."""
+        """Run once on fresh outputs; returns the largest error in units of its bound. Above 1 raises DeviceError if ``strict``."""
         for name in self.expected:  # what was there before must not be taken for this one's
             if self.inputs.operands[name].size:
                 self.queue.upload(self.memory[name], self.inputs.operands[name])

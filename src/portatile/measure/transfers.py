@@ -29,7 +29,7 @@ _SHMOO = ((0, KILO), (20 * KILO, 2 * KILO), (50 * KILO, 10 * KILO), (100 * KILO,
 _SHMOO_MEGA = ((MEGA, MEGA), (16 * MEGA, 2 * MEGA), (32 * MEGA, 4 * MEGA))
 _SHMOO_LAST = 68 * MEGA
 
-_COPIES = 100  # of pinned memory between two readings of the clock, but no more than fill _BURST seconds
+_COPIES = 100  # copies of pinned memory in a burst, but no more than fill _BURST seconds
 _BURST = 0.1
 _FLUSH_BYTES = 1 << 26  # written between copies of pageable memory, so that the next does not find its source in a cache
 
@@ -80,10 +80,10 @@ def _shmoo() -> Iterator[int]:
 def measure(device: Device, copy: Copy, rounds: int = 3) -> Measured:
     """Check that a copy carries every byte, then time it ``rounds`` times.
 
-    Pinned memory and copies within the device: asynchronous copies back to back, between two readings of the device's clock.
+    Pinned memory and copies within the device: asynchronous copies back to back, timed by the device's clock.
     Pageable memory: one copy at a time by the host's clock, with the host's caches filled with something else before.
     A copy within the device counts its bytes twice, read and written. Raises DeviceError for bytes that arrive wrongly and for
-    a reading that cannot be true.
+    an impossible measurement.
     """
     with (
         device.allocate(copy.nbytes) as memory,
@@ -139,7 +139,7 @@ def _start(queue: Queue, copy: Copy, host: NDArray[np.uint8], memory: Memory, ot
 def _back_to_back(
     queue: Queue, clock: Queue, copy: Copy, host: NDArray[np.uint8], memory: Memory, other: Memory, rounds: int
 ) -> list[float]:
-    """Copies on the plain queue; the profiling one, on which each costs more, has the clock."""
+    """Time copies on the queue without profiling by the profiling queue's clock: with profiling each copy would cost more."""
 
     def burst(copies: int) -> float:
         seconds = back_to_back(queue, clock, partial(_start, queue, copy, host, memory, other), copies)

@@ -1,4 +1,4 @@
-"""The charts, as SVG for a page: named and described for those who do not see them, with values that the keyboard reaches.
+"""The charts as SVG: named and described for screen readers, with values that the keyboard reaches.
 
 Colours come from the page's style sheet. What carries a value and can be focused has the class ``mark`` and a title.
 """
@@ -7,35 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 
 from markupsafe import Markup
 
-from portatile.reports import formatting, scales
+from portatile.figures import quantities, scales, svg
+from portatile.figures.scales import Scale
+from portatile.figures.svg import Caption
+from portatile.reports import formatting
 from portatile.reports.effects import Effect, ValueEffect
 from portatile.reports.groups import ConvergenceStep, Group
-from portatile.reports.scales import Scale
 
 _WIDTH, _HEIGHT = 440.0, 250.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 34.0, 40.0
 _ROW = 19.0  # height of a line of a chart of lines
 _STRIP_WIDTH = 300.0
-_LETTER = 7.4  # about the width of a capital, at the size of labels
 _MANY = 600  # points beyond which only a few have a title of their own
 
 
-@dataclass(frozen=True)
-class Caption:
-    """What a chart is called and, for those who do not see it, what it shows. ``name`` is unique on the page."""
-
-    name: str
-    title: str
-    text: str
-
-
 def convergence(group: Group, caption: Caption, seconds: bool = False) -> Markup:
-    """The best time so far, a line, and every trial, a point, against the trial's number or the seconds of searching."""
+    """The best time so far (a line) and every trial (a point) over the trial's number or the seconds of searching."""
     steps = group.steps
     across = [step.elapsed if seconds else float(step.number) for step in steps]
     x = Scale(0.0, max(across) or 1.0, _LEFT, _WIDTH - _RIGHT)
@@ -52,10 +43,10 @@ def convergence(group: Group, caption: Caption, seconds: bool = False) -> Markup
     parts += [_cross(place, _TOP, f"trial {step.number}: failed ({step.trial.status})") for step, place in failed]
     parts.append(_best_line([(place, y.at(step.best)) for step, place in found if math.isfinite(step.best)]))
     if level is not None:
-        parts.append(_text(_WIDTH - _RIGHT, level - 4, "default", "end", "note"))
-    marks = [_mark_point(place, y.at(step.trial.median), _say(group, step)) for step, place in valid if step.improved]
+        parts.append(svg.text(_WIDTH - _RIGHT, level - 4, "default", "end", "note"))
+    marks = [svg.point(place, y.at(step.trial.median), _say(group, step)) for step, place in valid if step.improved]
     legend = [("mark", "new best"), ("dot", "other trials")] + ([("cross", "failed")] if failed else [])
-    return _svg(caption, _WIDTH, _HEIGHT, [_legend(legend), *parts], marks)
+    return svg.chart(caption, _WIDTH, _HEIGHT, [_legend(legend), *parts], marks)
 
 
 def importance(shares: Sequence[tuple[str, float]], caption: Caption) -> Markup:
@@ -65,80 +56,59 @@ def importance(shares: Sequence[tuple[str, float]], caption: Caption) -> Markup:
     parts, marks = [], []
     for line, (name, share) in enumerate(shares):
         top = 4 + line * _ROW
-        parts.append(_text(left - 8, top + 13, name, "end", "label"))
-        said = f"{name} explains {formatting.percent(share)}"
-        marks.append(_mark(f"M{left:.1f} {top + 2:.1f}H{max(x.at(share), left + 1.5):.1f}V{top + 15:.1f}H{left:.1f}Z", said))
-        parts.append(_text(max(x.at(share), left) + 6, top + 13, formatting.percent(share), "start", "value"))
-    return _svg(caption, _WIDTH, 8 + len(shares) * _ROW, parts, marks)
+        parts.append(svg.text(left - 8, top + 13, name, "end", "label"))
+        said = f"{name} explains {quantities.percent(share)}"
+        marks.append(svg.mark(f"M{left:.1f} {top + 2:.1f}H{max(x.at(share), left + 1.5):.1f}V{top + 15:.1f}H{left:.1f}Z", said))
+        parts.append(svg.text(max(x.at(share), left) + 6, top + 13, quantities.percent(share), "start", "value"))
+    return svg.chart(caption, _WIDTH, 8 + len(shares) * _ROW, parts, marks)
 
 
 def times_scale(effects: Sequence[Effect]) -> Scale:
-    """The one scale of the charts of several parameters, so that they can be compared."""
+    """The common scale of the charts of several parameters, so that they can be compared."""
     left = _room([formatting.value(one.value) for effect in effects for one in effect.values])
     return scales.ratio([time for effect in effects for one in effect.values for time in one.times], left, _STRIP_WIDTH - 14)
 
 
 def distribution(effect: Effect, x: Scale, caption: Caption) -> Markup:
-    """The times for each value of one parameter: points, the middle half as a bar, the median as a line."""
+    """The times for each value of one parameter: points, the interquartile range as a bar, the median as a line."""
     left = x.start
     bottom = 6 + len(effect.values) * _ROW
     parts, marks = [], []
     for value in x.ticks(4):
         parts.append(f'<path class="grid" d="M{x.at(value):.1f} 4V{bottom:.1f}"/>')
-        parts.append(_text(x.at(value), bottom + 14, formatting.tick(value), "middle", "tick"))
+        parts.append(svg.text(x.at(value), bottom + 14, quantities.tick(value), "middle", "tick"))
     for line, one in enumerate(effect.values):
         middle = 6 + (line + 0.5) * _ROW
-        parts.append(_text(left - 8, middle + 4, _short(formatting.value(one.value)), "end", "label"))
+        parts.append(svg.text(left - 8, middle + 4, _short(formatting.value(one.value)), "end", "label"))
         low, high, centre = x.at(one.quantile(0.25)), x.at(one.quantile(0.75)), x.at(one.median)
         parts.append(f'<rect class="half" x="{low:.1f}" y="{middle - 6:.1f}" width="{max(high - low, 1):.1f}" height="12" rx="2"/>')
         dots = "".join(f"M{x.at(time):.1f} {middle + _jitter(place):.1f}h0" for place, time in enumerate(one.times))
         parts.append(f'<path class="dots" d="{dots}"/>')
-        marks.append(_mark(f"M{centre - 1.5:.1f} {middle - 8:.1f}h3v16h-3Z", f"{effect.name} = {_tell(one)}"))
-    return _svg(caption, _STRIP_WIDTH, bottom + 22, parts, marks)
+        marks.append(svg.mark(f"M{centre - 1.5:.1f} {middle - 8:.1f}h3v16h-3Z", f"{effect.name} = {_tell(one)}"))
+    return svg.chart(caption, _STRIP_WIDTH, bottom + 22, parts, marks)
 
 
 def failures(group: Group, caption: Caption) -> Markup:
-    """A bar for each way in which trials ended."""
+    """A bar for each status of trials."""
     rows = [("ok", len(group.trials) - group.failed), *((failure.kind, failure.count) for failure in group.failures)]
     left = _room([name for name, _ in rows])
     x = scales.from_zero([float(number) for _, number in rows], left, _WIDTH - 48)
     parts, marks = [], []
     for line, (name, number) in enumerate(rows):
         top = 4 + line * _ROW
-        parts.append(_text(left - 8, top + 13, name, "end", "label"))
+        parts.append(svg.text(left - 8, top + 13, name, "end", "label"))
         end = max(x.at(number), left + 1.5)
-        said = f"{name}: {formatting.count(number, 'trial')}, {formatting.percent(number / len(group.trials))}"
-        marks.append(_mark(f"M{left:.1f} {top + 2:.1f}H{end:.1f}V{top + 15:.1f}H{left:.1f}Z", said, "" if name == "ok" else " bad"))
-        parts.append(_text(end + 6, top + 13, str(number), "start", "value"))
-    return _svg(caption, _WIDTH, 8 + len(rows) * _ROW, parts, marks)
+        said = f"{name}: {quantities.count(number, 'trial')}, {quantities.percent(number / len(group.trials))}"
+        marks.append(svg.mark(f"M{left:.1f} {top + 2:.1f}H{end:.1f}V{top + 15:.1f}H{left:.1f}Z", said, "" if name == "ok" else " bad"))
+        parts.append(svg.text(end + 6, top + 13, str(number), "start", "value"))
+    return svg.chart(caption, _WIDTH, 8 + len(rows) * _ROW, parts, marks)
 
 
 def meter(share: float) -> Markup:
-    """A small bar beside a figure, which says the same; 1 fills it."""
+    """A small bar beside a number, as an illustration of it; 1 fills it."""
     width = 100 * min(max(share, 0.0), 1.0)
-    bar = f'<rect class="room" width="100" height="4"/><rect class="fill" width="{width:.1f}" height="4"/>'
+    bar = f'<rect class="track" width="100" height="4"/><rect class="fill" width="{width:.1f}" height="4"/>'
     return Markup(f'<svg class="meter" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" focusable="false">{bar}</svg>')
-
-
-def _svg(caption: Caption, width: float, height: float, parts: Sequence[str], marks: Sequence[str]) -> Markup:
-    """``marks`` can be focused; ``parts`` are only for the eye."""
-    name = escape(caption.name)
-    head = f'<title id="{name}-t">{escape(caption.title)}</title><desc id="{name}-d">{escape(caption.text)}</desc>'
-    labels = f'role="group" aria-labelledby="{name}-t" aria-describedby="{name}-d"'
-    drawn = f'<g aria-hidden="true">{"".join(parts)}</g>{"".join(marks)}'
-    return Markup(f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {labels}>{head}{drawn}</svg>')
-
-
-def _text(x: float, y: float, text: str, anchor: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _mark(path: str, said: str, kind: str = "") -> str:
-    return f'<path class="mark{kind}" tabindex="0" role="img" d="{path}"><title>{escape(said)}</title></path>'
-
-
-def _mark_point(x: float, y: float, said: str) -> str:
-    return f'<circle class="mark" tabindex="0" role="img" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(said)}</title></circle>'
 
 
 def _cross(x: float, y: float, said: str) -> str:
@@ -146,7 +116,7 @@ def _cross(x: float, y: float, said: str) -> str:
 
 
 def _points(points: Sequence[tuple[float, float, str]]) -> str:
-    """Points that the pointer can ask; very many are one path."""
+    """Points with tooltips; very many are drawn as one path."""
     if len(points) > _MANY:
         return f'<path class="dots" d="{"".join(f"M{x:.1f} {y:.1f}h0" for x, y, _ in points)}"/>'
     made = (f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="2.5"><title>{escape(said)}</title></circle>' for x, y, said in points)
@@ -172,8 +142,8 @@ def _legend(entries: Sequence[tuple[str, str]]) -> str:
             parts.append(f'<path class="cross" d="M{x - 3:.1f} 7l6 6m0-6l-6 6"/>')
         else:
             parts.append(f'<circle class="{"dot" if kind == "dot" else "key"}" cx="{x:.1f}" cy="10" r="{2.5 if kind == "dot" else 4}"/>')
-        parts.append(_text(x + 9, 14, text, "start", "note"))
-        x += 30 + _LETTER * len(text)
+        parts.append(svg.text(x + 9, 14, text, "start", "note"))
+        x += 30 + svg.LETTER * len(text)
     return "".join(parts)
 
 
@@ -182,33 +152,33 @@ def _times_axis(y: Scale) -> str:
     for value in y.ticks():
         place = y.at(value)
         parts.append(f'<path class="grid" d="M{_LEFT:.0f} {place:.1f}H{_WIDTH - _RIGHT:.0f}"/>')
-        parts.append(_text(_LEFT - 7, place + 4, formatting.tick(value), "end", "tick"))
+        parts.append(svg.text(_LEFT - 7, place + 4, quantities.tick(value), "end", "tick"))
     return "".join(parts)
 
 
 def _numbers_axis(x: Scale, name: str) -> str:
     bottom = _HEIGHT - _BOTTOM + 6
     parts = [f'<path class="axis" d="M{_LEFT:.0f} {bottom:.0f}H{_WIDTH - _RIGHT:.0f}"/>']
-    parts += [_text(x.at(value), bottom + 14, f"{value:g}", "middle", "tick") for value in x.ticks(5)]
-    return "".join([*parts, _text(_WIDTH - _RIGHT, _HEIGHT - 3, name, "end", "note")])
+    parts += [svg.text(x.at(value), bottom + 14, f"{value:g}", "middle", "tick") for value in x.ticks(5)]
+    return "".join([*parts, svg.text(_WIDTH - _RIGHT, _HEIGHT - 3, name, "end", "note")])
 
 
 def _say(group: Group, step: ConvergenceStep) -> str:
     speed = group.speed(step.trial)
-    reached = f"trial {step.number}, after {formatting.duration(step.elapsed)}: {formatting.duration(step.trial.median)}"
+    reached = f"trial {step.number}, after {quantities.duration(step.elapsed)}: {quantities.duration(step.trial.median)}"
     return f"{reached}, {speed}" if speed else reached
 
 
 def _tell(one: ValueEffect) -> str:
-    quartiles = f"{formatting.duration(one.quantile(0.25))} to {formatting.duration(one.quantile(0.75))}"
-    middle = f"median {formatting.duration(one.median)}, half of them {quartiles}"
+    quartiles = f"{quantities.duration(one.quantile(0.25))} to {quantities.duration(one.quantile(0.75))}"
+    middle = f"median {quantities.duration(one.median)}, half of them {quartiles}"
     failed = f", {one.failed} failed" if one.failed else ""
-    return f"{formatting.value(one.value)}: {middle}; {formatting.count(len(one.times), 'configuration')}{failed}"
+    return f"{formatting.value(one.value)}: {middle}; {quantities.count(len(one.times), 'configuration')}{failed}"
 
 
 def _room(labels: Sequence[str]) -> float:
     """Left margin for labels."""
-    return 14 + _LETTER * max((len(_short(label)) for label in labels), default=0)
+    return 14 + svg.LETTER * max((len(_short(label)) for label in labels), default=0)
 
 
 def _short(text: str) -> str:
@@ -216,5 +186,5 @@ def _short(text: str) -> str:
 
 
 def _jitter(place: int) -> float:
-    """Up and down a little, the same at every run, so that equal times do not hide each other."""
+    """A small vertical offset, the same at every run, so that equal times do not hide each other."""
     return 8 * ((place * 0.618034) % 1) - 4

@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing but itself: what was tuned, how fast it became, why, and the data behind every figure."""
+"""The report's HTML page, self-contained: what was tuned, how fast it became, why, and the data behind every chart."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from portatile.figures import quantities, svg
+from portatile.figures.svg import Caption
 from portatile.records import DeviceInfo
 from portatile.reports import charts, formatting, kernels, tables
-from portatile.reports.charts import Caption
 from portatile.reports.effects import Effect, effects
 from portatile.reports.groups import Group, shared, spread, varying
 from portatile.store import device_key
@@ -74,7 +75,7 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
     ]
     data = tables.trials_json(groups)
     return _template().render(
-        style=Markup(_file("page.css")),
+        style=Markup(svg.style() + _file("page.css")),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(f"\n{script}".encode()).digest()).decode(),
         version=_version("portatile"),
@@ -92,15 +93,15 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
         meanings=_MEANINGS,
         most_messages=_MESSAGES,
         most_letters=_LETTERS,
-        duration=formatting.duration,
+        duration=quantities.duration,
         spelled=formatting.config,
-        digits=formatting.digits,
+        digits=quantities.digits,
         moment=formatting.moment,
     )
 
 
 def _section(anchor: str, device_anchor: str, group: Group, known: kernels.Known) -> dict[str, object]:
-    """What the template is told of one problem on one device."""
+    """The template's values for one problem on one device."""
     found, stem = effects(group), _stem(group)
     strips = _strips(anchor, found)
     told: dict[str, object] = {
@@ -128,13 +129,13 @@ def _winner(group: Group) -> dict[str, object]:
         return {}
     speedup, share, default = group.speedup(best), group.share(best), group.default
     return {
-        "time": formatting.duration(best.median),
-        "spread": formatting.percent(spread(best)),
+        "time": quantities.duration(best.median),
+        "spread": quantities.percent(spread(best)),
         "speed": group.speed(best),
         "convention": "of the plain algorithm" if group.speed(best).endswith("flop/s") else "of the least traffic",
-        "speedup": "" if speedup is None else formatting.times(speedup),
-        "default_time": "" if speedup is None or default is None else formatting.duration(default.median),
-        "share": "" if share is None else formatting.percent(share[1]),
+        "speedup": "" if speedup is None else quantities.times(speedup),
+        "default_time": "" if speedup is None or default is None else quantities.duration(default.median),
+        "share": "" if share is None else quantities.percent(share[1]),
         "peak": "" if share is None else _peak(*share),
         "meter": "" if share is None else charts.meter(share[1]),
         "race": _race(group),
@@ -144,7 +145,7 @@ def _winner(group: Group) -> dict[str, object]:
 
 
 def _peak(name: str, share: float) -> str:
-    """What a share is of, and what one above 1 means."""
+    """The name of the ceiling of a share, and a note if the share is above 1."""
     if name == "memory":
         return "memory traffic, cached" if share > 1 else "memory traffic"
     if name == "special":
@@ -153,22 +154,22 @@ def _peak(name: str, share: float) -> str:
 
 
 def _race(group: Group) -> str:
-    """How the winner won, if there was a race."""
+    """How the winner won, if there was a final comparison."""
     if group.best is None or (standing := group.best.standing) is None:
         return ""
-    low, high = map(formatting.duration, standing.interval)
+    low, high = map(quantities.duration, standing.interval)
     tied = sum(trial.standing is not None and trial.standing.race == standing.race and trial.standing.tied for trial in group.ranked[1:])
-    others = f"; {formatting.count(tied, 'other')} as fast within the noise" if tied else ""
-    certain = f"{100 * ranking.confidence(len(group.best.samples)):.0f}{formatting.NBSP}%"
-    return f"The winner of a race between the fastest: its median lies between {low} and {high} with {certain}{others}."
+    others = f"; {quantities.count(tied, 'other')} as fast within the noise" if tied else ""
+    certain = f"{100 * ranking.confidence(len(group.best.samples)):.0f}{quantities.NBSP}%"
+    return f"The winner of the final comparison: its median lies between {low} and {high} with {certain}{others}."
 
 
 def _conditions(trial: Trial) -> str:
     """What the device reported while the winner ran."""
     known = (("clock_mhz", "MHz"), ("memory_clock_mhz", "MHz memory"), ("temperature_c", "°C"), ("power_w", "W"))
-    parts = [f"{formatting.digits(trial.conditions[name])}{formatting.NBSP}{unit}" for name, unit in known if name in trial.conditions]
+    parts = [f"{quantities.digits(trial.conditions[name])}{quantities.NBSP}{unit}" for name, unit in known if name in trial.conditions]
     if trial.energy is not None:
-        parts.append(f"{formatting.digits(1e3 * trial.energy)}{formatting.NBSP}mJ a run")
+        parts.append(f"{quantities.digits(1e3 * trial.energy)}{quantities.NBSP}mJ a run")
     return f"Measured at {', '.join(parts)}." if parts else ""
 
 
@@ -181,9 +182,9 @@ def _table(stem: str, group: Group) -> dict[str, object]:
     rows = []
     for trial in top:
         speedup = group.speedup(trial)
-        figures = [formatting.duration(trial.median), formatting.percent(spread(trial))]
+        figures = [quantities.duration(trial.median), quantities.percent(spread(trial))]
         figures += [group.speed(trial)] if group.speed(trial) else []
-        figures += ["–" if speedup is None else formatting.times(speedup), "–" if trial.error is None else formatting.digits(trial.error)]
+        figures += ["–" if speedup is None else quantities.times(speedup), "–" if trial.error is None else quantities.digits(trial.error)]
         rows.append(figures + [formatting.value(trial.config[name]) if name in trial.config else "–" for name in names])
     link = tables.uri(tables.best_csv(group))
     return {"rows": rows, "names": names, "shared": formatting.config(shared(top)), "best_file": f"{stem}-best.csv", "best_link": link}
@@ -198,10 +199,10 @@ def _convergence(anchor: str, stem: str, group: Group) -> list[Figure]:
     made = []
     for seconds, noun in ((False, "trials"), (True, "seconds")):
         last = improved[-1]
-        when = f"after {formatting.duration(last.elapsed)} of searching" if seconds else f"at trial {last.number} of {len(group.trials)}"
-        text = f"The best time falls from {formatting.duration(improved[0].best)} to {formatting.duration(best)}, reached {when}."
+        when = f"after {quantities.duration(last.elapsed)} of searching" if seconds else f"at trial {last.number} of {len(group.trials)}"
+        text = f"The best time falls from {quantities.duration(improved[0].best)} to {quantities.duration(best)}, reached {when}."
         if len(improved) == 1:
-            text = f"The first valid time, {formatting.duration(best)}, stays the best, reached {when}."
+            text = f"The first valid time, {quantities.duration(best)}, stays the best, reached {when}."
         title = f"Best time against {noun}"
         chart = charts.convergence(group, Caption(f"{anchor}-{noun}", title, text), seconds)
         made.append(Figure(title, text, chart, "" if seconds else f"{stem}-trials.csv", "" if seconds else link))
@@ -214,7 +215,7 @@ def _importance(anchor: str, stem: str, found: Sequence[Effect]) -> Figure | Non
     if not told:
         return None
     title = "What each parameter explains"
-    leading = " and ".join(f"{name} ({formatting.percent(share)})" for name, share in told[:2])
+    leading = " and ".join(f"{name} ({quantities.percent(share)})" for name, share in told[:2])
     text = f"Share of the variance of log(time) that a parameter explains by itself: most of all {leading}. Shares overlap."
     if len(told) < len(known):
         text += " The others explain no more than chance would."
@@ -227,12 +228,12 @@ def _strips(anchor: str, found: Sequence[Effect]) -> list[Figure]:
     made = []
     for effect in found:
         best = min(effect.values, key=lambda one: one.median)
-        lowest = f"the lowest median, {formatting.duration(best.median)}, is at {formatting.value(best.value)}"
+        lowest = f"the lowest median, {quantities.duration(best.median)}, is at {formatting.value(best.value)}"
         said = f"Time for each value of {effect.name}; {lowest}."
         caption = Caption(f"{anchor}-p-{_slug(effect.name)}", f"{effect.name}: time for each value", said)
         share = "" if effect.share is None else "explains no more than chance"
         if effect.share is not None and effect.share >= _TOLD:
-            share = f"explains {formatting.percent(effect.share)}"
+            share = f"explains {quantities.percent(effect.share)}"
         made.append(Figure(effect.name, share, charts.distribution(effect, x, caption)))
     return made
 
@@ -241,7 +242,7 @@ def _failures(anchor: str, stem: str, group: Group) -> Figure | None:
     if not group.failures:
         return None
     kinds = ", ".join(f"{failure.count} {failure.kind}" for failure in group.failures)
-    text = f"{group.failed} of {formatting.count(len(group.trials), 'trial')} failed: {kinds}."
+    text = f"{group.failed} of {quantities.count(len(group.trials), 'trial')} failed: {kinds}."
     chart = charts.failures(group, Caption(f"{anchor}-failures", "How the trials ended", text))
     return Figure("How the trials ended", text, chart, f"{stem}-failures.csv", tables.uri(tables.failures_csv(group)))
 
@@ -270,8 +271,8 @@ def _lede(groups: Sequence[Group]) -> str:
     trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
     devices = len({device_key(group.device) for group in groups})
     problems = len({group.problem.key for group in groups})
-    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else formatting.count(devices, "device")
-    text = f"{formatting.count(problems, 'problem')} on {where}, {formatting.count(trials, 'trial')}"
+    where = f"{groups[0].device.name} ({groups[0].way})" if devices == 1 else quantities.count(devices, "device")
+    text = f"{quantities.count(problems, 'problem')} on {where}, {quantities.count(trials, 'trial')}"
     return f"{text}, of which {failed} failed." if failed else f"{text}, none of which failed."
 
 

@@ -1,1 +1,1 @@
-"""Questions about recorded results, each answered by a file that returns a tidy table and names its figures."""
+"""Studies: a file for each question, which measures or replays, and returns a tidy table and its figures."""

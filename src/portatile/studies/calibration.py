@@ -18,7 +18,7 @@ import numpy as np
 from portatile import workloads
 from portatile.errors import UsageError
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
-from portatile.studies.measured_configs import measured
+from portatile.studies.form.measured_configs import Measuring, measured
 from portatile.workloads.gemm.capabilities import local_limit, matrix_units
 from portatile.workloads.gemm.forms.gpu import costs, fit, timings
 from portatile.workloads.gemm.forms.gpu.costs import Costs, Model
@@ -168,7 +168,7 @@ def _measure(device: DeviceInfo, advance: Callable[[], None]) -> Measure:
     """Timing in the tuner's workers: checked before it is timed, isolated."""
 
     def one(problem: Problem, configs: Sequence[Config]) -> tuple[Mapping[str, float], bool]:
-        done = measured(problem, device.id, configs, advance=advance)
+        done = measured(problem, device.id, configs, Measuring(advance=advance))
         return {key: trial.comparable for key, trial in done.trials.items() if trial.status == "ok"}, done.interrupted
 
     return one

@@ -8,9 +8,8 @@ global kernel's time, at its best block for the same size on the same device, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from platform import python_version
 
 import numpy as np
@@ -18,9 +17,13 @@ import numpy as np
 from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
+from portatile.figures.bars import BarChart
+from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.svg import Figure
 from portatile.measure.phases import Plea, split
 from portatile.measure.products import Product
 from portatile.records import Config
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
 from portatile.workloads.matmul import BASE
 
 _SEQUENTIAL_LIMIT = 2**21  # multiplications that one work-item does in a moment on any device
@@ -56,19 +59,19 @@ class MemoryRow:
 class MemoryRequest:
     """The sizes of the matrices and the edges of the blocks to try; ``repeat`` runs of each kernel after the first."""
 
-    sizes: tuple[int, ...] = (128, 256, 512, 1024)
-    blocks: tuple[int, ...] = (2, 4, 8, 16)
-    dtype: str = "float32"
-    repeat: int = 3
+    sizes: tuple[int, ...] = option((128, 256, 512, 1024), "Rows and columns of the matrices.")
+    blocks: tuple[int, ...] = option((2, 4, 8, 16), "Edges of work-group and tile.")
+    dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
+    repeat: int = option(3, Option("Runs of each kernel after the first.", least=0))
 
 
 def on_the_host(request: MemoryRequest) -> list[int]:
-    """The sizes that plain Python multiplies too: where it ends soon."""
+    """The sizes that are small enough for plain Python."""
     return [size for size in request.sizes if size**3 <= _HOST_LIMIT]
 
 
 def points(request: MemoryRequest) -> list[tuple[int, Config]]:
-    """Every size with every kernel; the sequential one only where it ends soon."""
+    """Every size with every kernel; the sequential one only for small sizes."""
     found: list[tuple[int, Config]] = []
     for size in request.sizes:
         if size**3 <= _SEQUENTIAL_LIMIT:
@@ -77,46 +80,55 @@ def points(request: MemoryRequest) -> list[tuple[int, Config]]:
     return found
 
 
-def sweep(devices: Sequence[Device], request: MemoryRequest, advance: Callable[[], None] = lambda: None) -> list[MemoryRow]:
-    """Measure every product on the host and on every device, each checked; ``advance`` is called after each."""
-    rows = list(_sequential(request, advance))
-    for device in devices:
-        measured = list(_measured(device, request, advance))
-        for size in request.sizes:
-            of_size = [row for row in measured if row.size == size]
-            best = min((row.kernel for row in of_size if row.kernel and row.algorithm == "global"), default=None)
-            rows += [replace(row, reduction=1 - row.kernel / best) if row.kernel and best else row for row in of_size]
-    return rows
+def measure(run: Run) -> Iterator[MemoryRow]:
+    """Every product on the host and on every device, each checked."""
+    request: MemoryRequest = run.options
+    run.expect(len(on_the_host(request)) + len(run.devices) * len(points(request)))
+    yield from _sequential(run, request)
+    for device in run.devices:
+        yield from _measured(device, run, request)
 
 
-def _sequential(request: MemoryRequest, advance: Callable[[], None]) -> Iterator[MemoryRow]:
-    """Three loops of plain Python, once: nothing is allocated or read back."""
+def finish(rows: Sequence[MemoryRow]) -> list[MemoryRow]:
+    """What each kernel saves of the global one's time."""
+    best: dict[tuple[str, int], float] = {}
+    for row in rows:
+        if row.kernel and row.algorithm == "global":
+            best[row.device, row.size] = min(row.kernel, best.get((row.device, row.size), row.kernel))
+
+    def with_reduction(row: MemoryRow) -> MemoryRow:
+        known = best.get((row.device, row.size))
+        return replace(row, reduction=1 - row.kernel / known) if row.kernel and known else row
+
+    return [with_reduction(row) for row in rows]
+
+
+def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
+    """Three loops of plain Python, run once, without transfers."""
+    python = f"Python {python_version()}"
     for size in on_the_host(request):
+        row = MemoryRow("host", python, python, "host", 1, size, request.dtype, *(None,) * 6, "ok", 1, "")
+        if run.known(row):
+            continue
         product = Product("host", None, dict.fromkeys("mnk", size), None, request.dtype)
         seconds, matrices = product.on_the_host(seed=0)
         a, b, c = (matrices[name].astype(np.float64) for name in "abc")
         if np.any(np.abs(c - a @ b) > size * np.finfo(request.dtype).eps * (np.abs(a) @ np.abs(b))):
             raise DeviceError(f"plain Python multiplied {size} x {size} matrices wrongly")
-        python = f"Python {python_version()}"
-        took = (0.0, seconds, 0.0, seconds, product.flops / seconds / 1e9, None)
-        yield MemoryRow("host", python, python, "host", 1, size, request.dtype, *took, "ok", 1, _now())
-        advance()
+        took = product.flops / seconds / 1e9
+        yield replace(row, allocate=0.0, kernel=seconds, read_back=0.0, window=seconds, gflops=took, time=now())
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _measured(device: Device, request: MemoryRequest, advance: Callable[[], None]) -> Iterator[MemoryRow]:
+def _measured(device: Device, run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
     matmul, info = workloads.get("matmul"), device.info
     for size, config in points(request):
         problem = matmul.problem(dict.fromkeys("mnk", size), request.dtype)
         kind, block = str(config["ALGORITHM"]), int(config["BLOCK"])
-        nothing = (None,) * 6
-        row = MemoryRow(info.id, info.name, info.driver, kind, block, size, request.dtype, *nothing, "ok", 0, "")
+        row = MemoryRow(info.id, info.name, info.driver, kind, block, size, request.dtype, *(None,) * 6, "ok", 0, "")
+        if run.known(row):
+            continue
         if why := matmul.space(problem, info).violated(config):
-            yield replace(row, status=why, time=_now())
-            advance()
+            yield replace(row, status=why, time=now())
             continue
         try:
             done, _ = split(Plea(lambda _, p=problem, c=config: (p, c), info.id, repeat=request.repeat))  # type: ignore[misc]
@@ -124,7 +136,70 @@ def _measured(device: Device, request: MemoryRequest, advance: Callable[[], None
             allocate, back = done.seconds["allocate"], done.seconds["transfer out"]
             gflops = matmul.flops(problem) / kernel / 1e9
             row = replace(row, allocate=allocate, kernel=kernel, read_back=back, window=allocate + kernel + back, gflops=gflops)
-            yield replace(row, samples=1 + len(done.again), time=_now())
+            yield replace(row, samples=1 + len(done.again), time=now())
         except PortatileError as error:
-            yield replace(row, status=str(error).splitlines()[0], time=_now())
-        advance()
+            yield replace(row, status=str(error).splitlines()[0], time=now())
+
+
+def figures(rows: Sequence[MemoryRow]) -> list[Figure]:
+    """Times over the block at the largest size of each device, and what local memory saves there on each device."""
+    valid = [row for row in rows if row.kernel]
+    largest = {row.device: max(other.size for other in valid if other.device == row.device) for row in valid}
+    there = [row for row in valid if row.size == largest[row.device]]
+    blocks = tuple(sorted({row.block for row in valid if row.algorithm in ("global", "local")}))
+    curves = []
+    for device, algorithm in dict.fromkeys((row.device, row.algorithm) for row in there if row.algorithm in ("global", "local")):
+        points = tuple((float(row.block), row.kernel or 0.0) for row in there if (row.device, row.algorithm) == (device, algorithm))
+        curves.append(Series(f"{device} {algorithm}", points))
+    made: list[Figure] = []
+    if curves:
+        said = "Kernel time over the edge of work-group and tile, at the largest size of each device."
+        x, y = Axis("edge of the block", log=True), Axis("kernel time", "s", log=True)
+        made.append(LineChart("Time over the block", said, x, y, tuple(curves), tuple(map(float, blocks))))
+    saved = _saved(there)
+    if saved:
+        said = "The share of the global kernel's time that the local kernel saves, each at its best block, at the largest size."
+        values = tuple((share,) for share in saved.values())
+        made.append(BarChart("Time saved by local memory", said, "time saved", "%", tuple(saved), ("saved",), values))
+    return made
+
+
+def _saved(rows: Sequence[MemoryRow]) -> dict[str, float]:
+    """By device: the greatest reduction of its local kernels."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if row.algorithm == "local" and row.reduction is not None:
+            label = f"{row.name} ({row.device}), {row.size}"
+            found[label] = max(row.reduction, found.get(label, row.reduction))
+    return found
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, MemoryRequest(sizes=(64, 256, 512), repeat=2))
+
+
+STUDY = Study(
+    name="memory",
+    answers=("D2.1", "D2.3", "D2.5", "D2.7"),
+    question="What is local memory worth in a matrix product, and which block suits it?",
+    minutes=1.0,
+    timed="kernel: the fastest run, by the host's clock, without transfers; with buffers: allocating them, that run, reading C back.",
+    row=MemoryRow,
+    key=("device", "algorithm", "block", "size", "dtype"),
+    columns=(
+        Column("device", "device"),
+        Column("kernel", "algorithm"),
+        Column("size", "size"),
+        Column("block", "block"),
+        Column("kernel time", "kernel", "s"),
+        Column("with buffers", "window", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("saved", "reduction", "%"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=MemoryRequest,
+    finish=finish,
+    sample=_sample,
+)

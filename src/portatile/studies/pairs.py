@@ -1,4 +1,4 @@
-"""How do two parameters shape the performance? The best time for every pair of their values, the others as good as a few tries find them.
+"""How do two parameters affect the speed? The best time for every pair of their values, with the others chosen by a few tries.
 
 Du et al., figure 14, shows SGEMM over TCR x TRR. Every pair starts from the base, the best configuration known for the problem: with
 the pair's values in it and as few others changed as its rules ask for. Half of a pair's tries go there and to what differs from
@@ -7,7 +7,7 @@ that in one parameter or at random; the other half to the neighbours of the best
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -15,11 +15,14 @@ import numpy as np
 
 from portatile import select, workloads
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, SpaceError, UnknownNameError
-from portatile.records import Config, Problem, Value, canonical
+from portatile.errors import ArgumentError, SpaceError, UnknownNameError, UsageError
+from portatile.figures.heat import Cell, Heat
+from portatile.figures.svg import Figure
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical, duration
 from portatile.space import ParameterSpace
 from portatile.store import known_results
-from portatile.studies.measured_configs import measured
+from portatile.studies.form.measured_configs import Measuring, measured
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.studies.portability import describe, failure
 from portatile.trials import Trial
 
@@ -28,7 +31,7 @@ _SCATTERED = 64  # legal configurations at random, of which the nearest to the b
 
 @dataclass(frozen=True)
 class PairsRow:
-    """One pair of values. Seconds, ``gflops`` and ``relative`` (the map's best time over this one, so 1 is the best) are None without a
+    """One pair of values. Seconds, ``gflops`` and ``relative`` (the map's best time over this one; 1 is the best) are None without a
     valid configuration: ``status`` says why. ``tried`` configurations were measured, ``failed`` of them were not valid.
     """
 
@@ -54,8 +57,8 @@ class PairsRow:
 class PairsRequest:
     """The map of ``down`` x ``across`` for a problem, with ``tries`` configurations for each pair.
 
-    ``only``: parameters, the two or others, that take no other values than these. ``base``: where every pair starts; None for the best
-    configuration known for the problem.
+    ``only``: values to which parameters, the two or others, are restricted. ``base``: the configuration from which every pair starts;
+    None for the best one known for the problem.
     """
 
     problem: Problem
@@ -67,14 +70,80 @@ class PairsRequest:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class MapOptions:
+    """The same as a command line says it."""
+
+    down: str = option("", Option("The parameter of the lines: TRR, or TRR=1,2,4 for some values.", metavar="NAME[=VALUES]"))
+    across: str = option("", Option("The parameter of the columns, in the same way.", metavar="NAME[=VALUES]"))
+    fixed: tuple[str, ...] = option(
+        (), Option("Values that another parameter may take; repeat.", names=("--fix", "fixed"), metavar="NAME=VALUES")
+    )
+    tries: int = option(4, Option("Configurations for each pair.", least=1))
+    seed: int = option(0, Option("Of what is tried.", least=0))
+
+
 Pair = tuple[Value, Value]
 
 
-def sweep(device: Device, request: PairsRequest, advance: Callable[[], None] = lambda: None) -> list[PairsRow]:
-    """Measure every pair that the space holds; ``advance`` is called at most ``pairs() * tries`` times.
+def measure(run: Run) -> Iterator[PairsRow]:
+    """The map on each device. Raises UsageError for a parameter that is missing, and what ``sweep`` raises."""
+    problem, asked = run.problem, run.options
+    assert problem is not None
+    for device in run.devices:
+        request = requested(problem, device.info, asked)
+        space = workloads.get(problem.workload).space(problem, device.info)
+        run.expect(len(pairs(space, request)) * len(run.devices))
+        yield from _rows(device, request, Measuring(trials=run.trials, seconds=run.seconds_left), run)
+
+
+def requested(problem: Problem, info: DeviceInfo, asked: MapOptions) -> PairsRequest:
+    """What words like ``TRR=1,2,4`` ask for."""
+    for name in ("down", "across"):
+        if not getattr(asked, name):
+            raise UsageError(f"--{name} is missing: a map needs two parameters; `portatile show {problem.workload} --space` lists them")
+    space = workloads.get(problem.workload).space(problem, info)
+    names, only = [], {}
+    for word in (asked.down, asked.across, *asked.fixed):
+        name, values = parameter(space, word)
+        names.append(name)
+        if values:
+            only[name] = values
+        elif word in asked.fixed:
+            raise ArgumentError(f"--fix {word}: write {name}=VALUE, of {', '.join(map(str, space.parameters[name]))}")
+    return PairsRequest(problem, names[0], names[1], only, asked.tries, seed=asked.seed)
+
+
+def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]:
+    """A parameter and the values that a word like ``TRR=1,2`` names; none for the name alone."""
+    name, sign, text = word.partition("=")
+    if name not in space.parameters:
+        raise UnknownNameError("parameter", name, space.parameters)
+    spelled = {str(value).lower(): value for value in space.parameters[name]}
+    found = []
+    for part in text.split(",") if sign else ():
+        if part.strip().lower() not in spelled:
+            raise ArgumentError(f"{word}: {part!r} is not one of {', '.join(map(str, space.parameters[name]))}")
+        found.append(spelled[part.strip().lower()])
+    return name, tuple(found)
+
+
+def sweep(device: Device, request: PairsRequest, how: Measuring | None = None) -> list[PairsRow]:
+    """Measure every pair that the space holds; Ctrl-C ends it with what there is.
 
     Raises UnknownNameError for a name that is no parameter, ArgumentError for a value it does not take, SpaceError where nothing is legal.
     """
+    rows: list[PairsRow] = []
+    try:
+        for row in _rows(device, request, how or Measuring(), Run((device,), MapOptions())):
+            rows.append(row)
+    except KeyboardInterrupt:
+        pass
+    return finish(rows)
+
+
+def _rows(device: Device, request: PairsRequest, how: Measuring, run: Run) -> Iterator[PairsRow]:
+    """The rows of a map; KeyboardInterrupt comes after those that there are."""
     problem, info = request.problem, device.info
     workload = workloads.get(problem.workload)
     space = workload.space(problem, info)
@@ -83,21 +152,24 @@ def sweep(device: Device, request: PairsRequest, advance: Callable[[], None] = l
         base = select.choose(workload, problem, info, known_results()(problem.workload)).config
     parts = {pair: _part(space, request, pair, base) for pair in pairs(space, request)}
     rng = np.random.default_rng(request.seed)
-    wishes = {pair: list(islice(_first(part, base, rng), max((request.tries + 1) // 2, 1))) for pair, part in parts.items()}
-    if not any(wishes.values()):
+    first = {pair: list(islice(_first(part, base, rng), max((request.tries + 1) // 2, 1))) for pair, part in parts.items()}
+    if not any(first.values()):
         raise SpaceError(f"no configuration of {workload.name} in the map is legal on {info.name}: fix fewer parameters")
-    done = measured(problem, info.id, [config for configs in wishes.values() for config in configs], advance=advance)
-    trials = dict(done.trials)
-    found = {pair: [trials[key] for config in configs if (key := canonical(config)) in trials] for pair, configs in wishes.items()}
+    run.say(f"{describe(problem)} on {info.id}: {sum(map(len, first.values()))} configurations")
+    done = measured(problem, info.id, [config for configs in first.values() for config in configs], how)
+    found = {pair: [done.trials[key] for config in configs if (key := canonical(config)) in done.trials] for pair, configs in first.items()}
+    interrupted = done.interrupted
     again = {pair: list(islice(_second(parts[pair], tried, rng), request.tries // 2)) for pair, tried in found.items()}
     more = [config for configs in again.values() for config in configs]
-    if more and not done.interrupted:
-        trials = measured(problem, info.id, more, advance=advance).trials
+    if more and not interrupted:
+        run.say(f"{describe(problem)} on {info.id}: {len(more)} neighbours of the best")
+        done = measured(problem, info.id, more, how)
+        interrupted = done.interrupted
         for pair, configs in again.items():
-            found[pair] += [trials[key] for config in configs if (key := canonical(config)) in trials]
-    rows = [_row(device, request, pair, bool(wishes[pair]), tried) for pair, tried in found.items()]
-    best = min((row.seconds for row in rows if row.seconds), default=None)
-    return [_relative(row, best) for row in rows]
+            found[pair] += [done.trials[key] for config in configs if (key := canonical(config)) in done.trials]
+    yield from (_row(device, request, pair, bool(first[pair]), tried) for pair, tried in found.items())
+    if interrupted:
+        raise KeyboardInterrupt
 
 
 def pairs(space: ParameterSpace, request: PairsRequest) -> list[Pair]:
@@ -116,7 +188,7 @@ def pairs(space: ParameterSpace, request: PairsRequest) -> list[Pair]:
 
 
 def _part(space: ParameterSpace, request: PairsRequest, pair: Pair, base: Config) -> ParameterSpace:
-    """The configurations with a pair's values, every other parameter's values in the order of their distance from the base's."""
+    """The configurations with a pair's values, with every other parameter's values ordered by their distance from the base's."""
     kept = {**request.only, request.down: pair[:1], request.across: pair[1:]}
 
     def ordered(name: str, values: tuple[Value, ...]) -> Sequence[Value]:
@@ -128,7 +200,7 @@ def _part(space: ParameterSpace, request: PairsRequest, pair: Pair, base: Config
 
 
 def _first(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iterator[Config]:
-    """The nearest legal configuration, the first parameters counting most; then by turns its neighbours and random ones near the base."""
+    """The nearest legal configuration (the first parameters count most); then alternately its neighbours and random ones near the base."""
     nearest = next(iter(part), None)
     if nearest is None:
         return
@@ -141,7 +213,7 @@ def _first(part: ParameterSpace, base: Config, rng: np.random.Generator) -> Iter
 
 
 def _second(part: ParameterSpace, tried: Sequence[Trial], rng: np.random.Generator) -> Iterator[Config]:
-    """What differs from the fastest of those tried in one parameter."""
+    """The configurations that differ from the fastest so far in one parameter."""
     best = min((trial for trial in tried if trial.status == "ok"), key=lambda trial: trial.median, default=None)
     if best is None:
         return
@@ -178,5 +250,88 @@ def _row(device: Device, request: PairsRequest, pair: Pair, legal: bool, tried: 
     )
 
 
-def _relative(row: PairsRow, best: float | None) -> PairsRow:
-    return replace(row, relative=best / row.seconds) if best and row.seconds else row
+def finish(rows: Sequence[PairsRow]) -> list[PairsRow]:
+    """Each pair's share of the best of its device."""
+    best: dict[str, float] = {}
+    for row in rows:
+        if row.seconds:
+            best[row.device] = min(row.seconds, best.get(row.device, row.seconds))
+    return [replace(row, relative=best[row.device] / row.seconds) if row.seconds else row for row in rows]
+
+
+def table(rows: Sequence[PairsRow]) -> Heat:
+    """The map of one device, without lines and columns that have no legal configuration."""
+    found: Mapping[tuple[Value, Value], PairsRow] = {(row.down_value, row.across_value): row for row in rows}
+    held = [row for row in rows if row.tried] or list(rows)
+    downs, acrosses = (list(dict.fromkeys(getattr(row, name) for row in held)) for name in ("down_value", "across_value"))
+    cells = tuple(tuple(_cell(found[down, across]) for across in acrosses) for down in downs)
+    title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype} on {rows[0].name}"
+    unit = "Gflop/s" if any(row.gflops for row in rows) else "time"
+    said = f"{unit} of the best configuration tried for each pair of {rows[0].down} and {rows[0].across}; the darker the faster."
+    return Heat(title, rows[0].down, rows[0].across, tuple(map(str, downs)), tuple(map(str, acrosses)), cells, said)
+
+
+def _cell(row: PairsRow) -> Cell:
+    if row.seconds is None:
+        return Cell(None, "-" if not row.tried else row.status.partition(":")[0], row.status)
+    text = f"{row.gflops:.4g}" if row.gflops else duration(row.seconds)
+    return Cell(row.relative, text, f"{row.relative:.0%} of the best; {row.config}")
+
+
+def figures(rows: Sequence[PairsRow]) -> list[Figure]:
+    """A map for each device."""
+    groups: dict[str, list[PairsRow]] = {}
+    for row in rows:
+        groups.setdefault(row.device, []).append(row)
+    return [table(group) for group in groups.values()]
+
+
+def notes(rows: Sequence[PairsRow]) -> list[str]:
+    """The best of each device, and how many pairs are missing."""
+    said = []
+    for device in dict.fromkeys(row.device for row in rows):
+        mine = [row for row in rows if row.device == device]
+        missing = sum(row.seconds is None for row in mine)
+        tail = f"; {missing} of {len(mine)} pairs without a valid configuration" if missing else ""
+        best = max((row for row in mine if row.relative is not None), key=lambda row: row.relative or 0.0, default=None)
+        if best is None:
+            said.append(f"{device} ({mine[0].name}): no configuration of the map is valid: {mine[0].status}")
+            continue
+        said.append(f"{device} ({best.name}): {max(row.tried for row in mine)} configurations at most for each pair{tail}")
+        said.append(f"best: {best.down}={best.down_value} {best.across}={best.across_value}: {best.config}")
+    return said
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    size = 1024 if devices[0].info.kind == "gpu" else 128
+    problem = workloads.get("matmul").problem({"m": size, "n": size, "k": size})
+    return Asked(devices[:1], MapOptions("ALGORITHM", "BLOCK", tries=2), problem)
+
+
+STUDY = Study(
+    name="map",
+    answers=("D1.8", "D1.9"),
+    question="How do two parameters shape the performance, the others as good as a few tries find them?",
+    minutes=3.0,
+    timed="kernels alone, back to back by the device's clock, with copies into images where there are; no transfers, no compilation.",
+    row=PairsRow,
+    key=("device", "down_value", "across_value"),
+    columns=(
+        Column("device", "device"),
+        Column("down", "down_value"),
+        Column("across", "across_value"),
+        Column("time", "seconds", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("of the best", "relative", "%"),
+        Column("tried", "tried"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=MapOptions,
+    finish=finish,
+    notes=notes,
+    problem="needed",
+    sample=_sample,
+    by_trials=True,
+)

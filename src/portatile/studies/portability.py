@@ -9,16 +9,19 @@ devices of 1 / loss (at most 1), and 0 where a device cannot run it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from portatile import select, workloads
 from portatile.device import backends
 from portatile.device.base import Device
-from portatile.errors import PortatileError, UnknownNameError
-from portatile.records import Config, DeviceInfo, Problem, canonical, spelled
+from portatile.errors import PortatileError, UnknownNameError, UsageError
+from portatile.figures.heat import Cell, Heat
+from portatile.figures.svg import Figure
+from portatile.records import Config, DeviceInfo, Problem, canonical, rate, spelled
 from portatile.store import ResultStore, known_results
-from portatile.studies.measured_configs import MeasuredConfigs, measured
+from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, measured
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
 
@@ -52,9 +55,9 @@ class PortabilityRow:
 
 @dataclass(frozen=True)
 class PortabilityRequest:
-    """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best that is known is taken.
+    """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best known configuration is used.
 
-    ``recorded``: devices of other machines, whose best known winners take part.
+    ``recorded``: devices that are not here, whose best known winners take part.
     """
 
     problems: tuple[Problem, ...]
@@ -65,39 +68,74 @@ class PortabilityRequest:
 
 
 @dataclass(frozen=True)
+class PortabilityOptions:
+    """The same as a command line says it."""
+
+    recorded: tuple[str, ...] = option(
+        (), Option("A device that is not here, by its recorded results, such as 'h200 cuda'; repeat.", names=("--recorded", "--guest"))
+    )
+    tune: str | None = option(None, Option("Tune on each device first: 30s, 200. Without: the best that is known.", metavar="BUDGET"))
+    strategy: str = option("auto", "How to tune.")
+    seed: int = option(0, Option("Of operands and search.", least=0))
+
+
+@dataclass(frozen=True)
 class Winner:
-    """The configuration of the device ``of`` for a problem, and where it comes from; none where nothing could be found, with the reason."""
+    """The winner of the device ``of`` for a problem, and where it comes from; no configuration, with the reason, where none was found."""
 
     of: str
     config: Config | None
     found: str
 
 
-def matrix(devices: Sequence[Device], request: PortabilityRequest, say: Callable[[str], None] = lambda text: None) -> list[PortabilityRow]:
-    """Every problem's matrix, winner by winner; ``say`` hears what is going on. Ctrl-C ends it with the rows so far."""
+def matrix(devices: Sequence[Device], request: PortabilityRequest, run: Run | None = None) -> list[PortabilityRow]:
+    """Every problem's matrix, winner by winner. Ctrl-C ends it with the rows so far."""
     rows: list[PortabilityRow] = []
+    try:
+        for row in _rows(devices, request, run or Run(tuple(devices), PortabilityOptions())):
+            rows.append(row)
+    except KeyboardInterrupt:
+        pass
+    return finish(rows)
+
+
+def measure(run: Run) -> Iterator[PortabilityRow]:
+    """The matrix of one problem. Raises UsageError for too few devices."""
+    asked: PortabilityOptions = run.options
+    assert run.problem is not None
+    if len(run.devices) < (1 if asked.recorded else 2):
+        there = ", ".join(device.info.id for device in run.devices)
+        raise UsageError(f"portability needs two devices or more, or one and --recorded; chosen: {there or 'none'}")
+    found = tuple(device for text in asked.recorded for device in recorded_devices(run.problem.workload, text))
+    budget = None if asked.tune is None else Budget.parse(asked.tune)
+    yield from _rows(run.devices, PortabilityRequest((run.problem,), budget, found, asked.strategy, asked.seed), run)
+
+
+def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> Iterator[PortabilityRow]:
+    """All winners on one device after another; KeyboardInterrupt comes after the rows that there are."""
+    run.expect(len(request.problems) * len(devices) * (len(devices) + len(request.recorded)))
     for problem in request.problems:
         workload, described = workloads.get(problem.workload), describe(problem)
         winners = []
         for device in devices:
-            say(f"{described}: the winner of {device.info.id}")
+            run.say(f"{described}: the winner of {device.info.id}")
             winners.append(winner(device.info, problem, request))
-        winners += [known(info, problem, recorded_name(info)) for info in request.recorded]
-        results: dict[str, MeasuredConfigs] = {}
+        winners += [known(other, problem, recorded_name(other)) for other in request.recorded]
+        interrupted = False
         for device in devices:
-            say(f"{described}: all winners on {device.info.id}")
-            configs = [workload.lowered(found.config, device.info) for found in winners if found.config is not None]
-            results[device.info.id] = _on(device, problem, configs)
-            if results[device.info.id].interrupted:
-                break
-        rows += [_row(problem, found, device, results.get(device.info.id)) for found in winners for device in devices]
-        if any(result.interrupted for result in results.values()):
-            break
-    return _with_losses(rows)
+            result = None
+            if not interrupted:
+                run.say(f"{described}: all winners on {device.info.id}")
+                configs = [workload.lowered(found.config, device.info) for found in winners if found.config is not None]
+                result = _on(device, problem, configs, run)
+                interrupted = result.interrupted
+            yield from (_row(problem, found, device, result) for found in winners)
+        if interrupted:
+            raise KeyboardInterrupt
 
 
 def winner(device: DeviceInfo, problem: Problem, request: PortabilityRequest) -> Winner:
-    """Tune the problem on the device, or take what is known to be best."""
+    """Tune the problem on the device, or use the best known configuration."""
     if request.budget is None:
         return known(device, problem, device.id)
     try:
@@ -109,7 +147,7 @@ def winner(device: DeviceInfo, problem: Problem, request: PortabilityRequest) ->
 
 
 def known(device: DeviceInfo, problem: Problem, name: str) -> Winner:
-    """What is known to be best for the problem on the device, which need not be here and is called ``name``."""
+    """The best known configuration for the problem on a device, which may be another machine's and is called ``name``."""
     try:
         choice = select.choose(workloads.get(problem.workload), problem, device, known_results()(problem.workload))
         return Winner(name, choice.config, choice.explanation)
@@ -117,13 +155,13 @@ def known(device: DeviceInfo, problem: Problem, name: str) -> Winner:
         return Winner(name, None, str(error).splitlines()[0])
 
 
-def recorded_name(info: DeviceInfo) -> str:
-    """What a device is called that is not here: ids are those of this machine."""
-    return f"{info.backend} {info.name}"
+def recorded_name(device: DeviceInfo) -> str:
+    """The name of another machine's device: ids belong to this machine."""
+    return f"{device.backend} {device.name}"
 
 
 def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
-    """The devices with known results of a workload whose name or platform holds every word of ``text``; a back end's name means that one.
+    """The devices with stored results of a workload whose name, platform or back end contains every word of ``text``.
 
     Raises UnknownNameError where there is none.
     """
@@ -157,9 +195,10 @@ def describe(problem: Problem) -> str:
     return spelled({**problem.sizes, **chosen})
 
 
-def _on(device: Device, problem: Problem, configs: Sequence[Config]) -> MeasuredConfigs:
+def _on(device: Device, problem: Problem, configs: Sequence[Config], run: Run) -> MeasuredConfigs:
+    how = Measuring(_RACE, run.trials, run.seconds_left)
     try:
-        return measured(problem, device.info.id, configs, _RACE) if configs else MeasuredConfigs({})
+        return measured(problem, device.info.id, configs, how) if configs else MeasuredConfigs({})
     except PortatileError:  # the device cannot be opened: its rows say that nothing ran
         return MeasuredConfigs({})
 
@@ -202,16 +241,104 @@ def _row(problem: Problem, found: Winner, device: Device, result: MeasuredConfig
 
 
 def failure(trial: Trial) -> str:
-    """How a trial failed: the kind, the first line of its message, and the first further one that speaks of an error."""
+    """How a trial failed: its status, the first line of its message, and the first further line that mentions an error."""
     first, *rest = trial.message.splitlines() or [""]
     reason = next((line.strip() for line in rest if "error" in line.lower()), "")
     return f"{trial.status}: {first[:160]} {reason[:160]}".strip(" :")
 
 
-def _with_losses(rows: Sequence[PortabilityRow]) -> list[PortabilityRow]:
+def finish(rows: Sequence[PortabilityRow]) -> list[PortabilityRow]:
+    """Losses, and the rows winner by winner."""
     own = {(row.problem, row.dtype, row.device): row.seconds for row in rows if row.winner_of == row.device}
     done = []
     for row in rows:
         best = own.get((row.problem, row.dtype, row.device))
         done.append(replace(row, loss=row.seconds / best) if row.seconds and best else row)
-    return done
+    problems = list(dict.fromkeys((row.problem, row.dtype) for row in done))
+    winners = list(dict.fromkeys(row.winner_of for row in done))
+    return sorted(done, key=lambda row: (problems.index((row.problem, row.dtype)), winners.index(row.winner_of)))
+
+
+def table(rows: Sequence[PortabilityRow]) -> Heat:
+    """The losses of one problem as a table: a line for each winner, a column for each device, and PP."""
+    places, winners = (list(dict.fromkeys(names)) for names in zip(*((row.device, row.winner_of) for row in rows), strict=True))
+    measures = scores(rows)
+    lines = []
+    for name in winners:
+        mine = {row.device: row for row in rows if row.winner_of == name}
+        cells = [_cell(mine[place]) if place in mine else Cell(None, "-") for place in places]
+        score = measures[rows[0].problem, rows[0].dtype, name]
+        lines.append((*cells, Cell(score, f"{score:.2f}", "harmonic mean of 1 / loss")))
+    title = f"{rows[0].workload} {rows[0].problem} {rows[0].dtype}"
+    said = "Down: whose winner; across: where it runs; figures: its time over that of the device's own winner. PP: Pennycook's measure."
+    return Heat(title, "winner of", "on", tuple(winners), (*places, "PP"), tuple(lines), said)
+
+
+def _cell(row: PortabilityRow) -> Cell:
+    if row.loss is None:
+        return Cell(None, row.status.partition(":")[0] or "?", row.status)
+    mark = "*" if row.objection else ""
+    return Cell(min(1 / row.loss, 1.0), f"{row.loss:.2f}{mark}", f"{row.gflops:.1f} Gflop/s. {row.objection}".strip())
+
+
+def figures(rows: Sequence[PortabilityRow]) -> list[Figure]:
+    """A table of losses for each problem."""
+    groups: dict[tuple[str, str], list[PortabilityRow]] = {}
+    for row in rows:
+        groups.setdefault((row.problem, row.dtype), []).append(row)
+    return [table(group) for group in groups.values()]
+
+
+def notes(rows: Sequence[PortabilityRow]) -> list[str]:
+    """Who is who, where each winner comes from, why something did not run and what rules were passed over."""
+    here = {row.device: row for row in rows}
+    said = []
+    for name, any_row in here.items():
+        own = next((row for row in rows if row.winner_of == row.device == name), None)
+        speed = "" if own is None or own.gflops is None else f", {rate(own.gflops, 'Gflop/s')}"
+        said.append(f"{name}: {any_row.name} ({any_row.platform}){speed}; {own.found if own else 'no winner of its own'}")
+    for other in dict.fromkeys(row.winner_of for row in rows):
+        if other not in here:
+            said.append(f"{other}: another machine's device; {next(row.found for row in rows if row.winner_of == other)}")
+    for row in rows:
+        if row.changed:
+            said.append(f"{row.winner_of} on {row.device}: with {row.changed}, which the device has no instructions for")
+        if row.loss is None:
+            said.append(f"{row.winner_of} on {row.device}: {row.status}")
+    objections = dict.fromkeys((row.winner_of, row.device, row.objection) for row in rows if row.objection)
+    return said + [f"* {winner_of} on {place}: not in the device's space, it {text}" for winner_of, place, text in objections]
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked | None:
+    size = 512 if any(device.info.kind == "gpu" for device in devices) else 128
+    problem = workloads.get("gemm").problem({"m": size, "n": size, "k": size})
+    return Asked(devices, PortabilityOptions(), problem) if len(devices) > 1 else None
+
+
+STUDY = Study(
+    name="portability",
+    answers=("D1.7",),
+    question="How much does each device's winner lose on the other devices?",
+    minutes=2.0,
+    timed="kernels alone, back to back by the device's clock, with copies into images where there are; no transfers, no compilation.",
+    row=PortabilityRow,
+    key=("problem", "dtype", "winner_of", "device"),
+    columns=(
+        Column("winner of", "winner_of"),
+        Column("on", "device"),
+        Column("time", "seconds", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("loss", "loss"),
+        Column("error", "error"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=PortabilityOptions,
+    finish=finish,
+    notes=notes,
+    devices="all",
+    problem="needed",
+    sample=_sample,
+    by_trials=True,
+)

@@ -1,223 +1,144 @@
-"""Which strategy finds good configurations soonest? Each replays a recording several times; the curves and figures of that.
-
-The figures, of the median over repetitions where nothing else is said:
-
-- ``curve``: the share of the optimum that the best configuration so far reaches (1 = the fastest recorded), with the 10th and 90th
-  percentile beside it. What failed, and nothing yet, count as 0.
-- ``to_95``, ``to_98``: evaluations until that share is 0.95 and 0.98; None where half of the repetitions do not get there.
-- ``score``: P, the mean over the budget's evaluations m of (R(m) - y(m)) / (R(m) - optimum), mean over repetitions. y is the best time so
-  far, at most the median of all valid times; R is the exact expectation of y for draws without repetition from all
-  configurations, failing ones included. 0 is as good as chance, 1 the optimum at once.
-"""
+"""Which strategy finds good configurations soonest, replayed on recorded trials? The study of ``convergence``, row by row."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+from portatile.errors import UsageError
+from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.svg import Figure
+from portatile.studies.convergence import Comparison, StrategiesRequest, compare
+from portatile.studies.form.study import Column, Option, Run, Study, option
+from portatile.trials import Budget
+from portatile.tuning.search import replay
 
-from portatile import strategies
-from portatile.errors import ArgumentError
-from portatile.records import canonical
-from portatile.trials import Budget, Trial
-from portatile.tuning.search.replay import Recording, cost
-
-Vector = NDArray[np.float64]
-
-FRACTIONS = (0.1, 0.2, 0.5, 1.0)
-_CUTOFF, _LEAST, _MOST = 0.95, 100, 1000
-_GRID = 200  # places of a curve over time
+USUAL = "auto,genetic,annealing,local,random"
+_PLACES = 50  # of a curve in the table
+_POINTS = 400  # of a line of a figure; more are not seen
 
 
 @dataclass(frozen=True)
-class StrategiesRequest:
-    """What to compare. Without ``budget``: the evaluations in which chance comes 95 % of the way from median to optimum, 100 to 1000."""
+class StrategiesRow:
+    """One strategy on one recording after ``place`` evaluations or simulated seconds, which ``unit`` says.
 
-    recording: Recording
-    strategies: tuple[str, ...]
-    repeats: int = 10
-    budget: Budget | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Curve:
-    """How one strategy fares. ``middle``, ``low``, ``high`` belong to ``Comparison.places``.
-
-    ``shares`` are those of ``middle`` after each of FRACTIONS of the budget; ``thinking`` is the strategy's own seconds per proposal.
+    ``share``, with the 10th and 90th percentile beside it, is of the optimum; ``to_95``, ``to_98``, ``score`` and ``per_proposal`` are of
+    the whole curve: see ``convergence``.
     """
 
+    recording: str
     strategy: str
-    middle: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    shares: tuple[float, ...]
+    unit: str
+    place: float
+    low: float
+    share: float
+    high: float
     to_95: float | None
     to_98: float | None
     score: float | None
-    thinking: float
+    per_proposal: float
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Curves over ``places``, evaluations or simulated ``seconds`` up to ``budget``; ``optimum`` in seconds per run."""
+class StrategiesOptions:
+    """What to replay: a result store, what `results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner."""
 
-    name: str
-    unit: str
-    budget: float
-    places: tuple[float, ...]
-    optimum: float
-    configurations: int
-    failing: int
-    repeats: int
-    curves: tuple[Curve, ...]
+    files: tuple[Path, ...] = option((), Option("Files of recorded trials.", argument=True))
+    strategies: str = option(USUAL, "Which, separated by commas.")
+    repeats: int = option(10, Option("Runs of each strategy, each with its own seed.", least=1))
+    budget: str | None = option(None, "200 (evaluations) or 60s (simulated). Default: until chance is 95 % of the way to the optimum.")
+    seed: int = option(0, Option("Of the first run.", least=0))
 
 
-@dataclass
-class _Run:
-    """One repetition: times and costs in the order of evaluation, and the strategy's own seconds."""
+def names_of(text: str) -> tuple[str, ...]:
+    """The strategies of a list with commas; raises UsageError for none."""
+    chosen = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not chosen:
+        raise UsageError(f"--strategies names no strategy; write for example {USUAL}")
+    return chosen
 
-    times: list[float] = field(default_factory=list)
-    costs: list[float] = field(default_factory=list)
-    thinking: float = 0.0
+
+def measure(run: Run) -> Iterator[StrategiesRow]:
+    """One recording after another, one strategy after another."""
+    asked: StrategiesOptions = run.options
+    if not asked.files:
+        raise UsageError("name a file of recorded trials: `portatile study strategies results.json`")
+    names = names_of(asked.strategies)
+    limit = None if asked.budget is None else Budget.parse(asked.budget)
+    recordings = [recording for file in asked.files for recording in replay.recordings(file)]
+    if not recordings:
+        raise UsageError(f"there are no trials in {', '.join(map(str, asked.files))}")
+    for recording in recordings:
+        for name in names:
+            run.say(f"{recording.name}: {name}")
+            yield from rows(compare(StrategiesRequest(recording, (name,), asked.repeats, limit, asked.seed)))
 
 
-def compare(request: StrategiesRequest, done: Callable[[], None] | None = None) -> Comparison:
-    """Replay every strategy; ``done`` is called after each repetition. Raises ArgumentError where nothing recorded is valid."""
-    space = Landscape.of(request.recording)
-    for name in request.strategies:
-        strategies.get(name)  # a wrong name is a mistake before anything has run
-    budget = request.budget or Budget(evaluations=space.budget())
-    by_time = budget.evaluations is None
-    limit = min(budget.evaluations or space.size, space.size)
-    places = np.linspace(0, budget.seconds or 0.0, _GRID + 1)[1:] if by_time else np.arange(1.0, limit + 1)
+def rows(comparison: Comparison) -> Iterator[StrategiesRow]:
+    """The curves at some places, the last among them."""
+    step = max(len(comparison.places) // _PLACES, 1)
+    for curve in comparison.curves:
+        for at in reversed(range(len(comparison.places) - 1, -1, -step)):
+            shares = curve.low[at], curve.middle[at], curve.high[at]
+            told = curve.to_95, curve.to_98, curve.score
+            yield StrategiesRow(comparison.name, curve.strategy, comparison.unit, comparison.places[at], *shares, *told, curve.thinking)
+
+
+def chart(comparison: Comparison) -> LineChart:
+    """Medians with their bands, over the evaluations or simulated seconds."""
+    about = f"{comparison.configurations} configurations, {comparison.failing} failing, {comparison.repeats} repetitions"
+    shown = range(0, len(comparison.places), max(len(comparison.places) // _POINTS, 1))
     curves = []
-    for name in request.strategies:
-        runs = []
-        for repeat in range(request.repeats):
-            runs.append(_replay(request, name, repeat, limit, budget.seconds))
-            if done is not None:
-                done()
-        curves.append(_curve(name, runs, places, space, by_time))
-    unit = "seconds" if by_time else "evaluations"
-    return Comparison(
-        request.recording.name,
-        unit,
-        float(places[-1]),
-        tuple(places.tolist()),
-        space.optimum,
-        space.size,
-        space.size - len(space.valid),
-        request.repeats,
-        tuple(curves),
-    )
+    for curve in comparison.curves:
+        points = tuple((comparison.places[at], curve.middle[at]) for at in shown)
+        band = tuple((comparison.places[at], curve.low[at], curve.high[at]) for at in shown)
+        curves.append(Series(curve.strategy, points, band))
+    return _chart(f"{comparison.name}: {about}", comparison.unit, curves)
 
 
-@dataclass(frozen=True)
-class Landscape:
-    """The valid times of a recording in ascending order, and what chance makes of them."""
-
-    valid: Vector
-    size: int
-
-    @classmethod
-    def of(cls, recording: Recording) -> Landscape:
-        """Of a recording with at least one valid trial."""
-        times = np.sort([trial.median for trial in recording.trials if math.isfinite(trial.median)])
-        if not len(times):
-            raise ArgumentError(f"{recording.name}: none of its {len(recording.trials)} configurations was valid")
-        return cls(times, len(recording.trials))
-
-    @property
-    def optimum(self) -> float:
-        """The fastest time."""
-        return float(self.valid[0])
-
-    @property
-    def median(self) -> float:
-        """The median of the valid times."""
-        return float(np.median(self.valid))
-
-    def chance(self, count: int) -> Vector:
-        """The expected best time, at most the median, after 1 to ``count`` draws without repetition from all configurations.
-
-        With k configurations better than a level, none of them is among m draws with probability
-        prod_{j<m} (n - k - j) / (n - j); the expectation sums the levels' distances times these.
-        """
-        fast = self.valid[self.valid < self.median]
-        levels = np.diff(np.append(fast, self.median))
-        better = np.arange(1.0, len(fast) + 1)
-        missed, found = np.ones(len(fast)), np.empty(count)
-        for draw in range(count):
-            missed = missed * np.clip((self.size - better - draw) / (self.size - draw), 0.0, None)
-            found[draw] = self.optimum + float(levels @ missed)
-        return found
-
-    def budget(self) -> int:
-        """The draws after which chance is 95 % of the way from the median to the optimum; at least 100, at most 1000."""
-        goal = self.optimum + (1 - _CUTOFF) * (self.median - self.optimum)
-        reached = np.nonzero(self.chance(min(_MOST, self.size)) <= goal)[0]
-        return min(max(int(reached[0]) + 1 if len(reached) else _MOST, _LEAST), _MOST, self.size)
+def _chart(title: str, unit: str, curves: Sequence[Series]) -> LineChart:
+    axis = Axis({"evaluations": "evaluations", "seconds": "simulated seconds"}[unit], zero=False)
+    said = "The share of the optimum that the best configuration so far reaches: median over repetitions, and 10th to 90th percentile."
+    return LineChart(title, said, axis, Axis("share of the optimum", "%"), tuple(curves))
 
 
-def _replay(request: StrategiesRequest, name: str, repeat: int, limit: int, seconds: float | None) -> _Run:
-    recording, found = request.recording, _Run()
-    table, default = recording.table(), recording.default()
-    started = time.perf_counter()
-    rng = np.random.default_rng([request.seed, repeat])
-    search = strategies.get(name)(recording.space(), rng, [] if default is None else [default])
-    spent = 0.0
-    for trial in strategies.evaluate(search, lambda config: table[canonical(config)]):
-        assert isinstance(trial, Trial)
-        found.times.append(trial.median)
-        found.costs.append(cost(trial))
-        spent += found.costs[-1]
-        if len(found.times) >= limit or (seconds is not None and spent >= seconds):
-            break
-    found.thinking = (time.perf_counter() - started) / max(len(found.times), 1)
-    return found
+def figures(found: Sequence[StrategiesRow]) -> list[Figure]:
+    """The curves of each recording."""
+    made: list[Figure] = []
+    for recording in dict.fromkeys(row.recording for row in found):
+        mine = [row for row in found if row.recording == recording]
+        curves = []
+        for name in dict.fromkeys(row.strategy for row in mine):
+            own = [row for row in mine if row.strategy == name]
+            points, band = tuple((row.place, row.share) for row in own), tuple((row.place, row.low, row.high) for row in own)
+            curves.append(Series(name, points, band))
+        made.append(_chart(recording, mine[0].unit, curves))
+    return made
 
 
-def _curve(name: str, runs: Sequence[_Run], places: Vector, space: Landscape, by_time: bool) -> Curve:
-    bests = [np.append(np.inf, np.minimum.accumulate(run.times)) for run in runs]  # after 0, 1, ... evaluations
-    evaluated = [np.searchsorted(np.cumsum(run.costs), places, side="right") if by_time else places.astype(int) for run in runs]
-    reached = np.array([best[np.minimum(count, len(best) - 1)] for best, count in zip(bests, evaluated, strict=True)])
-    shares = space.optimum / reached
-    low, middle, high = np.percentile(shares, [10, 50, 90], axis=0)
-    at = [max(round(fraction * len(places)), 1) - 1 for fraction in FRACTIONS]
-    firsts = {goal: [_first(space.optimum / best[1:], goal) for best in bests] for goal in (0.95, 0.98)}
-    score = None
-    if not by_time:
-        chance = space.chance(len(places))
-        able = chance > space.optimum  # where chance has found the optimum for certain nothing can be gained
-        gained = (chance - np.minimum(reached, space.median))[:, able] / (chance - space.optimum)[able]
-        score = float(gained.mean()) if able.any() else None
-    thinking = float(np.median([run.thinking for run in runs]))
-    return Curve(
-        name,
-        tuple(middle.tolist()),
-        tuple(low.tolist()),
-        tuple(high.tolist()),
-        tuple(middle[at].tolist()),
-        _middle(firsts[0.95]),
-        _middle(firsts[0.98]),
-        score,
-        thinking,
-    )
-
-
-def _first(shares: Vector, goal: float) -> float:
-    """After how many evaluations the goal is reached."""
-    reached = np.nonzero(shares >= goal)[0]
-    return float(reached[0] + 1) if len(reached) else math.inf
-
-
-def _middle(counts: Sequence[float]) -> float | None:
-    """The median; None where that is never."""
-    ordered = sorted(counts)
-    middle = ordered[len(ordered) // 2] if len(ordered) % 2 else (ordered[len(ordered) // 2 - 1] + ordered[len(ordered) // 2]) / 2
-    return middle if math.isfinite(middle) else None
+STUDY = Study(
+    name="strategies",
+    answers=("D1.9",),
+    question="Which search strategy finds good configurations soonest?",
+    minutes=0.5,
+    timed="nothing: recorded trials are replayed; a simulated second is what compiling and running them took then.",
+    row=StrategiesRow,
+    key=("recording", "strategy", "place"),
+    columns=(
+        Column("recording", "recording"),
+        Column("strategy", "strategy"),
+        Column("after", "place"),
+        Column("share of the optimum", "share", "%"),
+        Column("10 %", "low", "%"),
+        Column("90 %", "high", "%"),
+        Column("to 95 %", "to_95"),
+        Column("to 98 %", "to_98"),
+        Column("P", "score"),
+        Column("per proposal", "per_proposal", "s"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=StrategiesOptions,
+    devices="none",
+)

@@ -1,4 +1,4 @@
-"""How much does the work-group's size matter? CP with 16 x y work-items, MRI with 16 to the device's most; relaxed mathematics and not.
+"""How much does the work-group's size matter? Coulomb with 16 x y work-items, MRI with 16 to the device's limit, each also relaxed.
 
 Komatsu et al., figures 9 to 12: CP, MRI-Q and MRI-FHD. Every row is one size; ``relative`` is its time over the best of its device and
 compiler option, so that 1 is the best. Kernels only, no transfers; each result is checked, and its error told in units of what rounding
@@ -7,16 +7,18 @@ allows: relaxed mathematics may exceed 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from portatile import workloads
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, PortatileError
+from portatile.errors import ArgumentError, PortatileError, UsageError
+from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.svg import Figure
 from portatile.measure import runs
 from portatile.measure.runs import Length, PreparedRun, Way
 from portatile.records import Config, Problem, Value, spelled
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
 
 RELAXED = "-cl-fast-relaxed-math"
 ROWS_OF_CP = (1, 2, 4, 8, 16, 32)
@@ -36,7 +38,7 @@ _MRI: dict[str, Value] = {"SPLIT": 1, "PV": 1, "VL": 1, "CHUNK": 256, "UNROLL": 
 class WorkGroupRow:
     """One size on one device. ``seconds`` (median), ``relative`` and ``error`` are None where it did not run: ``status`` says why.
 
-    ``kind`` is MRI's, q or fhd. ``samples`` readings were taken, from ``fastest`` to ``slowest`` seconds, and ended at ``time`` (UTC).
+    ``kind`` is MRI's, q or fhd. ``samples`` times were taken, from ``fastest`` to ``slowest`` seconds, and ended at ``time`` (UTC).
     """
 
     device: str
@@ -60,16 +62,21 @@ class WorkGroupRow:
 
 @dataclass(frozen=True)
 class WorkGroupRequest:
-    """What to sweep: ``workload`` is coulomb or mri; ``problem`` its instance; with each of ``relaxed``.
+    """What to sweep: ``workload`` is coulomb or mri, with and without relaxed mathematics; ``kind`` is MRI's."""
 
-    ``items`` are the work-items of the groups to try; without it all that ``sizes`` gives.
-    """
-
-    workload: str
-    problem: Problem
+    workload: str = option("coulomb", Option("coulomb: 16 x 1 to 16 x 32; mri: 16 to the most.", choices=("coulomb", "mri")))
+    kind: str = option("", Option("Of mri: Q (the default) or F^H d.", choices=("q", "fhd")))
+    scale: int = option(1, Option("Divides Parboil's sizes: 64 suits a small CPU.", least=1))
+    items: tuple[int, ...] = option((), "Work-items of the groups to try, separated by commas; default: all.")
     relaxed: tuple[bool, ...] = (False, True)
     length: Length = field(default_factory=Length)
-    items: tuple[int, ...] = ()
+
+    @property
+    def problem(self) -> Problem:
+        """The instance; raises UsageError for a kind that the workload does not have."""
+        if self.kind and self.workload != "mri":
+            raise UsageError(f"--kind is of --workload mri; leave it out for {self.workload}")
+        return usual_problem(self.workload, self.scale, self.kind or "q")
 
 
 def usual_problem(workload: str, scale: int = 1, kind: str = "q") -> Problem:
@@ -98,30 +105,90 @@ def sizes(device: Device, request: WorkGroupRequest) -> list[tuple[str, int, Con
     return [size for size in found if size[1] <= most and size[1] in (request.items or (size[1],))]
 
 
-def sweep(devices: Sequence[Device], request: WorkGroupRequest, advance: Callable[[], None] = lambda: None) -> list[WorkGroupRow]:
-    """Measure every size on every device; ``advance`` is called after each."""
-    rows: list[WorkGroupRow] = []
-    for device in devices:
-        with runs.prepared(device, request.problem) as ready:
-            for relaxed in request.relaxed:
-                measured = list(_measured(ready, request, relaxed, advance))
-                best = min((row.seconds for row in measured if row.seconds), default=None)
-                rows += [replace(row, relative=row.seconds / best) if row.seconds and best else row for row in measured]
-    return rows
+def measure(run: Run) -> Iterator[WorkGroupRow]:
+    """Every size on every device; raises UsageError where no size is left."""
+    request: WorkGroupRequest = run.options
+    problem = request.problem
+    count = sum(len(sizes(device, request)) for device in run.devices) * len(request.relaxed)
+    if not count:
+        shown = ",".join(map(str, request.items))
+        raise UsageError(f"--items {shown!r} names no work-group that {request.workload} has; leave it out to try all")
+    run.expect(count)
+    for device in run.devices:
+        missing = [point for point in _points(device, request, problem) if not run.known(point[0])]
+        if missing:
+            with runs.prepared(device, problem) as ready:
+                for row, config in missing:
+                    yield _measured(ready, row, config, request.length)
 
 
-def _measured(ready: PreparedRun, request: WorkGroupRequest, relaxed: bool, advance: Callable[[], None]) -> Iterator[WorkGroupRow]:
-    info, problem = ready.device.info, request.problem
-    way = Way(request.length, (RELAXED,) if relaxed else (), strict=False)
+def finish(rows: Sequence[WorkGroupRow]) -> list[WorkGroupRow]:
+    """Each time over the best of its device and compiler option."""
+    best: dict[tuple[str, bool], float] = {}
+    for row in rows:
+        if row.seconds:
+            best[row.device, row.relaxed] = min(row.seconds, best.get((row.device, row.relaxed), row.seconds))
+    return [replace(row, relative=row.seconds / best[row.device, row.relaxed]) if row.seconds else row for row in rows]
+
+
+def _points(device: Device, request: WorkGroupRequest, problem: Problem) -> Iterator[tuple[WorkGroupRow, Config]]:
+    info = device.info
     where, what = (info.id, info.name, info.driver), (request.workload, str(problem.options.get("kind", "")), spelled(problem.sizes))
-    for label, items, config in sizes(ready.device, request):
-        row = WorkGroupRow(*where, *what, relaxed, label, items, None, None, None, "ok", 0, None, None, "")
-        try:
-            timed = ready.timed(config, way)
-            took = timed.samples
-            row = replace(row, seconds=timed.median, samples=len(took), fastest=min(took), slowest=max(took))
-            row = replace(row, error=timed.error, status="ok" if timed.error <= 1 else "outside its error bound")
-        except PortatileError as error:  # too many registers, say: a row without a time
-            row = replace(row, status=str(error).splitlines()[0])
-        yield replace(row, time=datetime.now(UTC).isoformat(timespec="seconds"))
-        advance()
+    for relaxed in request.relaxed:
+        for label, items, config in sizes(device, request):
+            yield WorkGroupRow(*where, *what, relaxed, label, items, None, None, None, "ok", 0, None, None, ""), config
+
+
+def _measured(ready: PreparedRun, row: WorkGroupRow, config: Config, length: Length) -> WorkGroupRow:
+    try:
+        timed = ready.timed(config, Way(length, (RELAXED,) if row.relaxed else (), strict=False))
+    except PortatileError as error:  # too many registers, say: a row without a time
+        return replace(row, status=str(error).splitlines()[0], time=now())
+    took = timed.samples
+    status = "ok" if timed.error <= 1 else "outside its error bound"
+    row = replace(row, seconds=timed.median, samples=len(took), fastest=min(took), slowest=max(took))
+    return replace(row, error=timed.error, status=status, time=now())
+
+
+def figures(rows: Sequence[WorkGroupRow]) -> list[Figure]:
+    """Relative time over the work-items of a group, a curve for each device and compiler option."""
+    valid = [row for row in rows if row.relative]
+    curves = []
+    for device, relaxed in dict.fromkeys((row.device, row.relaxed) for row in valid):
+        points = tuple((float(row.items), row.relative or 0.0) for row in valid if (row.device, row.relaxed) == (device, relaxed))
+        curves.append(Series(f"{device} {'relaxed' if relaxed else 'exact'}", points))
+    if not curves:
+        return []
+    title = f"Time over the work-group's size, {rows[0].workload} {rows[0].kind}".strip()
+    said = "Time over the best of each device and compiler option: 1 is the best."
+    x, y = Axis("work-items of a group", log=True), Axis("time over the best")
+    return [LineChart(title, said, x, y, tuple(curves), tuple(sorted({float(row.items) for row in valid})))]
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, WorkGroupRequest(scale=1 if any(device.info.kind == "gpu" for device in devices) else 64))
+
+
+STUDY = Study(
+    name="work-group",
+    answers=("D3.5",),
+    question="How much does the work-group's size matter?",
+    minutes=2.0,
+    timed="kernels alone, back to back by the device's clock; no transfers, no compilation.",
+    row=WorkGroupRow,
+    key=("device", "workload", "kind", "problem", "relaxed", "items"),
+    columns=(
+        Column("device", "device"),
+        Column("work-group", "work_group"),
+        Column("relaxed", "relaxed"),
+        Column("time", "seconds", "s"),
+        Column("relative", "relative"),
+        Column("error", "error"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=WorkGroupRequest,
+    finish=finish,
+    sample=_sample,
+)

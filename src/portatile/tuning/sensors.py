@@ -25,12 +25,12 @@ class Sensors:
     @classmethod
     def of(cls, device: DeviceInfo, open_library: Callable[[str], Any] = ctypes.CDLL) -> Sensors | None:
         """The sensors of a device; None where it is no NVIDIA GPU, or no driver answers."""
-        if not device.chip.startswith("pci:") or not device.nvidia:
+        if not device.physical_id.startswith("pci:") or not device.nvidia:
             return None
         try:
             library = open_library(_LIBRARY)
             handle = ctypes.c_void_p()
-            place = device.chip.removeprefix("pci:") + ("" if "." in device.chip else ".0")
+            place = device.physical_id.removeprefix("pci:") + ("" if "." in device.physical_id else ".0")
             if library.nvmlInit_v2() or library.nvmlDeviceGetHandleByPciBusId_v2(place.encode(), ctypes.byref(handle)):
                 return None
         except (OSError, AttributeError):

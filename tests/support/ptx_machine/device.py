@@ -37,7 +37,7 @@ INFO = DeviceInfo(
     images=True,
     image_2d_max=(131072, 65000),
     unified_memory=False,
-    chip="ptx",
+    physical_id="ptx",
     image_buffer_max=2**27,
 )
 

@@ -64,7 +64,7 @@ def datasheet(architecture: str) -> DeviceInfo | None:
         images=False,
         image_2d_max=(0, 0),
         unified_memory=False,
-        chip=f"paper:{architecture}",
+        physical_id=f"paper:{architecture}",
         clock_mhz=known.clock,
         capabilities=Capabilities(
             assembly="gcn",

@@ -58,6 +58,6 @@ def datasheet(architecture: str) -> DeviceInfo | None:
         image_row_max=2096640,
         image_buffer_max=2**27,
         unified_memory=False,
-        chip=f"paper:{architecture}",
+        physical_id=f"paper:{architecture}",
         capabilities=capabilities(architecture),
     )

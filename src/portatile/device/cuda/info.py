@@ -67,7 +67,7 @@ def describe(index: int, handle: Any, driver_text: str) -> DeviceInfo:
         images=True,
         image_2d_max=(attribute("MAXIMUM_TEXTURE2D_LINEAR_WIDTH"), attribute("MAXIMUM_TEXTURE2D_LINEAR_HEIGHT")),
         unified_memory=bool(attribute("INTEGRATED")),
-        chip=f"pci:{place[0]:04x}:{place[1]:02x}:{place[2]:02x}",
+        physical_id=f"pci:{place[0]:04x}:{place[1]:02x}:{place[2]:02x}",
         clock_mhz=attribute("CLOCK_RATE") // 1000,
         constant_memory=attribute("TOTAL_CONSTANT_MEMORY"),
         image_row_max=attribute("MAXIMUM_TEXTURE2D_LINEAR_PITCH") // PITCH * PITCH,

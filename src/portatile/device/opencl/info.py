@@ -44,7 +44,7 @@ def describe(identity: str, device: Any) -> DeviceInfo:
         images=images,
         image_2d_max=(device.image2d_max_width, device.image2d_max_height) if images else (0, 0),
         unified_memory=bool(device.host_unified_memory),
-        chip=_chip(device, extensions, kind, identity),
+        physical_id=_physical_id(device, extensions, kind, identity),
         clock_mhz=device.max_clock_frequency,
         constant_memory=device.max_constant_buffer_size,
         capabilities=_capabilities(device, extensions, kind, architecture),
@@ -82,8 +82,8 @@ def _architecture(device: Any, extensions: set[str]) -> str:
     return re.sub(r"[^a-z0-9]+", "-", device.name.strip().lower()).strip("-")
 
 
-def _chip(device: Any, extensions: set[str], kind: str, identity: str) -> str:
-    """Equal for one chip through two platforms or back ends: the PCI address of a GPU; a host has one CPU."""
+def _physical_id(device: Any, extensions: set[str], kind: str, identity: str) -> str:
+    """Equal for one device through two platforms or back ends: the PCI address of a GPU; a host has one CPU."""
     if kind == "cpu":
         return "cpu:0"
     if "cl_nv_device_attribute_query" in extensions:

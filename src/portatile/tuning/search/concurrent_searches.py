@@ -30,7 +30,7 @@ class ConcurrentSearches:
 
     def __init__(self, info: DeviceInfo) -> None:
         self._info = info
-        self._folder = settings.load().data_dir / "timing" / digest(platform.node(), info.chip)  # machines may share the data folder
+        self._folder = settings.load().data_dir / "timing" / digest(platform.node(), info.physical_id)  # machines may share the data folder
         self._own: tuple[int, Path] | None = None
         self.most = 0
         """The largest number of others seen at once."""

@@ -1,4 +1,4 @@
-"""From quantities to places on paper: scales, linear or logarithmic, with ticks at round figures."""
+"""Scales of charts, linear or logarithmic, with ticks at round numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDE = 3.0  # times between largest and smallest from which a logarithmic scale
 
 @dataclass(frozen=True)
 class Scale:
-    """``low`` .. ``high`` of a quantity onto ``start`` .. ``end`` of the paper."""
+    """A map from ``low`` .. ``high`` of a quantity to ``start`` .. ``end`` in the picture."""
 
     low: float
     high: float
@@ -59,4 +59,6 @@ def _log_ticks(low: float, high: float, most: int) -> list[float]:
         found = [mantissa * 10.0**power for power in decades for mantissa in nice if low <= mantissa * 10.0**power <= high]
         if len(found) <= most:
             break
+    if len(found) < 2:  # less than a decade: round figures are further apart than the ends
+        found = [value for value in _linear_ticks(low, high, most) if value > 0]
     return found[:: -(-len(found) // most)] if found else [low, high]

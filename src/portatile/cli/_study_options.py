@@ -1,0 +1,75 @@
+"""A study's options as the command line's: each field of its options record is an option of that type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import click
+
+from portatile.errors import UsageError
+from portatile.studies.form.study import Option
+
+_PREFIX = "study_"
+
+
+def parameters(kind: type[Any]) -> list[click.Parameter]:
+    """What ``kind`` is asked on the command line, in the order of its fields; those that are no options are left out."""
+    hints = get_type_hints(kind)
+    made: list[click.Parameter] = []
+    for field in fields(kind):
+        told = field.metadata.get("option")
+        if isinstance(told, Option):
+            made.append(_parameter(field.name, hints[field.name], field.default, told))
+    return made
+
+
+def chosen(kind: type[Any], given: dict[str, Any]) -> Any:
+    """The record that the words say; takes them out of ``given``. Raises UsageError for a list that is none."""
+    hints = get_type_hints(kind)
+    values = {name.removeprefix(_PREFIX): given.pop(name) for name in list(given) if name.startswith(_PREFIX)}
+    return kind(**{name: _value(name, hints[name], value) for name, value in values.items()})
+
+
+def numbers(text: str, name: str) -> tuple[int, ...]:
+    """Whole numbers of 1 or more, separated by commas."""
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise UsageError(f"{name} {text!r} is no list of sizes; write for example 128,256")
+    return found
+
+
+def _value(name: str, kind: Any, value: Any) -> Any:
+    if kind == tuple[int, ...]:
+        return numbers(value, f"--{name.replace('_', '-')}") if value else ()
+    return "" if kind is str and value is None else value
+
+
+def _parameter(name: str, kind: Any, default: Any, told: Option) -> click.Parameter:
+    inner = f"{_PREFIX}{name}"
+    if told.argument:
+        return click.Argument([inner], nargs=-1, metavar=f"{name.upper()}...", type=click.Path(path_type=Path, exists=True))
+    flags = [flag for flag in told.names if flag.startswith("-")] or [f"--{name.replace('_', '-')}"]
+    common: Mapping[str, Any] = {"help": told.help, "metavar": told.metavar}
+    if kind is bool:
+        return click.Option([*flags, inner], is_flag=True, help=told.help)
+    if kind == tuple[str, ...]:
+        return click.Option([*flags, inner], multiple=True, **common)
+    if kind == tuple[int, ...]:
+        return click.Option([*flags, inner], default=",".join(map(str, default)), show_default=bool(default), **common)
+    typed: Any = str
+    if told.choices:
+        typed = click.Choice(told.choices)
+    elif kind in (int, int | None):
+        typed = click.IntRange(min=None if told.least is None else int(told.least))
+    elif kind in (float, float | None):
+        typed = click.FloatRange(min=told.least)
+    elif kind in (Path, Path | None):
+        typed = click.Path(path_type=Path, exists=True)
+    shown = None if default == "" else default
+    return click.Option([*flags, inner], default=shown, type=typed, show_default=shown is not None, **common)

@@ -1,0 +1,105 @@
+"""Where a study's rows go: the terminal, standard output as data, and a file: .csv, .json, .svg, .png or .html."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from portatile.cli import _console, _files, _heat
+from portatile.errors import UsageError, reason
+from portatile.figures import png, svg
+from portatile.figures.heat import Heat
+from portatile.studies.form import conduct, page, table
+from portatile.studies.form.conduct import Outcome
+
+KINDS = (".csv", ".json", ".svg", ".png", ".html")
+OPTIONS: list[click.Parameter] = [
+    click.Option(
+        ["-o", "--output"],
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write it here: the table as .csv or .json, the figures as .svg or .png, both as .html.",
+    ),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print the rows as one JSON list."),
+    click.Option(["--csv", "as_csv"], is_flag=True, help="Print the rows as comma-separated values."),
+]
+
+
+@dataclass(frozen=True)
+class StudyOutput:
+    """What the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
+
+    output: Path | None
+    as_json: bool = False
+    as_csv: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a file of another kind, or one that cannot be written."""
+        if self.output is None:
+            return
+        if self.output.suffix not in KINDS:
+            raise UsageError(f"{self.output}: write it as {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+        if not self.output.parent.is_dir():
+            raise UsageError(f"{self.output}: there is no folder {self.output.parent}")
+        if self.output.suffix == ".png":
+            png.renderer()
+        _files.writable(self.output)
+
+    def give(self, outcome: Outcome) -> None:
+        """Write the file, and print the table or data."""
+        study, rows = outcome.study, outcome.rows
+        if self.output is not None and rows:
+            try:
+                self._write(self.output, outcome)
+            except OSError as error:
+                raise UsageError(f"{self.output} cannot be written: {reason(error)}") from error
+        if self.as_json:
+            click.echo(table.as_json(rows))
+        elif self.as_csv:
+            click.echo(table.to_csv(study.row, rows), nl=False)
+        else:
+            _show(outcome)
+
+    def _write(self, path: Path, outcome: Outcome) -> None:
+        study, rows = outcome.study, outcome.rows
+        if path.suffix == ".csv":
+            path.write_text(table.to_csv(study.row, rows), encoding="utf-8")
+        elif path.suffix == ".json":
+            path.write_text(table.as_json(rows) + "\n", encoding="utf-8")
+        elif path.suffix == ".html":
+            path.write_text(page.render([outcome]), encoding="utf-8")
+        else:
+            figures = study.figures(rows)
+            if not figures:
+                raise UsageError(f"{path} was not written: no row of the study can be drawn; see its table")
+            drawn = svg.document(figures, f"Timed: {study.timed}")
+            if path.suffix == ".png":
+                png.write(drawn, path)
+            else:
+                path.write_text(drawn, encoding="utf-8")
+
+
+def _show(outcome: Outcome) -> None:
+    """The table, or the maps where that is what the study draws; remarks, and what was timed."""
+    study, rows = outcome.study, outcome.rows
+    if not rows:
+        return
+    maps = [figure for figure in study.figures(rows) if isinstance(figure, Heat)]
+    for heat in maps:
+        _heat.show(heat)
+    if not maps:
+        cells = table.cells(study.columns, rows)
+        used = [place for place in range(len(study.columns)) if any(line[place] for line in cells)]
+        headings = [study.columns[place].heading for place in used]
+        left = sum(place < table.texts(study.columns, rows) for place in used)
+        problem = outcome.asked.problem
+        title = study.question if problem is None else f"{study.question} {problem.workload} {problem.dtype}"
+        _console.out.print(_console.table(title, headings, [[line[place] for place in used] for line in cells], left=left))
+    _console.out.print()
+    for note in study.notes(rows):
+        _console.out.print(note, markup=False)
+    _console.out.print(f"Timed: {study.timed}", markup=False)
+    if outcome.ended != conduct.COMPLETE:
+        kept = "the same command goes on from here, with --fresh it starts again"
+        _console.out.print(f"{outcome.ended}: {_console.counted(len(rows), 'row')}; {kept}", markup=False)

@@ -1,0 +1,152 @@
+"""The parts of a chart: the element that names and describes it, text, values that the keyboard reaches, and documents of their own."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Protocol
+
+from markupsafe import Markup
+
+LETTER = 7.4  # about the width of a capital, at the size of labels
+HUES = 8
+_TITLE = 34.0  # height of the line above each chart of a document
+_MARGIN = 16.0
+_SMALL = 6.2  # the width of a letter of a note, on average
+
+
+class Figure(Protocol):
+    """What can be drawn: a chart with a title, and a text that says what it shows."""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+
+    @property
+    def text(self) -> str:
+        """What it shows, in a sentence: its caption, and what those hear who do not see it."""
+
+    def draw(self, name: str) -> Markup:
+        """The chart as an ``svg`` element; ``name`` is unique on its page."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What a chart is called and, for those who do not see it, what it shows. ``name`` is unique on the page."""
+
+    name: str
+    title: str
+    text: str
+
+
+def chart(caption: Caption, width: float, height: float, parts: Sequence[str], marks: Sequence[str]) -> Markup:
+    """The whole element. ``marks`` can be focused; ``parts`` are only for the eye."""
+    name = escape(caption.name)
+    head = f'<title id="{name}-t">{escape(caption.title)}</title><desc id="{name}-d">{escape(caption.text)}</desc>'
+    labels = f'role="group" aria-labelledby="{name}-t" aria-describedby="{name}-d"'
+    drawn = f'<g aria-hidden="true">{"".join(parts)}</g>{"".join(marks)}'
+    return Markup(f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {labels}>{head}{drawn}</svg>')
+
+
+def text(x: float, y: float, words: str, anchor: str, kind: str) -> str:
+    """Words at a place; ``anchor`` is start, middle or end."""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def mark(path: str, said: str, kind: str = "") -> str:
+    """A shape that stands for a value, which ``said`` tells; ``kind`` adds to its class, with a space before it."""
+    return f'<path class="mark{kind}" tabindex="0" role="img" d="{path}"><title>{escape(said)}</title></path>'
+
+
+def point(x: float, y: float, said: str) -> str:
+    """A round mark."""
+    return f'<circle class="mark" tabindex="0" role="img" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(said)}</title></circle>'
+
+
+def bar(left: float, right: float, top: float, height: float) -> str:
+    """The path of a bar; one of nothing is still seen."""
+    return f"M{left:.1f} {top:.1f}H{max(right, left + 1.5):.1f}V{top + height:.1f}H{left:.1f}Z"
+
+
+def hue(place: int) -> str:
+    """The class of a series' colour; the colours repeat."""
+    return f" hue-{place % HUES}"
+
+
+def symbol(place: int, x: float, y: float) -> str:
+    """The path of a series' symbol, so that series are told apart without colours too: square, diamond, triangles, disc."""
+    shapes = (
+        f"M{x - 3.5:.1f} {y - 3.5:.1f}h7v7h-7Z",
+        f"M{x:.1f} {y - 4.8:.1f}l4.8 4.8l-4.8 4.8l-4.8-4.8Z",
+        f"M{x:.1f} {y - 4.5:.1f}l4.5 8h-9Z",
+        f"M{x:.1f} {y + 4.5:.1f}l4.5-8h-9Z",
+        f"M{x - 4:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0-8 0Z",
+    )
+    return shapes[place % len(shapes)]
+
+
+def legend(names: Sequence[str], left: float, top: float, width: float, symbols: bool = False) -> tuple[list[str], float]:
+    """What colour each series has, in lines of ``width``; and the height of that."""
+    parts, x, y = [], left, top
+    for place, name in enumerate(names):
+        wide = 26 + LETTER * len(name)
+        if x > left and x + wide > left + width:
+            x, y = left, y + 18
+        shape = symbol(place, x + 5, y + 6) if symbols else bar(x, x + 10, y + 1, 10)
+        parts += [f'<path class="key{hue(place)}" d="{shape}"/>', text(x + 15, y + 10, name, "start", "note")]
+        x += wide
+    return parts, y + 22 - top
+
+
+def document(figures: Sequence[Figure], note: str = "") -> str:
+    """A file of its own, one chart below another and a note below all, in the colours of paper: every reader of SVG shows it."""
+    drawn = [figure.draw(f"figure-{place}") for place, figure in enumerate(figures)]
+    sizes = [_size(one) for one in drawn]
+    width = max((wide for wide, _ in sizes), default=320.0)
+    width = max(width, *(9 * len(figure.title) for figure in figures)) if figures else width
+    parts, top = [], _MARGIN
+    for figure, made, (wide, high) in zip(figures, drawn, sizes, strict=True):
+        parts.append(f'<text class="heading" x="{_MARGIN:.0f}" y="{top + 16:.0f}">{escape(figure.title)}</text>')
+        place = f'x="{_MARGIN:.0f}" y="{top + _TITLE:.0f}" width="{wide:.0f}" height="{high:.0f}"'
+        parts.append(str(made).replace("<svg ", f"<svg {place} ", 1))
+        top += _TITLE + high + _MARGIN
+    for line in textwrap.wrap(note, int(width / _SMALL)):
+        parts.append(f'<text class="said" x="{_MARGIN:.0f}" y="{top + 4:.0f}">{escape(line)}</text>')
+        top += 16
+    size = f'viewBox="0 0 {width + 2 * _MARGIN:.0f} {top:.0f}" width="{width + 2 * _MARGIN:.0f}" height="{top:.0f}"'
+    said = escape("; ".join(figure.title for figure in figures), quote=True)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-label="{said}">'
+    return f'{head}<style>{_paper_style()}</style><rect class="ground" width="100%" height="100%"/>{"".join(parts)}</svg>\n'
+
+
+_DOCUMENT = (
+    "text{font-family:system-ui,'DejaVu Sans',sans-serif}.ground{fill:%(paper)s}"
+    ".heading{font-weight:600;font-size:14px;fill:%(ink)s}.said{font-size:11px;fill:%(quiet)s}\n"
+)
+
+
+@cache
+def style() -> str:
+    """The style sheet of charts on a page, with the page's colours in light and in dark."""
+    return Path(__file__).with_name("charts.css").read_text(encoding="utf-8")
+
+
+@cache
+def _paper_style() -> str:
+    """The same for a file of its own: colours written out, because few programs but browsers know variables of a style sheet."""
+    sheet = style()
+    colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet.partition("@media")[0]))
+    rules = "\n".join(line for line in sheet.splitlines() if line.startswith(".chart "))
+    filled = re.sub(r"var\(--([\w-]+)\)", lambda found: colours[found[1]], rules)
+    return _DOCUMENT % colours + filled
+
+
+def _size(drawn: str) -> tuple[float, float]:
+    found = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', drawn)
+    assert found is not None
+    return float(found[1]), float(found[2])

@@ -1,0 +1,86 @@
+"""Run a study: what was measured before is kept, every new row is on disk at once, and an interruption ends it with what there is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from portatile.studies.form.journal import Journal
+from portatile.studies.form.study import Asked, Rows, Run, Study
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who hears how a study is getting on: how many rows will come, that one came, what is being done."""
+
+    expect: Callable[[int], None] = lambda count: None
+    advance: Callable[[], None] = lambda: None
+    say: Callable[[str], None] = lambda text: None
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """``fresh``: forget what an interrupted run left. ``seconds``: stop after the row that exceeds them. ``folder``: of the journal."""
+
+    fresh: bool = False
+    seconds: float | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The finished table. ``ended``: complete, interrupted by the user, or at the end of its time; ``before``: rows of an earlier run."""
+
+    study: Study
+    asked: Asked
+    rows: Rows
+    ended: str
+    before: int
+    seconds: float
+
+
+COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"
+
+
+def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> Outcome:
+    """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so."""
+    conditions, listener = conditions or Conditions(), listener or Listener()
+    started = time.monotonic()
+    journal = Journal(study, asked, conditions.fresh, conditions.folder)
+    known = {study.known_by(row) for row in journal.rows}
+    before = len(journal.rows)
+    if journal.begun:
+        listener.say("goes on where an earlier run was interrupted; --fresh starts again")
+    until = None if conditions.seconds is None else started + conditions.seconds
+
+    def expect(count: int) -> None:
+        listener.expect(count)
+        for _ in range(min(before, count)):
+            listener.advance()
+
+    trials = journal.trials if study.by_trials else None
+    run = Run(asked.devices, asked.options, asked.problem, lambda row: study.known_by(row) in known, expect, listener.say, trials, until)
+    rows, ended = list(journal.rows), COMPLETE
+    measuring = study.measure(run)
+    try:
+        for row in measuring:
+            if study.known_by(row) in known:
+                continue
+            rows.append(row)
+            if not study.by_trials:
+                journal.add(row)
+                listener.advance()
+            if until is not None and time.monotonic() > until:
+                ended = OUT_OF_TIME
+                break
+        else:
+            journal.remove()
+    except KeyboardInterrupt:
+        ended = INTERRUPTED
+    finally:
+        close = getattr(measuring, "close", None)
+        if close is not None:
+            close()
+    return Outcome(study, asked, study.finish(rows), ended, before, time.monotonic() - started)

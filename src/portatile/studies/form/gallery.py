@@ -1,0 +1,66 @@
+"""Every study that the devices at hand can answer, within one budget of time, each with a fair share of what is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from portatile.device.base import Device
+from portatile.errors import PortatileError
+from portatile.studies.form.conduct import INTERRUPTED, Conditions, Listener, Outcome, conduct
+from portatile.studies.form.page import Skipped
+from portatile.studies.form.study import Study
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """What came of the studies, and which did not run."""
+
+    outcomes: tuple[Outcome, ...]
+    skipped: tuple[Skipped, ...]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user ended it."""
+        return any(outcome.ended == INTERRUPTED for outcome in self.outcomes)
+
+
+def gallery(
+    studies: Iterable[Study],
+    devices: tuple[Device, ...],
+    conditions: Conditions,
+    listener: Callable[[Study], Listener] = lambda study: Listener(),
+) -> Gallery:
+    """Run the quickest first; a study gets of the time that is left as much as its usual minutes are of those of all that remain.
+
+    A study that fails is told among those that were left out; Ctrl-C ends all of them with what there is.
+    """
+    started = time.monotonic()
+    waiting = sorted(studies, key=lambda study: study.minutes)
+    outcomes: list[Outcome] = []
+    skipped: list[Skipped] = []
+    while waiting:
+        study = waiting.pop(0)
+        asked = study.sample(devices) if study.sample is not None else None
+        if asked is None:
+            why = "needs files of its own" if study.devices == "none" else "these devices cannot answer it"
+            skipped.append(Skipped(study.name, study.question, why))
+            continue
+        share = None
+        if conditions.seconds is not None:
+            left = conditions.seconds - (time.monotonic() - started)
+            if left <= 0:
+                skipped.append(Skipped(study.name, study.question, "the time was over"))
+                continue
+            share = left * study.minutes / (study.minutes + sum(other.minutes for other in waiting))
+        try:
+            outcome = conduct(study, asked, Conditions(conditions.fresh, share, conditions.folder), listener(study))
+        except PortatileError as error:
+            skipped.append(Skipped(study.name, study.question, str(error).splitlines()[0]))
+            continue
+        outcomes.append(outcome)
+        if outcome.ended == INTERRUPTED:
+            skipped += [Skipped(other.name, other.question, "not reached") for other in waiting]
+            break
+    return Gallery(tuple(outcomes), tuple(skipped))

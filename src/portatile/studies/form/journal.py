@@ -1,0 +1,78 @@
+"""The journal of a study: rows on disk as they are measured, so that a study that was killed goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from portatile import settings
+from portatile.records import canonical, digest, from_json, to_json
+from portatile.store import device_key
+from portatile.studies.form.study import Asked, Study
+
+_ENDINGS = (".jsonl", ".sqlite", ".sqlite-wal", ".sqlite-shm")
+
+
+class Journal:
+    """The rows of one study as it was asked, on these devices with these drivers, by this version. A damaged last line is passed over."""
+
+    def __init__(self, study: Study, asked: Asked, fresh: bool = False, folder: Path | None = None) -> None:
+        """Open what there is; with ``fresh`` begin again. ``folder``: where, if not in the user's data directory."""
+        folder = folder or settings.load().data_dir / "studies"
+        self._stem = folder / f"{study.name}-{digest(_identity(study, asked))[:16]}"
+        self._path = self._stem.with_suffix(".jsonl")
+        if fresh:
+            self.remove()
+        self.rows: list[Any] = _read(self._path, study.row)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def trials(self) -> Path:
+        """A file beside it for the tuner's trials."""
+        return self._stem.with_suffix(".sqlite")
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything from an earlier run."""
+        return bool(self.rows) or self.trials.exists()
+
+    def add(self, row: Any) -> None:
+        """Keep a row; it is on disk when this returns."""
+        self.rows.append(row)
+        with self._path.open("ab") as file:
+            file.write(to_json(row) + b"\n")
+
+    def remove(self) -> None:
+        """Forget all: the study is complete, or begins again."""
+        for ending in _ENDINGS:
+            self._stem.with_suffix(ending).unlink(missing_ok=True)
+        self.rows = []
+
+
+def _identity(study: Study, asked: Asked) -> str:
+    devices = [(device_key(device.info), device.info.driver) for device in asked.devices]
+    problem = None if asked.problem is None else asked.problem.key
+    return canonical([study.name, _version(), {name: str(value) for name, value in asdict(asked.options).items()}, problem, devices])
+
+
+def _version() -> str:
+    try:
+        return metadata.version("portatile")
+    except metadata.PackageNotFoundError:
+        return "source"
+
+
+def _read(path: Path, kind: type[Any]) -> list[Any]:
+    lines: Sequence[bytes] = path.read_bytes().splitlines() if path.is_file() else ()
+    rows = []
+    for line in lines:
+        try:
+            rows.append(from_json(line, kind))
+        except msgspec.DecodeError:  # the process was killed while it wrote, or another version wrote it
+            continue
+    return rows

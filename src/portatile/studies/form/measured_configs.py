@@ -1,0 +1,70 @@
+"""Measurements of given configurations of one problem on one device: checked and isolated, so that no failure ends the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from portatile.errors import NoValidVariantError
+from portatile.records import Config, Problem, canonical
+from portatile.space import ParameterSpace
+from portatile.store import ResultStore
+from portatile.trials import Budget, Trial
+from portatile.tuning.protocol import Timing
+from portatile.tuning.search import tuner
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How. With ``race`` the fastest few run in turn for at most so many seconds, so that what is nearly equal is compared fairly.
+
+    ``trials``: a file that keeps them; what it holds already is not measured again. ``seconds``: at most about so many in all.
+    ``advance`` is called after each trial.
+    """
+
+    race: float = 0.0
+    trials: Path | None = None
+    seconds: float | None = None
+    advance: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True)
+class MeasuredConfigs:
+    """The trials by ``canonical`` configuration, with that of the workload's default; those not reached are missing.
+
+    ``interrupted``: the user's Ctrl-C ended it.
+    """
+
+    trials: dict[str, Trial]
+    interrupted: bool = False
+
+
+def measured(problem: Problem, device: str, configs: Iterable[Config], how: Measuring | None = None) -> MeasuredConfigs:
+    """Measure each configuration in the tuner's workers, also those outside the device's space. The user's store does not change.
+
+    Raises what opening the device raises.
+    """
+    how = how or Measuring()
+    wanted = {canonical(config): config for config in configs}
+    stopped = "exhausted"
+    with ResultStore(how.trials) as store:
+        request = tuner.TuningRequest(
+            problem,
+            device,
+            Budget(seconds=how.seconds, evaluations=len(wanted) + 1),
+            "exhaustive",
+            space=ParameterSpace.from_configs(list(wanted.values())),
+            timing=Timing(race=how.race),
+            model=False,
+            warm=0,
+        )
+        try:
+            result = tuner.tune(request, store, lambda progress: None if progress.racing else how.advance())
+            stopped, found = result.stopped, list(result.trials)
+        except NoValidVariantError:  # every trial says why
+            found = store.trials()
+        except KeyboardInterrupt:
+            stopped, found = "interrupted", store.trials()
+        mine = [trial for trial in found if trial.problem.key == problem.key and trial.device.id == device]
+        return MeasuredConfigs({canonical(trial.config): trial for trial in mine}, stopped == "interrupted")

@@ -1,0 +1,76 @@
+"""Studies as one HTML page that needs nothing but itself: the question, what is timed, the figures, the table and its data."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from portatile.figures import svg
+from portatile.figures.quantities import duration
+from portatile.records import spelled
+from portatile.studies.form import conduct, table
+from portatile.studies.form.conduct import Outcome
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A study that did not run, and why."""
+
+    name: str
+    question: str
+    reason: str
+
+
+def render(outcomes: Sequence[Outcome], skipped: Sequence[Skipped] = ()) -> str:
+    """The page, with a chapter for each outcome."""
+    devices = {device.info.id: device.info for outcome in outcomes for device in outcome.asked.devices}
+    return _template().render(
+        style=Markup(svg.style() + (_FOLDER / "page.css").read_text(encoding="utf-8")),
+        title="Studies" if len(outcomes) != 1 else outcomes[0].study.question,
+        chapters=[_chapter(outcome) for outcome in outcomes],
+        skipped=skipped,
+        devices=list(devices.values()),
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        machine=f"{platform.system()} {platform.machine()}",
+    )
+
+
+def _chapter(outcome: Outcome) -> dict[str, object]:
+    study, rows = outcome.study, outcome.rows
+    figures = study.figures(rows) if rows else []
+    drawn = [(figure.title, figure.text, figure.draw(f"{study.name}-{place}")) for place, figure in enumerate(figures)]
+    text = table.to_csv(study.row, rows)
+    problem = outcome.asked.problem
+    return {
+        "name": study.name,
+        "answers": ", ".join(study.answers),
+        "question": study.question,
+        "timed": study.timed,
+        "about": "" if problem is None else f"{problem.workload} {spelled(problem.sizes)} {problem.dtype}",
+        "figures": drawn,
+        "headings": [column.heading for column in study.columns],
+        "left": table.texts(study.columns, rows),
+        "rows": table.cells(study.columns, rows),
+        "notes": study.notes(rows) if rows else [],
+        "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,
+        "seconds": duration(outcome.seconds),
+        "link": f"data:text/csv;charset=utf-8,{quote(text)}",
+    }
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja2.FileSystemLoader(_FOLDER)
+    )
+    return environment.get_template("page.html")

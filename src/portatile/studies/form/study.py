@@ -1,0 +1,137 @@
+"""What a study is: a question, a function that answers it row by row, and the figures that show the rows.
+
+A study is a file of ``studies/`` with a ``Study`` called ``STUDY``; nothing else lists it. Its options are the fields of a frozen record,
+each made by ``option``; its rows are frozen records too, one observation each. ``measure`` yields rows as they are found and passes over
+those that ``Run.known`` says are there already: so a study that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from portatile.device.base import Device
+from portatile.figures.svg import Figure
+from portatile.records import Problem, Value
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a command line needs to know of an option beside its type and default. ``least``: of whole numbers.
+
+    ``argument``: it is given by its place, not by its name. ``names``: as it is typed, where that is not the field's name.
+    """
+
+    help: str
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    argument: bool = False
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+
+
+def option(default: Any, text: Option | str) -> Any:
+    """A field of a study's options, with its default and its meaning."""
+    return field(default=default, metadata={"option": Option(text) if isinstance(text, str) else text})
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """Of a study that has none."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table that people read: its heading, the field that it shows, and the unit: ``s``, ``%`` or none."""
+
+    heading: str
+    name: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a study is asked: on which devices, with which options, for which problem if it is about one."""
+
+    devices: tuple[Device, ...]
+    options: Any
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What ``measure`` is given. ``expect`` takes the number of rows that will come, ``say`` what is going on.
+
+    ``known`` says whether a row, of which only the key needs to be filled in, was measured before. ``trials`` is a file for the tuner's
+    trials, which lets a study of configurations go on; None keeps them in memory. The study should end at ``until``, of ``time.monotonic``.
+    """
+
+    devices: tuple[Device, ...]
+    options: Any
+    problem: Problem | None = None
+    known: Callable[[Any], bool] = lambda row: False
+    expect: Callable[[int], None] = lambda count: None
+    say: Callable[[str], None] = lambda text: None
+    trials: Path | None = None
+    until: float | None = None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the study should end; None where nothing was said of that."""
+        return None if self.until is None else max(self.until - time.monotonic(), 0.0)
+
+
+Rows = Sequence[Any]
+
+
+def same(rows: Rows) -> Rows:
+    """Rows that are whole as they were measured."""
+    return rows
+
+
+def nothing(rows: Rows) -> list[str]:
+    """No remarks."""
+    return []
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question and how it is answered.
+
+    ``answers``: the rows of the experiments' list. ``minutes``: on a usual device with its defaults. ``timed``: what the times contain.
+    ``key``: the fields by which a row is known. ``finish`` makes the table of all rows that were measured: relative times, order.
+    ``figures`` draws it, ``notes`` are lines below it. ``devices``: the one best where none is named, or all, or none at all.
+    ``sample``: what is asked when all studies run, None where the devices given cannot answer. ``by_trials``: it goes on by the tuner's
+    trials instead of rows.
+    """
+
+    name: str
+    answers: tuple[str, ...]
+    question: str
+    minutes: float
+    timed: str
+    row: type[Any]
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    measure: Callable[[Run], Iterator[Any]]
+    figures: Callable[[Rows], Sequence[Figure]]
+    options: type[Any] = NoOptions
+    finish: Callable[[Rows], Rows] = same
+    notes: Callable[[Rows], list[str]] = nothing
+    devices: Literal["best", "all", "none"] = "best"
+    problem: Literal["none", "optional", "needed"] = "none"
+    sample: Callable[[tuple[Device, ...]], Asked | None] | None = None
+    by_trials: bool = False
+
+    def known_by(self, row: Any) -> tuple[Value | None, ...]:
+        """What tells a row from others."""
+        return tuple(getattr(row, name) for name in self.key)
+
+
+def now() -> str:
+    """The time of a row, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

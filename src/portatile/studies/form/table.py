@@ -1,0 +1,68 @@
+"""A study's rows as a tidy table: one observation a row, one variable a column; as CSV, as JSON, and as people read them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from portatile.figures.quantities import written
+from portatile.records import duration, to_json
+from portatile.studies.form.study import Column
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_LONGEST = 60  # letters of a status
+
+
+def columns(kind: type[Any]) -> tuple[str, ...]:
+    """The variables of a row, in order: the fields of the dataclass ``kind``."""
+    return tuple(field.name for field in fields(kind))
+
+
+def to_csv(kind: type[Any], rows: Sequence[Any]) -> str:
+    """Rows of the dataclass ``kind`` as comma-separated values with a header; None is an empty cell."""
+    names = columns(kind)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([cell(getattr(row, name)) for name in names] for row in rows)
+    return text.getvalue()
+
+
+def cell(value: object) -> object:
+    """A value as a cell. Text that a spreadsheet would take for a formula stands behind an apostrophe, as spreadsheets write it."""
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA else value
+
+
+def as_json(rows: Sequence[Any]) -> str:
+    """Rows as one JSON list of objects."""
+    return to_json(list(rows)).decode()
+
+
+def cells(shown: Sequence[Column], rows: Sequence[Any]) -> list[list[str]]:
+    """What people read of each row; the status of a row that is as it should be is left out."""
+    return [[_cell(getattr(row, column.name), column) for column in shown] for row in rows]
+
+
+def texts(shown: Sequence[Column], rows: Sequence[Any]) -> int:
+    """How many of the first columns hold text rather than figures."""
+    for place, column in enumerate(shown):
+        if any(isinstance(getattr(row, column.name), int | float) and column.name != "status" for row in rows):
+            return place
+    return len(shown)
+
+
+def _cell(value: Any, column: Column) -> str:
+    if value is None or (column.name == "status" and value == "ok"):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value.splitlines()[0][:_LONGEST] if value else ""
+    if column.unit == "s":
+        return duration(value)
+    return f"{value:.0%}" if column.unit == "%" else str(value) if isinstance(value, int) else written(value)

@@ -1,0 +1,274 @@
+"""The form of studies: found by their files, rows on disk as they come, interruptions survived, budgets kept, pages that need nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portatile.cli import main
+from portatile.errors import UnknownNameError
+from portatile.figures.bars import BarChart
+from portatile.studies.form import discover, gallery, page, table
+from portatile.studies.form.conduct import COMPLETE, INTERRUPTED, OUT_OF_TIME, Conditions, Listener, conduct
+from portatile.studies.form.journal import Journal
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from support.trials import DEVICE
+
+
+@dataclass(frozen=True)
+class Row:
+    device: str
+    size: int
+    seconds: float | None
+    share: float | None = None
+    status: str = "ok"
+
+
+@dataclass(frozen=True)
+class Options:
+    sizes: tuple[int, ...] = option((1, 2, 3, 4), "Sizes.")
+    word: str = option("a", Option("A word.", choices=("a", "b")))
+
+
+measured: list[int] = []
+breaks_at: list[int] = []
+
+
+def measure(run: Run) -> Iterator[Row]:
+    run.expect(len(run.options.sizes))
+    for size in run.options.sizes:
+        row = Row("x", size, None)
+        if run.known(row):
+            continue
+        if size in breaks_at:
+            raise KeyboardInterrupt
+        measured.append(size)
+        yield replace(row, seconds=size / 10)
+
+
+def finish(rows: Sequence[Row]) -> list[Row]:
+    best = min((row.seconds or 1.0 for row in rows), default=1.0)
+    return [replace(row, share=best / (row.seconds or 1.0)) for row in rows]
+
+
+def figures(rows: Sequence[Row]) -> list[BarChart]:
+    values = tuple((row.seconds,) for row in rows)
+    return [BarChart("Bars", "said", "time", "s", tuple(str(row.size) for row in rows), ("t",), values)]
+
+
+STUDY = Study(
+    name="invented",
+    answers=("D0.0",),
+    question="Is <this> a question?",
+    minutes=1.0,
+    timed="nothing & nobody.",
+    row=Row,
+    key=("device", "size"),
+    columns=(Column("device", "device"), Column("size", "size"), Column("time", "seconds", "s"), Column("", "status")),
+    measure=measure,
+    figures=figures,
+    options=Options,
+    finish=finish,
+    devices="none",
+    sample=lambda devices: Asked((), Options()),
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
+    measured.clear()
+    breaks_at.clear()
+
+
+def asked(**changes: Any) -> Asked:
+    return Asked((), replace(Options(), **changes))
+
+
+def test_a_study_that_is_interrupted_goes_on() -> None:
+    breaks_at.append(3)
+    first = conduct(STUDY, asked())
+    assert (first.ended, [row.size for row in first.rows], first.before) == (INTERRUPTED, [1, 2], 0)
+    assert [row.share for row in first.rows] == [1.0, 0.5]
+    breaks_at.clear()
+    heard: list[str] = []
+    counted: list[int] = []
+    second = conduct(STUDY, asked(), listener=Listener(counted.append, lambda: counted.append(1), heard.append))
+    assert (second.ended, [row.size for row in second.rows], second.before) == (COMPLETE, [1, 2, 3, 4], 2)
+    assert measured == [1, 2, 3, 4]
+    assert counted == [4, 1, 1, 1, 1]
+    assert "--fresh" in heard[0]
+    assert conduct(STUDY, asked()).before == 0  # what is complete is measured anew
+
+
+def test_a_killed_study_leaves_its_rows() -> None:
+    """Nothing is told to a generator that a killed process held: the rows are there all the same."""
+    process = STUDY.measure(Run((), Options()))
+    journal = Journal(STUDY, asked())
+    for _ in range(2):
+        journal.add(next(process))
+    with journal._path.open("ab") as file:
+        file.write(b'{"device":"x","size":3,"sec')  # the last line was under way
+    measured.clear()
+    assert [row.size for row in conduct(STUDY, asked()).rows] == [1, 2, 3, 4]
+    assert measured == [3, 4]
+
+
+def test_another_question_or_fresh_starts_again() -> None:
+    breaks_at.append(3)
+    conduct(STUDY, asked())
+    assert conduct(STUDY, asked(word="b")).before == 0
+    assert conduct(STUDY, asked(), Conditions(fresh=True)).before == 0
+    assert measured == [1, 2, 1, 2, 1, 2]
+
+
+def test_a_study_ends_with_its_time(tmp_path: Path) -> None:
+    slow = replace(STUDY, measure=lambda run: (time.sleep(0.02) or row for row in measure(run)))
+    found = conduct(slow, asked(), Conditions(seconds=0.01, folder=tmp_path))
+    assert (found.ended, len(found.rows)) == (OUT_OF_TIME, 1)
+    assert len(conduct(slow, asked(), Conditions(folder=tmp_path)).rows) == 4
+
+
+def test_tables() -> None:
+    rows = [Row("x", 1, 0.5), Row("y", 20, None, status="too large\nby far")]
+    assert table.columns(Row) == ("device", "size", "seconds", "share", "status")
+    assert table.to_csv(Row, rows).splitlines()[2].startswith("y,20,,,")
+    assert table.cells(STUDY.columns, rows) == [["x", "1", "500 ms", ""], ["y", "20", "", "too large"]]
+    assert table.texts(STUDY.columns, rows) == 1
+
+
+class _Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def test_the_page_needs_nothing_else() -> None:
+    found = conduct(STUDY, asked())
+    skipped = [page.Skipped("absent", "What?", "no <device>")]
+    text = page.render([found, found], skipped)
+    assert "Is &lt;this&gt; a question?" in text
+    assert "nothing &amp; nobody." in text
+    assert "no &lt;device&gt;" in text
+    tags = _Tags(text).seen
+    assert sum(tag == "svg" for tag, _ in tags) == 2
+    for _, attrs in tags:
+        assert all((attrs.get(name) or "data:").startswith(("data:", "#")) for name in ("src", "href"))
+    link = next(attrs["href"] for _, attrs in tags if attrs.get("download") == "invented.csv")
+    assert link is not None
+    assert link.count("%0A") == 5
+
+
+def test_a_gallery_shares_its_time_and_tells_what_it_left_out() -> None:
+    def fail(run: Run) -> Iterator[Row]:
+        raise UnknownNameError("thing", "x", ("y",))
+        yield
+
+    broken = replace(STUDY, name="broken", measure=fail, minutes=0.1)
+    unable = replace(STUDY, name="unable", sample=lambda devices: None)
+    files = replace(STUDY, name="files", sample=None)
+    made = gallery.gallery([STUDY, broken, unable, files], (), Conditions(seconds=60.0))
+    assert [(outcome.study.name, outcome.ended) for outcome in made.outcomes] == [("invented", COMPLETE)]
+    assert [one.name for one in made.skipped] == ["broken", "unable", "files"]
+    assert "unknown thing" in made.skipped[0].reason
+    assert gallery.gallery([STUDY], (), Conditions(seconds=-1.0)).skipped[0].reason == "the time was over"
+    breaks_at.append(2)
+    made = gallery.gallery([STUDY, replace(STUDY, name="later", minutes=2.0)], (), Conditions())
+    assert made.interrupted
+    assert [one.reason for one in made.skipped] == ["not reached"]
+
+
+@pytest.fixture
+def invented(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discover, "studies", lambda: {"invented": STUDY})
+
+
+@pytest.mark.usefixtures("invented")
+def test_the_command_writes_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, begins in ((".csv", "device,"), (".json", "[{"), (".svg", "<svg"), (".html", "<!doctype")):
+        path = tmp_path / f"out{kind}"
+        assert main(["study", "invented", "--sizes", "1,2", "-o", str(path)]) == 0
+        assert path.read_text().startswith(begins)
+        assert "Timed: nothing & nobody." in capsys.readouterr().out
+    assert main(["study", "invented", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 4
+    assert main(["study", "invented", "--csv"]) == 0
+    assert len(list(csv.DictReader(io.StringIO(capsys.readouterr().out)))) == 4
+
+
+@pytest.mark.usefixtures("invented")
+def test_the_command_keeps_and_shows_what_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    breaks_at.append(3)
+    path = tmp_path / "out.csv"
+    assert main(["study", "invented", "-o", str(path)]) == 130
+    shown = capsys.readouterr().out
+    assert "interrupted: 2 rows" in shown
+    assert "200 ms" in shown
+    assert path.read_text().count("\n") == 3
+    breaks_at.clear()
+    assert main(["study", "invented", "-o", str(path)]) == 0
+    assert measured == [1, 2, 3, 4]
+    assert path.read_text().count("\n") == 5
+
+
+@pytest.mark.usefixtures("invented")
+def test_all_studies_are_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("portatile.cli.study._devices", lambda selectors, usual: (SimpleNamespace(info=DEVICE),))
+    assert main(["study", "all", "--budget", "1m", "-o", str(tmp_path / "all.html")]) == 0
+    assert "invented" in capsys.readouterr().out
+    assert "<svg" in (tmp_path / "all.html").read_text()
+    assert main(["study", "all", "-o", str(tmp_path / "all.csv")]) == 2
+    assert main(["study", "all", "--budget", "20", "-o", str(tmp_path / "all.html")]) == 2
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["invented", "--sizes", "big"], "128,256"),
+        (["invented", "--word", "c"], "'a', 'b'"),
+        (["invented", "-o", "x.txt"], ".html"),
+        (["invented", "-o", "/nowhere/x.csv"], "no folder"),
+        (["invent"], "Did you mean 'invented'?"),
+        ([], "--list"),
+    ],
+)
+def test_mistakes_end_with_2(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", *args]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "--list"]) == 0
+    shown = capsys.readouterr().out
+    for study in discover.studies().values():
+        assert study.question in shown
+    with pytest.raises(UnknownNameError, match="Did you mean 'memory'"):
+        discover.get("memori")
+
+
+@pytest.mark.parametrize("study", discover.studies().values(), ids=lambda study: study.name)
+def test_every_study_is_whole(study: Study) -> None:
+    names = table.columns(study.row)
+    assert set(study.key) <= set(names)
+    assert {column.name for column in study.columns} <= set(names)
+    assert study.question.endswith("?")
+    assert study.timed.endswith(".")
+    assert study.answers
+    study.options()  # every option has a default
+    assert list(study.figures([])) == []
+    assert list(study.finish([])) == []
