@@ -28,6 +28,7 @@ from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice
 from portatile.device.cuda.image import Rows
+from portatile.device.pool import Pool
 from portatile.records import DeviceInfo
 from support.devices import on_paper
 
@@ -157,6 +158,7 @@ def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -
     made._handle, made.info, made._lock = 0, info, threading.RLock()
     made._context, made._pool, made._stream = (CONTEXT, CONTEXT), "pool", 555
     made._fence_event, made._ready_event, made.allocations = 1, 2, 0
+    made._recycled = Pool(info.global_memory, 1 << 28, made._lock)
     made._rows, made._events, made._queues, made._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
     made.target, made._default = CudaTarget(info.architecture, "ptx"), None
     monkeypatch.setitem(devices._surveys, "cuda", Survey((made,), ()))

@@ -185,3 +185,32 @@ def test_a_compiled_product_comes_again(driver: FakeDriver) -> None:
     driver.log.clear()
     assert product(a=second[0], b=second[1], alpha=3.0).shape == (N, N)
     assert struct.pack("f", 3.0) in driver.launched[0].parameters
+
+
+def test_memory_goes_round_on_the_default_queue_alone(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver is asked again once another queue may use what was given back; that queue waits for the default one."""
+    device = portatile.get_device("cuda:0")
+    a, b = (portatile.Buffer.empty((N, N), "float32", device) for _ in range(2))
+    portatile.matmul(a, b)
+    result = portatile.matmul(a, b)
+    place = result.memory.handle
+    del result
+    driver.log.clear()
+    result = portatile.matmul(a, b)
+    assert result.memory.handle == place
+    assert driver.log == driver.launched, "only launches"
+    with device.queue():
+        waits = [entry for entry in driver.log if entry[0] == "cuStreamWaitEvent"]
+        assert waits
+        del result
+        assert portatile.matmul(a, b).memory.handle != place
+    driver.log.clear()
+    for _ in range(2):
+        portatile.matmul(a, b)
+    assert driver.log[-1] == driver.launched[-1], "and goes round again"
+    with torch(4711, monkeypatch):
+        monkeypatch.setattr(described, "_known", {})
+        portatile.matmul(*split_k()[:2])  # its workspace is the device's own
+    driver.log.clear()
+    portatile.matmul(a, b)
+    assert len(driver.log) > len(driver.launched)

@@ -96,6 +96,9 @@ class Buffers(Library):
             said.append((array.shape, array.strides, array.dtype, offset, memory.device, base & -base & MASK))
         return places
 
+    def new(self, model: Any, shape: tuple[int, ...]) -> Any:
+        return Buffer.beside(model, shape)
+
 
 class Torch(Library):
     """PyTorch's tensors."""

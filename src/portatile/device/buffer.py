@@ -62,15 +62,24 @@ class Buffer:
         return cls(_device(device).allocate(nbytes), sizes, kind)
 
     @classmethod
+    def beside(cls, model: Buffer, shape: tuple[int, ...]) -> Buffer:
+        """An uninitialised C-contiguous array of the dtype and device of ``model``, with nothing checked: ``shape`` is one of integers."""
+        made = cls.__new__(cls)
+        made.dtype, made.shape, made.offset = model.dtype, shape, 0
+        made.strides = packed(shape, model.dtype.itemsize)
+        made.memory = model.memory.device.allocate(prod(shape) * model.dtype.itemsize)
+        return made
+
+    @classmethod
     def from_numpy(cls, array: NDArray[Any], device: Device | str | None = None, queue: Queue | None = None) -> Buffer:
         """A copy of ``array`` on ``device``; returns when the array may change again."""
         refuse_masks(array, "the array")
         source = np.ascontiguousarray(array).reshape(np.shape(array))
         if source.dtype.hasobject:
             raise ArgumentError("an array of Python objects has no place on a device")
-        chip = queue.device if queue is not None and device is None else _device(device)
-        buffer = cls(chip.allocate(source.nbytes), source.shape, source.dtype)
-        staging.upload(queue or chip.default_queue(), buffer.memory, source)
+        place = queue.device if queue is not None and device is None else _device(device)
+        buffer = cls(place.allocate(source.nbytes), source.shape, source.dtype)
+        staging.upload(queue or place.default_queue(), buffer.memory, source)
         return buffer
 
     @classmethod
@@ -82,9 +91,9 @@ class Buffer:
         if isinstance(array, Buffer):
             return array
         view = _foreign(array)
-        chip = devices.get(f"cuda:{view.device_id}")
+        place = devices.get(f"cuda:{view.device_id}")
         low, high = _span(view.shape, view.strides, view.dtype.itemsize)
-        memory = chip.adopt(view.pointer + low, high - low, view.owner)
+        memory = place.adopt(view.pointer + low, high - low, view.owner)
         return cls(memory, view.shape, view.dtype, view.strides, -low)
 
     @property

@@ -10,9 +10,11 @@ from portatile.device.base import Device
 from portatile.device.cuda.driver import Current, attribute, call, driver, failure
 from portatile.device.cuda.image import Rows
 from portatile.device.cuda.info import describe
+from portatile.device.pool import Pool
 from portatile.errors import DeviceError
 
 _POOL_KEEPS = 1 << 30  # bytes of freed memory that the pool keeps for the next allocation
+_RECYCLED = 1 << 28  # bytes at most that are handed out again without asking the driver
 _KEPT_EVENTS = 256
 
 
@@ -22,8 +24,25 @@ class Stream(Protocol):
     stream: Any
     last: Any
 
+    @property
+    def capturing(self) -> bool:
+        """Whether its commands go into a graph."""
+
     def release(self) -> None:
         """Give the queue back."""
+
+
+class _Free:
+    """Memory that was given back to the pool, and what gives it back to the driver."""
+
+    __slots__ = ("_context", "_generation", "pointer")
+
+    def __init__(self, context: CudaContext, pointer: int, generation: int) -> None:
+        self._context, self.pointer, self._generation = context, pointer, generation
+
+    def release(self) -> None:
+        """Give it back to the driver."""
+        self._context.free(self.pointer, self._generation)
 
 
 class CudaContext(Device):
@@ -39,6 +58,7 @@ class CudaContext(Device):
         self._fence_event: Any = None
         self._ready_event: Any = None
         self.allocations = 0  # of the pool
+        self._recycled = Pool(self.info.global_memory, _RECYCLED, self._lock)
         self._rows = Rows(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
         self._queues: WeakSet[Stream] = WeakSet()
@@ -62,13 +82,18 @@ class CudaContext(Device):
         return Current(*self.context)
 
     def claim(self, nbytes: int) -> int:
-        """The address of new memory, which every queue of ours waits for; raises DeviceError when there is not enough."""
+        """The address of memory, which every queue of ours waits for; raises DeviceError when there is not enough."""
+        kept = self._recycled.take(nbytes) if self._context is not None else None
+        if kept is not None:
+            return int(kept.pointer)
         with self.current(), self._lock:
             if self._pool is None:
                 error, *found = driver.cuMemAlloc(max(nbytes, 1))
             else:
                 error, *found = driver.cuMemAllocFromPoolAsync(max(nbytes, 1), self._pool, self._stream)
             if int(error):
+                if self._recycled.clear():
+                    return self.claim(nbytes)
                 free, total = call(driver.cuMemGetInfo)
                 what = f"{self.info.id} cannot allocate {nbytes} bytes ({free} of {total} are free)"
                 raise DeviceError(str(failure(error, what)))
@@ -89,15 +114,41 @@ class CudaContext(Device):
 
     def await_allocations(self) -> None:
         """Block until all memory that was allocated so far is there; allowed while a stream is captured."""
-        if self._pool is None:
-            return
+        if self._pool is not None:
+            self._await(self._stream)
+
+    def _await(self, stream: Any) -> None:
         relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         with self.current():
             usual = call(driver.cuThreadExchangeStreamCaptureMode, relaxed)
             try:
-                call(driver.cuStreamSynchronize, self._stream)
+                call(driver.cuStreamSynchronize, stream)
             finally:
                 call(driver.cuThreadExchangeStreamCaptureMode, usual)
+
+    def give_back(self, pointer: int, nbytes: int, generation: int) -> None:
+        """Keep memory of ``nbytes`` for the next that asks for as much on the default queue, or give it back to the driver."""
+        if generation == self.generation and self._context is not None:
+            self._recycled.give(_Free(self, pointer, generation), nbytes)
+
+    def recycle_no_more(self, queue: Stream, default: Stream | None) -> None:
+        """Before another queue uses memory of ours: none is handed on without the driver, and what was is done with on the default queue.
+
+        A graph cannot wait for that: then this blocks.
+        """
+        self._recycled.enter()
+        if not self._recycled.handed or default is None or default.stream is None:
+            return
+        if queue.capturing:
+            self._await(default.stream)
+        else:
+            with self._lock, self.current():
+                call(driver.cuEventRecord, self._fence_event, default.stream)
+                call(driver.cuStreamWaitEvent, queue.stream, self._fence_event, 0)
+
+    def recycle_again(self) -> None:
+        """That queue is finished and gone."""
+        self._recycled.leave()
 
     def free(self, pointer: int, generation: int) -> None:
         """Give memory back once everything queued so far is done; does not wait."""
@@ -168,6 +219,8 @@ class CudaContext(Device):
                 return
             for queue in [*self._queues, *self._foreign]:
                 queue.release()
+            self._recycled.close()
+            self._recycled = Pool(self.info.global_memory, _RECYCLED, self._lock)
             with self.current():
                 for event in (*self._events[False], *self._events[True]):
                     driver.cuEventDestroy(event)

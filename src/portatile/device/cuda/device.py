@@ -107,7 +107,9 @@ class CudaDevice(CudaContext):
         return np.asarray(CudaPinned(self, max(nbytes, 1)))[:nbytes]
 
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
-        return CudaQueue(self, profiling, out_of_order)
+        made = CudaQueue(self, profiling, out_of_order, beside=True)
+        self.recycle_no_more(made, self._default)
+        return made
 
     def foreign_queue(self, stream: int) -> Queue:
         return CudaQueue(self, False, False, stream)

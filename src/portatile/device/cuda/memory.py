@@ -31,7 +31,10 @@ class CudaMemory(Memory):
             self.blind()
         pointer, self.pointer = self.pointer, None
         if pointer is not None and self.owner is None:
-            self.device.free(pointer, self.generation)
+            if type(self) is CudaMemory:
+                self.device.give_back(pointer, self.nbytes, self.generation)
+            else:  # an image has rows of its own length
+                self.device.free(pointer, self.generation)
         self.owner = None
 
     def __del__(self) -> None:

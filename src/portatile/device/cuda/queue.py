@@ -23,14 +23,14 @@ class CudaQueue(Queue):
     """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed.
 
     Another library's stream may be destroyed once its caller has what it asked for. ``last`` is an event behind the last command
-    there that uses memory of ours, or None for a stream of our own.
+    there that uses memory of ours, or None for a stream of our own. ``beside`` tells that there is the default queue too.
     """
 
-    def __init__(self, device: CudaContext, profiling: bool, out_of_order: bool, foreign: int | None = None) -> None:
+    def __init__(self, device: CudaContext, profiling: bool, out_of_order: bool, foreign: int | None = None, beside: bool = False) -> None:
         self.device: CudaContext = device
         self.profiling, self.out_of_order = profiling, out_of_order
         self.generation = device.generation
-        self._foreign = foreign is not None
+        self._foreign, self._beside = foreign is not None, beside
         self._events = profiling or out_of_order
         self._context, self._number = device.context
         with device.current():
@@ -140,6 +140,8 @@ class CudaQueue(Queue):
             with self.device.current():
                 driver.cuStreamSynchronize(stream)
                 driver.cuStreamDestroy(stream)
+        if self._beside:
+            self.device.recycle_again()
         self._pending.clear()
 
     def __del__(self) -> None:
@@ -162,6 +164,10 @@ class CudaQueue(Queue):
         Into a graph goes no wait for what is outside of it: then the memory is waited for here.
         """
         if self._foreign and self._admitted != self.device.allocations:
+            if self._admitted < 0:
+                default = self.device.default_queue()
+                assert isinstance(default, CudaQueue)
+                self.device.recycle_no_more(self, default)
             if self.capturing:
                 self.device.await_allocations()
             else:

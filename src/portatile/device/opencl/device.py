@@ -16,8 +16,8 @@ from portatile.device.opencl.driver import cl
 from portatile.device.opencl.image import description, pixel
 from portatile.device.opencl.kernel import ClModule
 from portatile.device.opencl.memory import ClImage, ClMemory, ClPinned
-from portatile.device.opencl.pool import Pool
 from portatile.device.opencl.queue import ClQueue
+from portatile.device.pool import Pool
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.images import ImageForm
 from portatile.records import Binary

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from portatile.device.base import Image, Memory
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl, failure
-from portatile.device.opencl.pool import Pool
+from portatile.device.pool import Pool
 from portatile.images import ImageForm
 
 _serials = count(1)

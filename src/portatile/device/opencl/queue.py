@@ -17,7 +17,7 @@ from portatile.device.opencl.event import ClEvent
 from portatile.device.opencl.kernel import ClKernel
 from portatile.device.opencl.launch import bare
 from portatile.device.opencl.memory import ClImage
-from portatile.device.opencl.pool import Pool
+from portatile.device.pool import Pool
 from portatile.errors import ArgumentError
 from portatile.records import Size3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portatile.device.opencl.pool import SHARE, Pool
+from portatile.device.pool import SHARE, Pool
 
 
 class Block:

@@ -1,4 +1,4 @@
-"""Memory of one OpenCL device that was given back and is handed out again: drivers take long to find and to map new memory."""
+"""Memory of one device that was given back and is handed out again: drivers take long to find, to map and to order new memory."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-_KEEPS = 1 << 30  # bytes at most
+KEEPS = 1 << 30  # bytes at most
 SHARE = 16  # of the device's memory one part of so many at most
 
 
 class Pool:
-    """Buffers by their size, which commands of the default queue may still be using: what is queued there next comes after them.
+    """Buffers, or whatever has a ``release``, by their size.
+
+    Commands of the default queue may still be using them: what is queued there next comes after them.
 
     That holds for no other queue, so nothing is handed on while there are any (``enter``, ``leave``).
     """
 
-    def __init__(self, memory: int) -> None:
-        self.limit = min(_KEEPS, memory // SHARE)
+    def __init__(self, memory: int, keeps: int = KEEPS, lock: threading.RLock | None = None) -> None:
+        self.limit = min(keeps, memory // SHARE)
         self.held = 0  # bytes
         self._free: OrderedDict[int, list[Any]] = OrderedDict()  # the size given back last at the end
         self.handed = False  # whether anything was handed on
         self._queues = 0
-        self._lock = threading.RLock()  # memory that is dropped comes back at any moment, in the middle of a method too
+        self._lock = lock or threading.RLock()  # memory that is dropped comes back at any moment, in the middle of a method too
 
     def take(self, nbytes: int) -> Any:
-        """A ``pyopencl.Buffer`` of that size, or None; nothing of no size is kept."""
+        """What was given back and has that size, or None; nothing of no size is kept."""
         with self._lock:
             kept = self._free.get(nbytes)
             if self._queues or not kept:
