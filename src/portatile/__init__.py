@@ -1,6 +1,6 @@
 """One kernel text, every device, at that device's speed: tuned OpenCL C through OpenCL and CUDA.
 
-The public names, each loaded from its room when it is first used, so that importing portatile costs next to nothing.
+The public names, each imported from its module at first use, so that importing portatile costs almost nothing.
 """
 
 from importlib import import_module as _import_module

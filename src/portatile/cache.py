@@ -1,4 +1,4 @@
-"""Content hash -> bytes on disk: atomic, safe between processes, bounded; what is damaged or foreign is never trusted."""
+"""The cache of binaries: content hash -> bytes on disk; atomic, safe between processes, bounded. Damaged or others' files are ignored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITERS = 8  # processes that fill one folder at once and do not see each other
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What a cache holds, in bytes, and how much it may hold."""
+    """The entries and bytes of a cache, and its limit."""
 
     path: Path
     entries: int
@@ -62,7 +62,7 @@ class Cache:
         return raw[start:]
 
     def put(self, key: str, data: bytes) -> None:
-        """Store ``data`` under ``key``; makes room by dropping the least recently used entries."""
+        """Store ``data`` under ``key``; removes the least recently used entries to stay within the limit."""
         path = self._path(key)
         try:
             replace_file(path, _MAGIC + _checksum(key, data) + data, mode=0o700)
@@ -74,7 +74,7 @@ class Cache:
             self._shrink(keep=path)
 
     def keeps(self) -> bool:
-        """Whether what is put can be got again; leaves no entry behind."""
+        """Whether the cache can store and return data; leaves no entry behind."""
         key = f"00{os.urandom(15).hex()}"  # of its own: another process may ask at the same time
         self.put(key, b"")
         found = self.get(key) is not None
@@ -83,7 +83,7 @@ class Cache:
         return found
 
     def info(self) -> CacheInfo:
-        """Count what is there."""
+        """Count the entries."""
         sizes = [size for _, size, _ in self.entries()]
         return CacheInfo(self.root, len(sizes), sum(sizes), self.limit)
 
@@ -129,7 +129,7 @@ class Cache:
 
 
 def default() -> Cache:
-    """The cache that the environment names; where nobody may write to it, a private temporary one."""
+    """The cache that the environment names; a private temporary one if that cannot be written."""
     settings.shelter_caches()
     chosen = settings.load()
     return Cache(chosen.cache_dir / "binaries", chosen.cache_max_bytes)

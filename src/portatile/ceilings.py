@@ -1,4 +1,4 @@
-"""Ceilings: the fastest that a device was seen to copy, stream, transfer and calculate, kept as a JSON file for each device."""
+"""Ceilings: the highest measured throughput of a device's memory, transfers and arithmetic, stored as a JSON file for each device."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Unit = Literal["B/s", "flop/s", "op/s"]
 STREAMS = ("copy", "mul", "add", "triad", "dot")
 DIRECTIONS = ("htod", "dtoh", "dtod")
 MEASURING = ("stream", "peak")
-"""The workloads by which ceilings are measured: what they reach is never judged by ceilings measured before."""
+"""The workloads that measure ceilings: their results are not judged by ceilings measured before."""
 
 _BYTES = {"cpu": 1 << 26}  # of a stream's array; elsewhere two of them are BEYOND_CACHES. 64 MiB are many times a core's cache
 
 MATRIX_UNITS = 16.0
-"""How many times as fast as its plain instructions a device's matrix units may calculate, at most: a generous factor."""
+"""A generous bound on how much faster than plain instructions a device's matrix units are."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class Measured:
 
     @property
     def rate(self) -> float:
-        """Of the fastest run, in ``unit``."""
+        """The rate of the fastest run, in ``unit``."""
         return self.work / min(self.samples)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells whether two measurements are of the same quantity: transfers of each size and kind of memory are kept apart."""
+        """The identity of the measured quantity: transfers of each size and kind of memory are separate quantities."""
         apart = ("memory", "bytes") if self.name in DIRECTIONS else ("dtype", "quantity")
         return (self.name, *(self.details.get(name) for name in apart))
 
@@ -62,7 +62,7 @@ class Measured:
 class Ceilings:
     """Everything measured on one device with one driver; a quantity that was not measured is None.
 
-    Figures for arithmetic are of multiply-add chains on plain instructions, but for ``mma``; matrix units may be faster
+    Rates of arithmetic are of multiply-add chains on plain instructions, except ``mma``; matrix units may be faster
     (``MATRIX_UNITS``).
     """
 
@@ -134,18 +134,18 @@ class Ceilings:
         return {"float32": self.fp32, "float64": self.fp64}.get(dtype)
 
     def arithmetic(self, dtype: str, products: bool = False) -> tuple[str, float] | None:
-        """What bounds multiply-adds on elements of ``dtype``: ``fp32``, ``fp64`` or, for matrix products, ``mma``, and its flop/s."""
+        """The ceiling of multiply-adds on elements of ``dtype``: ``fp32``, ``fp64`` or, for matrix products, ``mma``, and its flop/s."""
         names = {"float32": ("fp32",), "float64": ("mma", "fp64") if products else ("fp64",)}.get(dtype, ())
         known = [(name, rate) for name in names if (rate := self.best(name)) is not None]
         return max(known, key=lambda item: item[1], default=None)
 
     def transfer(self, direction: str, memory: str = "pinned") -> float | None:
-        """The best rate of a direction (``htod``, ``dtoh``, ``dtod``) in GB/s; ``memory`` is of no account for ``dtod``."""
+        """The best rate of a direction (``htod``, ``dtoh``, ``dtod``) in GB/s; ``memory`` does not matter for ``dtod``."""
         rates = [m.rate for m in self.transfers if m.name == direction and (direction == "dtod" or m.details.get("memory") == memory)]
         return _giga(max(rates, default=None))
 
     def shares(self, work: Work, seconds: float) -> dict[str, float]:
-        """What a run of ``seconds`` used of the ceilings known, 1 for all of it: the greatest is of what binds.
+        """The shares of the known ceilings that a run of ``seconds`` reached, 1 for all; the largest is the bottleneck.
 
         ``arithmetic``, or ``matrix units`` where a product's ceiling is theirs; ``memory``; ``special`` functions, of devices that have
         a unit for them: a CPU computes them by plain arithmetic. A share above 1 is possible: ``memory`` where the data stays in
@@ -163,7 +163,7 @@ class Ceilings:
 
 @dataclass(frozen=True)
 class Work:
-    """What one run does: floating-point operations on elements of ``dtype``, the fewest bytes, special functions, float32 all.
+    """The work of one run: floating-point operations on elements of ``dtype``, the fewest bytes, special functions (in float32).
 
     ``products``: the operations are a matrix product's, which matrix units may do.
     """
@@ -176,12 +176,12 @@ class Work:
 
 
 def stream_bytes(device: DeviceInfo) -> int:
-    """The least bytes of one array of a stream that measures memory and no cache, as far as the device can hold such arrays."""
+    """The least bytes of an array with which a stream measures memory and not a cache, as far as the device can hold it."""
     return min(_BYTES.get(device.kind, BEYOND_CACHES // 2), device.max_allocation // 2, device.global_memory // 8)
 
 
 def through_memory(measured: Measured, device: DeviceInfo) -> bool:
-    """Whether a measurement is no cache's: of a stream whose arrays are of ``stream_bytes`` or more, or of no stream at all."""
+    """Whether a measurement is of memory and not of a cache: a stream with arrays of ``stream_bytes`` or more, or no stream."""
     n = measured.details.get("n")
     if measured.name not in STREAMS or n is None:
         return True
@@ -189,7 +189,7 @@ def through_memory(measured: Measured, device: DeviceInfo) -> bool:
 
 
 def load(device: DeviceInfo) -> Ceilings | None:
-    """What was measured on the device with its present driver; None where nothing was, with a warning where it cannot be read.
+    """The ceilings measured on the device with its present driver; None if there are none, with a warning if they cannot be read.
 
     Examples:
         >>> from portatile import ceilings, device
@@ -209,9 +209,9 @@ def load(device: DeviceInfo) -> Ceilings | None:
 
 
 def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -> Ceilings:
-    """Keep measurements beside what is known of the device with its present driver; returns all of it.
+    """Add measurements to the stored ones of the device with its present driver; returns all of them.
 
-    Of two measurements of one quantity the faster is kept, for a busy machine only ever lowers what is seen; with ``fresh`` the
+    Of two measurements of one quantity the faster is stored, because a busy machine only lowers the rate; with ``fresh`` the
     new one. A cache's rate (``through_memory``) is no ceiling and not kept. The file is replaced as a whole, so that a reader never
     sees half of it. Raises StoreError where it cannot be written.
     """
@@ -232,7 +232,7 @@ def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -
 
 
 def path_of(device: DeviceInfo) -> Path:
-    """The file of a device: one for each chip and way to it, as in the result store."""
+    """The file of a device: one for each hardware and back end, as in the result store."""
     return settings.load().data_dir / "ceilings" / f"{device_key(device)}.json"
 
 

@@ -1,4 +1,4 @@
-"""What was looked for, found and found broken, and whether a kernel runs on each device: drivers are only touched in children.
+"""The examination of an installation: what is present, missing or broken, and whether a kernel runs on each device.
 
 ``python -m portatile.doctor survey`` and ``python -m portatile.doctor test ID`` are those children; they print JSON.
 """
@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class SelfTest:
-    """How one kernel did on a device: what went wrong (empty if nothing), and the seconds of each phase."""
+    """The outcome of one kernel on a device: its failure (empty if none), and the seconds of each phase."""
 
     message: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class SelfTest:
 
 @dataclass(frozen=True)
 class Found:
-    """What the back ends say in a process of their own."""
+    """The findings of the back ends, made in a child process."""
 
     devices: tuple[DeviceInfo, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -70,7 +70,7 @@ class Examination:
 
 
 def examine(seconds: float = TEST_SECONDS) -> Examination:
-    """Look at everything; each child may take ``seconds``."""
+    """Examine everything; each child may take ``seconds``."""
     answer = _child(("survey",), seconds, Found)
     if isinstance(answer, str):
         remedy = "remove OpenCL libraries one at a time (their .icd files, or OCL_ICD_VENDORS) to find the one that fails"
@@ -86,7 +86,7 @@ def examine(seconds: float = TEST_SECONDS) -> Examination:
 
 def _no_device(findings: Sequence[Finding]) -> str:
     if any(finding.level == "broken" for finding in findings):
-        return "mend what is broken above"
+        return "fix what is broken above"
     return "pip install pocl-binary-distribution gives the CPU as one"
 
 
@@ -96,7 +96,7 @@ def _tested(identity: str, seconds: float) -> SelfTest:
 
 
 def _child(arguments: Sequence[str], seconds: float, kind: type[R]) -> R | str:
-    """A child's answer, or what became of it."""
+    """A child's answer, or how it failed."""
     command = [sys.executable, "-m", "portatile.doctor", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
@@ -181,7 +181,7 @@ def self_test(identity: str) -> SelfTest:
 
 
 def _selection() -> list[Finding]:
-    """Whether the device that the environment asks for is there."""
+    """Whether the device that the environment selects exists."""
     try:
         device.get()
     except DeviceNotFoundError as error:

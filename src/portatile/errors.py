@@ -20,7 +20,7 @@ from difflib import get_close_matches
 
 
 def reason(error: Exception) -> str:
-    """What an exception says, without the number and the file name that an OSError puts around it."""
+    """The message of an exception, without the number and file name that an OSError adds."""
     return str(getattr(error, "strerror", None) or error)
 
 
@@ -33,11 +33,11 @@ class UsageError(PortatileError):
 
 
 class ArgumentError(UsageError, ValueError):
-    """An argument of a computation does not fit the others or is not supported."""
+    """An argument of a computation contradicts the others or is not supported."""
 
 
 class UnknownNameError(UsageError, LookupError):
-    """A name that portatile does not know, with the names that it does know."""
+    """An unknown name; the message lists the known ones."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)

@@ -1,4 +1,4 @@
-"""What an image is and how it is sampled, the same for every back end: its kind, its pixels, a sampler."""
+"""Images and samplers, the same for every back end: type, shape and pixels of an image, and how it is read."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ImageForm:
     """An image of ``type`` whose pixels are a C-contiguous host array of ``shape`` and ``dtype``.
 
     ``shape`` is (width, channels), (layers, width, channels), (height, width, channels) or (depth or layers, height, width,
-    channels), with 1, 2 or 4 channels. ``normalized``: integers of 8 or 16 bits that kernels see as fractions, 255 as 1.0 say.
-    Raises LaunchError for what no device has.
+    channels), with 1, 2 or 4 channels. ``normalized``: integers of 8 or 16 bits that kernels read as fractions, for instance 255 as 1.0.
+    Raises LaunchError for an image that no device supports.
 
     Examples:
         >>> form = ImageForm("image3d_t", (4, 8, 16, 1))
@@ -54,13 +54,13 @@ class ImageForm:
         if self.shape[-1] not in (1, 2, 4) or self.dtype not in _DTYPES:
             raise LaunchError(f"no image has pixels of {self.shape[-1]} x {self.dtype}; channels are 1, 2 or 4, types {', '.join(_DTYPES)}")
         if self.normalized and (self.dtype[0] == "f" or np.dtype(self.dtype).itemsize > 2):
-            raise LaunchError(f"only integers of 8 and 16 bits are seen as fractions, not {self.dtype}")
+            raise LaunchError(f"only integers of 8 and 16 bits can be read as fractions, not {self.dtype}")
         if min(self.shape) < 1 or prod(self.shape[:-1]) > _LARGEST:
             raise LaunchError(f"an image of {self.shape[:-1]} is empty or has more than {_LARGEST} pixels")
 
     @staticmethod
     def axes(kind: ImageType) -> int:
-        """How many axes the host array of an image has, channels included."""
+        """The number of axes of the host array, with that of the channels."""
         return len(_DIMENSIONS[kind]) + 1
 
     @property

@@ -1,4 +1,4 @@
-"""A configuration on paper: what cannot run, what cannot be fast, and how fast anything could be; asked before time is spent on it.
+"""The model of a configuration before it is run: what cannot run, what cannot be fast, and a lower bound of the time.
 
 Limits of NVIDIA's chips are those of the table of technical specifications per compute capability in the CUDA programming guide.
 """
@@ -16,12 +16,12 @@ from portatile.records import DeviceInfo, Launch, Plan, Resources
 ON_PAPER = "on paper"
 COMPILED = "once compiled"
 SLOW = "early stop"
-"""How the message of a trial begins that the model kept from being compiled or run, or that was not sampled to the end."""
+"""The prefixes of a trial's message if the model rejected it before or after compiling, or if it was stopped early."""
 
 SPILLS = 256
-"""Bytes of spills (stored and loaded, per work-item) from which a kernel is hopeless where another does not spill."""
+"""Bytes of spills (stored and loaded, per work-item) from which a kernel is rejected if another does not spill."""
 BEYOND_CACHES = 1 << 29
-"""Bytes that no cache holds: so much traffic goes through memory."""
+"""Bytes that no cache holds: so much traffic crosses the memory bus."""
 
 _REGISTERS = 65536  # of a multiprocessor, and the most of one work-group
 _REGISTER_UNIT, _WARP = 256, 32  # registers are given to whole warps, in such portions
@@ -32,14 +32,14 @@ _TURBO = 4.0  # how much faster than its share of the whole a part of a processo
 
 
 class Screen(msgspec.Struct, frozen=True):
-    """What a worker must know to turn a compiled variant away: whether a valid variant without spills is known."""
+    """What a worker needs to reject a compiled variant: whether a valid variant without spills is known."""
 
     spill_free: bool = False
 
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """What one multiprocessor of an NVIDIA chip holds at once. ``shared``: bytes of local memory, ``reserved`` of them per work-group."""
+    """The limits of an NVIDIA multiprocessor. ``shared``: bytes of local memory, ``reserved`` of them per work-group."""
 
     threads: int
     groups: int
@@ -61,14 +61,14 @@ _MULTIPROCESSORS: Mapping[str, Multiprocessor] = {
 
 
 def multiprocessor(device: DeviceInfo) -> Multiprocessor | None:
-    """The limits of the device's multiprocessors; None for a chip that is not in the table."""
+    """The limits of the device's multiprocessors; None for a device that is not in the table."""
     return _MULTIPROCESSORS.get(device.architecture.rstrip("af"))
 
 
 def occupancy(used: Resources, launch: Launch, device: DeviceInfo) -> float | None:
-    """The share of a multiprocessor's work-items that a launch can keep resident, 0 where not one work-group fits.
+    """The occupancy: the share of a multiprocessor's work-items that a launch can keep resident; 0 where no work-group fits.
 
-    None where chip or compiler do not tell.
+    None where the device is not in the table or the compiler reports no resources.
     """
     limits = multiprocessor(device)
     if limits is None or used.registers < 0:
@@ -84,7 +84,7 @@ def occupancy(used: Resources, launch: Launch, device: DeviceInfo) -> float | No
 
 
 def impossible(plan: Plan, device: DeviceInfo) -> str | None:
-    """Why no compiler can make the flat plan run on the device, or None."""
+    """Why the flat plan cannot run on the device whatever the compiler does, or None."""
     for launch in plan.steps:
         if not isinstance(launch, Launch):
             continue
@@ -124,10 +124,10 @@ def hopeless(plan: Plan, resources: Mapping[str, Resources], device: DeviceInfo,
 
 
 def likely(plan: Plan, work: Demand, device: DeviceInfo, near: float) -> float:
-    """How long a flat plan should take, to rank it among others of one problem: in floating-point operations, not in seconds.
+    """An estimate of a flat plan's time, to rank it among others of one problem: in floating-point operations, not seconds.
 
-    Its arithmetic, on a GPU done by whole warps however few work-items a group has, and what its work-items load, at ``near``
-    operations in the time of a byte; both as often as the shape wastes them.
+    It adds the arithmetic (on a GPU in whole warps, however few work-items a group has) and the loads of its work-items, at ``near``
+    operations per byte; both are multiplied by the work that the shape wastes.
     """
     items = [math.prod(step.local_size) for step in plan.steps if isinstance(step, Launch)]
     lanes = min((n / (-(-n // _WARP) * _WARP) for n in items), default=1.0) if device.kind == "gpu" else 1.0
@@ -142,7 +142,7 @@ def spills(resources: Mapping[str, Resources]) -> bool | None:
 
 @dataclass(frozen=True)
 class Peaks:
-    """What a device was measured to do at most: ``flops`` per second, ``bandwidth`` in bytes per second; 0 is not known."""
+    """The measured ceilings of a device: ``flops`` per second, ``bandwidth`` in bytes per second; 0 if not known."""
 
     flops: float = 0.0
     bandwidth: float = 0.0
@@ -150,9 +150,9 @@ class Peaks:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a computation is: floating-point operations, and the fewest bytes that cross the memory bus.
+    """What a computation needs: floating-point operations, and the fewest bytes that cross the memory bus.
 
-    Of a configuration also the bytes that its work-items load from near memory, and how often it does the work.
+    For a configuration also the bytes that its work-items load from near memory, and the factor of wasted work.
     """
 
     flops: float
@@ -162,19 +162,19 @@ class Demand:
 
 
 def least_seconds(work: Demand, peaks: Peaks) -> float:
-    """Seconds below which no device with these peaks can have computed it; 0 where nothing is known.
+    """A lower bound in seconds for a device with these peaks; 0 where nothing is known.
 
-    Traffic counts where no cache can hold it: operands that stay in a cache between runs cross no bus.
+    Traffic counts only if no cache can hold it: operands that stay in a cache between runs do not cross the bus.
     """
     through_memory = work.traffic if work.traffic >= BEYOND_CACHES else 0.0
     return max(_time(work.flops, peaks.flops), _time(through_memory, peaks.bandwidth))
 
 
 def estimate(plan: Plan, work: Demand, device: DeviceInfo, peaks: Peaks) -> float:
-    """Seconds that a flat plan takes at least: a roofline of what it computes and moves, on the part of the device that it occupies.
+    """A lower bound in seconds for a flat plan: the roofline of its arithmetic and traffic on the part of the device that it occupies.
 
-    Beside the operands it moves its workspace, written and read once, where no cache holds it; and of the arithmetic peak it can
-    use as many compute units as its largest launch has work-groups. 0 where nothing is known.
+    Its traffic includes the workspace, written and read once, unless a cache holds it. It can use as many compute units as its largest
+    launch has work-groups. 0 where nothing is known.
     """
     groups = [math.prod(launch.global_size) // math.prod(launch.local_size) for launch in plan.steps if isinstance(launch, Launch)]
     share = min(1.0, max(groups, default=1) / max(device.compute_units, 1))
@@ -190,11 +190,11 @@ def _time(amount: float, rate: float) -> float:
 
 
 def _dynamic(launch: Launch) -> int:
-    """Bytes of local memory that a launch takes as arguments."""
+    """Bytes of local memory in a launch's arguments."""
     return sum(int(arg.value or 0) for arg in launch.args if arg.kind == "local")
 
 
 def _local_limit(device: DeviceInfo) -> int:
-    """Bytes of local memory of a work-group; NVIDIA's OpenCL gives more than it names."""
+    """Bytes of local memory for a work-group; NVIDIA's OpenCL allows more than it reports."""
     limits = multiprocessor(device)
     return device.local_memory if limits is None else max(device.local_memory, limits.shared - limits.reserved)

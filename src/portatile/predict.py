@@ -1,4 +1,4 @@
-"""What configurations tuned for other problems will take on this one: their measured standing nearby, corrected for what is wasted here."""
+"""Predicts the time of configurations tuned for other problems: their relative speed on near problems, corrected for wasted work."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MISSED = 0.3  # the weight of the same guess for a problem on which others were
 _DEFAULT_FADES = 0.5  # how good defaults are holds from farther away, for they look at the shape
 _INSTANT = 1e-12  # seconds, for what a coarse clock cannot tell from nothing
 SURER = math.log(1.1)
-"""What a configuration that was measured may be expected to be slower by than the default and is taken all the same: it is known better."""
+"""By how much (a logarithm) a measured configuration may be predicted to be slower than the default and still be preferred."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration, how much slower than the best it should be (a logarithm), and the nearest trial of it, ``distance`` away."""
+    """A configuration, its predicted slowness relative to the best (a logarithm), and its nearest trial, ``distance`` away."""
 
     config: Config
     slowness: float
@@ -32,12 +32,12 @@ class Candidate:
 
 
 class Prediction:
-    """What valid trials ``near`` a problem (distance and trial) tell about it.
+    """A prediction for a problem from valid trials ``near`` it (distance and trial).
 
-    The standing of a configuration on a problem is the logarithm of its time over that of the problem's fastest one, both less
-    what ``Workload.waste`` explains: tiles that a shape does not fill, a last wave of groups. On a problem without trials it is
-    expected to be the mean of the standings weighted by nearness, with guesses for what was not measured. On one that another device
-    has measured through the same back end, the standing there is the answer.
+    The slowness of a configuration on a problem is the logarithm of its time over that of the problem's fastest one, both without
+    the factor ``Workload.waste``: partial tiles, a last wave of groups. On a problem without trials the prediction is the mean of the
+    slowness on other problems, weighted by nearness, with estimates for pairs that were not measured. Where another device measured
+    this very problem through the same back end, its slowness there is used.
     """
 
     def __init__(self, workload: Workload, problem: Problem, device: DeviceInfo, near: Iterable[tuple[float, Trial]]) -> None:
@@ -57,7 +57,7 @@ class Prediction:
         self._default_here = next((trial for trial in here if canonical(trial.config) == usual), None)
 
     def candidates(self) -> list[Candidate]:
-        """The configurations, the one that should be fastest here first; equal ones in the order of distance, then of time."""
+        """The configurations by predicted slowness, the fastest first; equal ones by distance, then by time."""
         found: dict[str, list[Trial]] = {}
         for _, trial in self._rows:
             found.setdefault(canonical(trial.config), []).append(trial)
@@ -81,8 +81,10 @@ class Prediction:
         return total / weight + wasted
 
     def slack(self) -> float:
-        """What a measured configuration may be expected to be slower by than the default and is taken all the same; below 0 where
-        the workload is so sure of its default that it must be expected to be faster, 0 where both were measured on this very problem.
+        """By how much a measured configuration may be predicted to be slower than the default and still be preferred.
+
+        Below 0 where the workload trusts its default so much that the other must be predicted to be faster; 0 where both were measured
+        on this very problem.
         """
         if self._default_here is not None:
             return 0.0
@@ -109,7 +111,7 @@ class Prediction:
         return self._bare(trial) - self._base[trial.problem.key]
 
     def _bare(self, trial: Trial) -> float:
-        """The logarithm of the time without what was wasted."""
+        """The logarithm of the time without the wasted part."""
         return math.log(max(trial.rank, _INSTANT)) - self._waste(trial.problem, trial.config)
 
     def _waste(self, problem: Problem, config: Config) -> float:
@@ -120,7 +122,7 @@ _defaults: WeakKeyDictionary[Workload, dict[tuple[str, DeviceInfo], str]] = Weak
 
 
 def _default(workload: Workload, problem: Problem, device: DeviceInfo) -> str:
-    """A workload's default, spelled out; kept, because it is asked for with every problem that comes near."""
+    """A workload's default as canonical text; cached, because it is needed for every near problem."""
     known, key = _defaults.setdefault(workload, {}), (problem.key, device)
     if key not in known:
         known[key] = canonical(workload.default(problem, device))

@@ -15,14 +15,14 @@ from portatile.device.base import Target
 from portatile.records import Binary, Source, canonical, digest
 
 PutOff = Callable[[Binary, Callable[[], None]], None]
-"""Takes a Binary that only this process can load, and the function that makes the one for the cache."""
+"""Receives a Binary that only this process can load, and the function that makes the one for the cache."""
 
 _decode = msgspec.msgpack.Decoder(Binary).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def key(source: Source, target: Target) -> str:
-    """Content hash of everything that decides the binary."""
+    """Content hash of everything that determines the binary."""
     return digest(source.digest, dialect.VERSION, target.backend, target.architecture, target.compiler)
 
 
@@ -59,5 +59,5 @@ def _put(cache: Cache, name: str, finish: Callable[[], Binary]) -> None:
 
 
 def source_hash(sources: tuple[Source, ...]) -> str:
-    """Content hash of a plan's kernel texts: with problem and configuration it tells whether a result is still valid."""
+    """Content hash of a plan's kernel texts: with problem and configuration it decides whether a result is still valid."""
     return digest(dialect.VERSION, *sorted({canonical(source) for source in sources}))

@@ -1,4 +1,4 @@
-"""The data that flows between the rooms: frozen records, each of which survives a trip through JSON."""
+"""The records that modules exchange: frozen data, each convertible to JSON and back."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 def to_json(record: Any) -> bytes:
-    """Any record as JSON."""
+    """A record as JSON."""
     return msgspec.json.encode(record)
 
 
@@ -45,17 +45,17 @@ def from_json(data: bytes | str, kind: type[R]) -> R:
 
 
 def canonical(data: Any) -> str:
-    """The one JSON text of ``data``: keys sorted, so that equal data gives equal text."""
+    """The canonical JSON of ``data``: keys sorted, so that equal data gives equal text."""
     return msgspec.json.encode(data, order="sorted").decode()
 
 
 def spelled(values: Mapping[str, object]) -> str:
-    """``m=512 n=512``: names and values as people read and type them."""
+    """Names and values as people read and type them: ``m=512 n=512``."""
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def duration(seconds: float) -> str:
-    """``31.9 us``: a time for people, with three digits."""
+    """A time with three digits: ``31.9 us``."""
     for limit, scale, unit in ((1e-3, 1e6, "us"), (1.0, 1e3, "ms")):
         if seconds < limit:
             return f"{seconds * scale:.3g} {unit}"
@@ -63,12 +63,12 @@ def duration(seconds: float) -> str:
 
 
 def rate(value: float, unit: str) -> str:
-    """``123.6 Gflop/s``: tenths, and three digits where those would say nothing."""
+    """A rate with one decimal, or three digits below 10: ``123.6 Gflop/s``."""
     return f"{value:.1f} {unit}" if value >= 10 else f"{value:.3g} {unit}"
 
 
 def digest(*parts: str | bytes) -> str:
-    """A hexadecimal content hash of ``parts``; their boundaries count."""
+    """A hexadecimal content hash of ``parts``, which depends on their boundaries."""
     state = hashlib.blake2b(digest_size=16)
     for part in parts:
         raw = part.encode() if isinstance(part, str) else part
@@ -101,7 +101,7 @@ _AVX512 = {  # LLVM's names of the processors that have it
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What is known of a device without running anything on it.
+    """The properties of a device that are known without running anything on it.
 
     Sizes are in bytes. ``physical_id`` is equal for one device reached through two back ends (older records: ``chip``). ``architecture``
     names the code that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key.
@@ -163,7 +163,7 @@ class DeviceInfo:
 
     @property
     def nvidia(self) -> bool:
-        """Whether it is a GPU of NVIDIA's, whose instructions kernel text may name."""
+        """Whether it is an NVIDIA GPU."""
         return self.kind == "gpu" and "nvidia" in self.vendor.lower()
 
     def facts(self) -> dict[str, Value]:
@@ -187,7 +187,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where an operand's elements lie in its memory, in elements: element (i, j) is at ``offset + i*strides[0] + j*strides[1]``.
+    """The layout of an operand in its memory, in elements: element (i, j) is at ``offset + i*strides[0] + j*strides[1]``.
 
     ``alignment`` is the guaranteed alignment, in bytes, of the memory's first byte (before ``offset``).
     """
@@ -236,7 +236,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Source:
-    """Kernel text, templates expanded, with its preprocessor definitions. ``file`` names it in compiler messages."""
+    """Kernel text with expanded templates, and its preprocessor definitions. ``file`` names it in compiler messages."""
 
     file: str
     text: str
@@ -255,8 +255,8 @@ class Arg:
 
     ``buffer`` and ``image``: ``name`` is an operand or a temporary of the plan. ``scalar``: ``value`` is the literal, or
     ``None`` and then the caller's scalar called ``name`` is passed; ``dtype`` is its type, ``sampler_t`` for the ``bits`` of a
-    Sampler. ``local``: ``value`` is the number of bytes. ``view``: the buffer ``name``, read where it lies as an ``image1d_buffer_t`` of
-    ``value`` pixels from its first byte on, each ``channels`` of ``dtype``.
+    Sampler. ``local``: ``value`` is the number of bytes. ``view``: the buffer ``name``, read in place as an ``image1d_buffer_t`` of
+    ``value`` pixels from its first byte, each with ``channels`` of ``dtype``.
     """
 
     name: str
@@ -293,8 +293,8 @@ class Call(msgspec.Struct, frozen=True, tag=True):
 class Temporary:
     """Workspace that lives while a plan runs, in bytes; for an image, ``width``, ``height`` in pixels of ``channels`` x ``dtype``.
 
-    ``exact``: the memory is no larger, as that of a ``__constant`` argument must not be. ``zeroed``: it holds zeros when a launch that
-    takes it begins, and whoever writes to it leaves zeros behind; so it is zeroed once, and shared with nothing that is not.
+    ``exact``: the memory must not be larger, as for a ``__constant`` argument. ``zeroed``: it holds zeros when a launch that takes it
+    begins, and a launch that writes to it restores the zeros; so it is zeroed once, and shared only with such temporaries.
     """
 
     name: str
@@ -310,7 +310,7 @@ class Temporary:
 
 @dataclass(frozen=True)
 class Plan:
-    """Steps in order, each seeing what the ones before it wrote, and the temporaries that they share."""
+    """The steps of a computation in order, each of which reads what earlier ones wrote, and their temporaries."""
 
     steps: tuple[Launch | Call, ...]
     temporaries: tuple[Temporary, ...] = ()
@@ -346,13 +346,13 @@ class Entry:
 
     @property
     def signature(self) -> str:
-        """The kernel as one would call it: ``k(float* a, __local int* t)``."""
+        """The kernel's signature: ``k(float* a, __local int* t)``."""
         return f"{self.name}({', '.join(f'{parameter.spelled} {parameter.name}' for parameter in self.parameters)})"
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes of the device; -1 where the compiler does not say. Spills and stack in bytes per work-item.
+    """The resources that one kernel takes; -1 where the compiler does not say. Spills and stack in bytes per work-item.
 
     ``scalar_registers`` are one for a whole sub-group. ``occupancy``: sub-groups that the registers let one scheduler have at a time.
     """

@@ -1,4 +1,4 @@
-"""Problem + device -> configuration, and why: the fall-back order from a tuned result down to the workload's default."""
+"""The selection of a configuration for a problem on a device, with its reason: from a tuned result down to the workload's default."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAYOUT = 0.01  # how far problems are apart that differ only in where their ope
 
 @dataclass(frozen=True)
 class Choice:
-    """The configuration for a problem, where it comes from, and the trial that it was taken from, if any."""
+    """The configuration for a problem, where it comes from, and its trial, if any."""
 
     config: Config
     reason: Reason
@@ -32,10 +32,9 @@ class Choice:
 def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> Choice:
     """The best configuration known for ``problem`` on ``device``.
 
-    In this order: tuned for this problem on this device; of those tuned on this device for problems nearby the one that
-    should be fastest here (see ``predict``), unless the default should be clearly faster; the same of the nearest device (same
-    architecture, else vendor, else kind; of processors only those with the same vector registers); the workload's default. A
-    configuration is taken only where it is legal for this problem on this device.
+    In this order: tuned for this problem on this device; the one that should be fastest here (see ``predict``) of those tuned on this
+    device for near problems, unless the default should be clearly faster; the same for the most similar device (same architecture,
+    else vendor, else kind; CPUs only with the same vector registers); the workload's default. Only legal configurations are taken.
     """
     why = "nothing tuned is near"
     for choice, better in _known(workload, problem, device, results):
@@ -46,7 +45,7 @@ def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: It
 
 
 def candidates(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial], count: int) -> list[Choice]:
-    """At most ``count`` different configurations to try first, best first; ``choose`` may prefer the default to them."""
+    """At most ``count`` different configurations to try first, the best first; ``choose`` may prefer the default to them."""
     chosen: dict[str, Choice] = {}
     for choice, _ in _known(workload, problem, device, results):
         chosen.setdefault(canonical(choice.config), choice)
@@ -56,8 +55,9 @@ def candidates(workload: Workload, problem: Problem, device: DeviceInfo, results
 
 
 def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> Iterator[tuple[Choice, bool]]:
-    """What is known and legal here, best first, and whether it should be faster than the default: exactly this, then device by
-    device what other problems suggest.
+    """The known and legal configurations, the best first, each with whether it should be faster than the default.
+
+    First come those of this very problem, then, device by device, those of other problems.
     """
     exact: list[tuple[int, Trial]] = []
     alike: list[Trial] = []  # the same but for where the operands lie
@@ -104,9 +104,9 @@ def _known(workload: Workload, problem: Problem, device: DeviceInfo, results: It
 
 
 def resolver(device: DeviceInfo, results: Callable[[str], Sequence[Trial]]) -> Callable[[Problem], Plan]:
-    """What ``execute.flatten`` asks for a Call: the callee's plan in the best configuration known for it, each made once.
+    """A function for ``execute.flatten`` that gives a Call's plan in the best configuration known for it; each is made once.
 
-    ``results`` gives what is known of a workload, as ``store.known_results`` does.
+    ``results`` gives the known trials of a workload, as ``store.known_results`` does.
     """
     made: dict[str, Plan] = {}
 
@@ -126,7 +126,7 @@ def _sizes(trial: Trial) -> str:
 
 
 def _distance(workload: Workload, one: Problem, other: Problem) -> float:
-    """The workload's own distance, and a little more where only the layout differs; infinite for a problem of another version of it."""
+    """The workload's distance, slightly increased where only the layout differs; infinite for a problem of another version of it."""
     if one.sizes.keys() != other.sizes.keys() or one.options.keys() != other.options.keys():
         return math.inf
     apart = workload.distance(one, other)
@@ -134,7 +134,7 @@ def _distance(workload: Workload, one: Problem, other: Problem) -> float:
 
 
 def _strangeness(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
-    """0 for the same device, larger the less it is like ours, None where nothing can be carried over."""
+    """0 for the same device, larger for less similar ones, None where results cannot be transferred."""
     if theirs.kind != ours.kind:
         return None
     same_back_end = (theirs.backend, theirs.platform) == (ours.backend, ours.platform)
@@ -149,5 +149,5 @@ def _strangeness(theirs: DeviceInfo, ours: DeviceInfo) -> int | None:
 
 
 def _registers(processor: DeviceInfo) -> tuple[bool, bool]:
-    """What a tile for vector registers was made for: ARM's or x86's, and of 512 bits or not."""
+    """The kind of vector registers that a tile was made for: ARM's or x86's, and of 512 bits or not."""
     return processor.architecture.startswith(("aarch64", "arm")), processor.wide_vectors

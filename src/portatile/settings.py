@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import stat
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +17,12 @@ import platformdirs
 from portatile.errors import UsageError
 
 _FOREIGN = ("pocl", "pyopencl", "pytools")  # whose caches lie beside ours
+_SHELTERS = 8  # names of a temporary folder that are tried before it is made for one process
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the environment says.
+    """The settings in environment variables.
 
     ``PORTATILE_DEVICE`` selects the default device, ``PYOPENCL_CTX`` does if it is not set; ``PORTATILE_CACHE_DIR`` and
     ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
@@ -39,7 +44,7 @@ class Settings:
 
 
 def load() -> Settings:
-    """Read the environment now; nothing is remembered, so that tests and programs may change it."""
+    """Read the environment; nothing is cached, so that tests and programs may change it."""
     env = os.environ
     megabytes = env.get("PORTATILE_CACHE_MAX_MB") or "512"
     try:
@@ -47,7 +52,7 @@ def load() -> Settings:
     except (ValueError, OverflowError):
         limit = -1
     if limit < 0:
-        raise UsageError(f"PORTATILE_CACHE_MAX_MB={megabytes!r} is no number of megabytes; write for example 512")
+        raise UsageError(f"PORTATILE_CACHE_MAX_MB={megabytes!r} is not a number of megabytes; write for example 512")
     device, pyopencl_ctx = selection()
     return Settings(
         device=device,
@@ -61,77 +66,89 @@ def load() -> Settings:
 
 
 def _folder(named: str | None) -> Path | None:
-    """A folder by its name; no shell has seen a ``~`` that stands in a service's or a container's environment."""
+    """A folder by its name. Expands ``~``, which no shell did in a service's or a container's environment."""
     if not named:
         return None
     try:
         return Path(named).expanduser()
-    except RuntimeError:  # there is no such user, or no home
+    except RuntimeError:  # there is no such user, or no home directory
         return Path(named)
 
 
 def debug() -> bool:
-    """Whether errors on the command line come with their traceback."""
+    """Whether the command line prints tracebacks of errors."""
     return bool(os.environ.get("PORTATILE_DEBUG"))
 
 
 def selection() -> tuple[str | None, str | None]:
-    """``device`` and ``pyopencl_ctx`` alone, which every call of a routine asks for: a microsecond, where ``load`` takes 30."""
+    """``device`` and ``pyopencl_ctx`` alone, which every call of a routine needs: in a microsecond, where ``load`` takes 30."""
     return os.environ.get("PORTATILE_DEVICE") or None, os.environ.get("PYOPENCL_CTX") or None
 
 
 def memory_limit() -> int | None:
-    """Bytes of device memory that a routine may take for NumPy arrays: ``500M``, ``1.5G`` or a number; None where nothing is said.
+    """Bytes of device memory that a routine may take for NumPy arrays: ``500M``, ``1.5G`` or a number; None if not set.
 
-    Raises UsageError for what is no positive number of bytes.
+    Raises UsageError for anything but a positive number of bytes.
     """
     text = os.environ.get("PORTATILE_MEMORY_LIMIT")
     return nbytes(text, f"PORTATILE_MEMORY_LIMIT={text!r}") if text else None
 
 
 def nbytes(text: str, what: str) -> int:
-    """The bytes that ``500M``, ``1.5G`` or a number says; raises UsageError, which begins with ``what``, for what is no positive number."""
+    """Bytes from ``500M``, ``1.5G`` or a number; raises UsageError, which begins with ``what``, for anything else."""
     factor = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}.get(text[-1:].upper())
     try:
         found = int(float(text if factor is None else text[:-1]) * (factor or 1))
     except (ValueError, OverflowError):
         found = 0
     if found < 1:
-        raise UsageError(f"{what} is no number of bytes; write for example 500M or 1.5G")
+        raise UsageError(f"{what} is not a number of bytes; write for example 500M or 1.5G")
     return found
 
 
 def search_path() -> str:
-    """Where programs are looked for, empty where nothing says: a driver that starts one has no other place to look."""
+    """The search path of programs, empty if not set: a driver that starts one has nowhere else to look."""
     return os.environ.get("PATH", "")
 
 
 def shelter_caches() -> None:
-    """Where nobody may write to the user's cache folder, let ``XDG_CACHE_HOME`` name a private temporary one, for children too.
+    """If the user's cache folder cannot be written, set ``XDG_CACHE_HOME`` to a private temporary one, for children too.
 
-    Without one PoCL lists no device and pyopencl builds nothing: for a user without a home, or with a home that is read-only.
+    Without one PoCL lists no device and pyopencl builds nothing, as for a user without a home directory or with a read-only one.
     """
     if sys.platform != "linux":
         return
     try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-        home.mkdir(parents=True, exist_ok=True)
-        usable = all(os.access(place, os.W_OK | os.X_OK) for place in (home, *(home / name for name in _FOREIGN)) if place.exists())
-    except (OSError, RuntimeError):  # the second for a user of whom nobody knows a home
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        folder.mkdir(parents=True, exist_ok=True)
+        usable = all(os.access(place, os.W_OK | os.X_OK) for place in (folder, *(folder / name for name in _FOREIGN)) if place.exists())
+    except (OSError, RuntimeError):  # RuntimeError: the user's home directory is unknown
         usable = False
     if usable:
         return
-    shelter = Path(tempfile.gettempdir(), f"portatile-{os.getuid()}")
-    try:
-        shelter.mkdir(mode=0o700, exist_ok=True)
-        mine = shelter.is_dir() and not shelter.is_symlink() and shelter.stat().st_uid == os.getuid()
-        os.environ["XDG_CACHE_HOME"] = str(shelter) if mine else tempfile.mkdtemp(prefix="portatile-")
-    except OSError:  # no place at all: what the drivers make of it is theirs to tell
-        pass
+    with suppress(OSError):  # no place at all: what the drivers make of it is theirs to tell
+        os.environ["XDG_CACHE_HOME"] = str(_shelter())
+
+
+def _shelter() -> Path:
+    """A temporary folder that nobody else may write to, the same for each process of a user.
+
+    The first of a few names that nobody else has taken; where all of them are, one that goes when this process ends.
+    """
+    for number in range(_SHELTERS):
+        folder = Path(tempfile.gettempdir(), f"portatile-{os.getuid()}{f'-{number}' if number else ''}")
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            about = folder.lstat()
+            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022:
+                return folder
+    made, owner = tempfile.mkdtemp(prefix="portatile-"), os.getpid()
+    atexit.register(lambda: shutil.rmtree(made, ignore_errors=True) if os.getpid() == owner else None)
+    return Path(made)
 
 
 def for_single_items() -> None:
-    """Have PoCL put code for work-groups of one work-item into the binaries that it makes in this process, as the first launch would.
+    """Let PoCL put code for work-groups of one work-item into the binaries that it makes in this process, as the first launch would.
 
     Otherwise it compiles a kernel twice: for any work-group, for the binary, and again when it is launched. Small grids without an
     offset are meant, as in most launches; others are compiled at the first launch as before. PoCL looks once in the life of a process;

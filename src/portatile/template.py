@@ -1,4 +1,4 @@
-"""Kernel text from a template file that lies beside a workload: Jinja for what must be generated, definitions for the rest."""
+"""Kernel text from a template file beside a workload: Jinja for generated parts, preprocessor definitions for the rest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load(module_file: str, name: str, defines: Mapping[str, Value], **values: An
 
 
 def spell(value: Value) -> str:
-    """A value as the preprocessor wants it."""
+    """A value as text for the preprocessor."""
     if isinstance(value, bool):
         return str(int(value))
     return repr(value) if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What came of trying a configuration: its checks and certificate, its standing in a race, the trial itself; and when to stop."""
+"""The records of an evaluation: checks and certificate, the standing in the final comparison, the trial; and the budget of a search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skippe
 class Check:
     """One problem on which a configuration was checked: ``error`` in units of ``bound``, the factor of the reference's scale.
 
-    ``layout`` holds the operands that are not packed or do not begin at the start of their memory.
+    ``layout`` holds the operands that are not packed or do not start at the beginning of their memory.
     """
 
     sizes: Mapping[str, int]
@@ -29,11 +29,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a configuration was checked on, and what it holds for: this driver, compiler and kernel text (``source``, a hash).
+    """What a configuration was checked on, and for which driver, compiler and kernel text (``source``, a hash) that holds.
 
     ``failure`` says what was wrong; a certificate with one forbids the configuration. ``time``: when, in UTC. ``passing``: the device
-    refused to run it, perhaps for the lack of memory that others had, so that this holds for the process only. ``partial``: not all the
-    shapes were computed that a winner is checked on, because it was no rival; enough for a time to learn from, not for use.
+    refused to run it, perhaps because others used its memory, so that this holds for the process only. ``partial``: not all shapes were
+    checked, because the configuration was too slow to win; its time informs the search, but it may not be used.
     """
 
     driver: str
@@ -46,18 +46,18 @@ class Certificate:
     partial: bool = False
 
     def holds(self, device: DeviceInfo, source: str) -> bool:
-        """Whether it speaks of this kernel text on this device as it is now, and of all that there is to check."""
+        """Whether it applies to this kernel text on this device with its present driver, and covers all checks."""
         return not self.partial and (self.driver, self.compiler, self.source) == (device.driver, device.compiler, source)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How a configuration came out of a race against the others that were nearly as fast.
+    """The result of a finalist in the final comparison.
 
-    ``seconds`` is what it counts as in comparisons: never less than the winner of its race, and as fast as the machine was during the
-    search, so that it can be compared with what did not race. ``interval``: the median of its
-    samples lies in it with 95 %, or as nearly as so many samples tell. ``place`` 1 is the winner; ``tied``: shown to be as fast as it is.
-    ``race``: when it was held, equal for all that ran in it.
+    ``seconds`` is its time in comparisons: never less than the winner's, and scaled to the machine's speed during the search, so that
+    it can be compared with trials that were no finalists. ``interval`` contains the median with 95 % confidence, or less for few
+    samples. ``place`` 1 is the winner; ``tied``: shown to be as fast as the winner. ``race``: the time of the comparison, equal for all
+    of its finalists.
     """
 
     seconds: float
@@ -68,14 +68,14 @@ class Standing:
 
 
 UNRACED = 1.1
-"""A time that stood in no race counts as so many times as long: of many single measurements the fastest was lucky."""
+"""The factor on the time of a trial that was no finalist: of many single measurements the fastest was lucky."""
 
 
 @dataclass(frozen=True)
 class Trial:
     """One evaluation of one configuration. ``samples`` are seconds per run; ``error`` is in units of ``bound`` = 1.
 
-    ``standing``: the outcome of a race, whose samples these are then. ``cold``: timed with operands that no cache held.
+    ``standing``: the result in the final comparison, whose samples these are then. ``cold``: timed with operands that no cache held.
     ``conditions``: what the device reported right after the timing, where it reports anything: ``clock_mhz``,
     ``memory_clock_mhz``, ``temperature_c``, ``power_w``, and ``power_seconds``, the load that the power was taken under; and
     ``other_searches``, if there were any that timed on the device then.
@@ -109,17 +109,17 @@ class Trial:
 
     @property
     def comparable(self) -> float:
-        """Seconds per run as the machine was when it was tuned, also for a trial whose samples are of a race; infinite for a failed one."""
+        """Seconds per run at the machine's speed during the search, also for a finalist; infinite for a failed trial."""
         return self.standing.seconds if self.standing is not None and self.status == "ok" else self.median
 
     @property
     def rank(self) -> float:
-        """Seconds by which trials are ordered: without a race those of ``comparable`` and what luck may have taken off them."""
+        """Seconds by which trials are ordered: ``comparable``, times ``UNRACED`` for a trial that was no finalist."""
         return self.comparable if self.standing is not None else UNRACED * self.comparable
 
     @property
     def fully_checked(self) -> bool:
-        """Whether it was checked on every shape that a winner is; a valid trial that was no rival may not have been."""
+        """Whether it was checked on every shape that a winner is checked on."""
         return self.status == "ok" and not (self.certificate is not None and self.certificate.partial)
 
     @property

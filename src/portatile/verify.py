@@ -1,4 +1,4 @@
-"""Poison, canaries and bounds: what must be true of a device's memory after a correct run."""
+"""Checks of a device's memory after a run: poison, canaries and error bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Verdict:
 
 
 def guarded(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """The bytes of ``array`` with a canary behind them; the size is rounded up to a whole number of words."""
+    """The bytes of ``array`` followed by a canary; the size is rounded up to a whole number of words."""
     raw = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
     body = np.full(-(-raw.size // 4) * 4, POISON_BYTE, np.uint8)
     body[: raw.size] = raw
@@ -38,7 +38,7 @@ def guard() -> NDArray[np.uint8]:
 
 
 def guard_verdict(name: str, tail: NDArray[np.uint8]) -> Verdict:
-    """Whether the canary behind ``name`` is alive; ``tail`` is what lies there now."""
+    """Whether the canary behind ``name`` is unchanged; ``tail`` is its present content."""
     wrong = np.flatnonzero(tail != guard())
     if wrong.size == 0:
         return Verdict(True)
@@ -48,7 +48,7 @@ def guard_verdict(name: str, tail: NDArray[np.uint8]) -> Verdict:
 
 
 def zeros_verdict(name: str, left: NDArray[np.uint8]) -> Verdict:
-    """Whether ``name``, which must be left as zeros, was; ``left`` is what lies there now."""
+    """Whether ``name``, which must be left as zeros, is; ``left`` is its present content."""
     wrong = np.flatnonzero(left)
     if wrong.size == 0:
         return Verdict(True)
@@ -58,7 +58,7 @@ def zeros_verdict(name: str, left: NDArray[np.uint8]) -> Verdict:
 
 
 def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
-    """Whether an input is bit for bit what it was."""
+    """Whether an input is unchanged, bit for bit."""
     wrong = np.flatnonzero(before.view(np.uint8) != after.view(np.uint8))
     if wrong.size == 0:
         return Verdict(True)
@@ -68,7 +68,7 @@ def unchanged(name: str, before: NDArray[Any], after: NDArray[Any]) -> Verdict:
 
 
 def compare(got: NDArray[Any], expected: Expected, bound: float, name: str = "output") -> Verdict:
-    """Compare an output's whole memory (one-dimensional) with what it must hold.
+    """Compare an output's whole memory (one-dimensional) with its expected content.
 
     An element is right when ``|got - value| <= bound * scale``; where ``scale`` is 0 it must be equal, NaN equalling NaN.
     Infinities must agree in sign.

@@ -1,4 +1,4 @@
-"""The contract of a tunable computation: everything portatile must be told to run, check, tune and explain it."""
+"""The contract of a tunable computation: everything that portatile needs to run, check, tune and explain it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Scalars = dict[str, float]
 class Operand:
     """An array that a computation reads or writes. ``role``: ``in``, ``out`` (old content never read) or ``inout``.
 
-    ``form`` is there where kernels take it as an image.
+    ``form`` describes the image where kernels take it as one.
     """
 
     name: str
@@ -37,8 +37,8 @@ class Operand:
 class Inputs:
     """Operands and scalars of one problem.
 
-    ``operands`` maps a name to its memory: a one-dimensional array that an operand's Layout indexes. What the layout
-    does not reach is filled with NaN, and so is an operand of role ``out``.
+    ``operands`` maps a name to its memory: a one-dimensional array that an operand's Layout indexes. Elements outside the layout are
+    NaN, and so are operands of role ``out``.
     """
 
     operands: Operands
@@ -47,7 +47,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Expected:
-    """What an output must hold: ``values`` at ``indices`` of its memory (``None``: everywhere), in float64.
+    """The expected content of an output: ``values`` at ``indices`` of its memory (``None``: everywhere), in float64.
 
     ``scale`` is the magnitude of the rounding error at each place; a result is right when
     ``|result - value| <= bound * scale``. Where ``scale`` is 0 the result must be equal (NaN equals NaN): padding is untouched.
@@ -60,13 +60,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class Cut:
-    """A size that a problem may be cut along into parts that are computed one by one, with no sum divided unless it ``sums``.
+    """A size along which a problem may be split into parts that are computed one by one; no sum is divided unless it ``sums``.
 
-    ``pieces`` names the operands of which a part takes a piece: ``rows`` or ``columns`` of the stored matrix, ``unit`` of them to a
-    step of the size, or ``matrices`` of a stack; operands not named are taken whole. ``first`` names the scalar that takes the index of a
-    part's first step, where there is one. A part that begins at a multiple of ``period`` computes every element as the whole does.
-    Where it ``sums``, the parts are terms: each computes the whole output, and what they give is added on the host. That rounds in another
-    order and needs a result of role ``out`` within the whole's bound, so it is for what no other cut makes small enough.
+    ``pieces`` names the operands of which a part takes a piece: ``rows`` or ``columns`` of the stored matrix, ``unit`` of them for each
+    step of the size, or ``matrices`` of a stack; other operands are taken whole. ``first`` names the scalar that takes the index of a
+    part's first step, if there is one. A part that begins at a multiple of ``period`` computes every element as the whole does.
+    Where it ``sums``, the parts are terms: each computes the whole output, and the host adds the results. That rounds in another order
+    and needs a result of role ``out`` within the whole's bound, so it is used only if no other split makes the parts small enough.
     """
 
     size: str
@@ -103,9 +103,9 @@ class Workload(ABC):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """A checked problem; what is not said takes its default: the first option, packed row-major operands.
+        """A checked problem. Defaults: the first value of each option, packed row-major operands.
 
-        Raises ArgumentError or UnknownNameError with what would be right.
+        Raises ArgumentError or UnknownNameError, which say what is allowed.
         """
         for given, known, kind in ((sizes, self.sizes, "size"), (options or {}, self.options, "option")):
             for name in given:
@@ -138,7 +138,7 @@ class Workload(ABC):
 
     @abstractmethod
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
-        """The shape of each operand as it is stored."""
+        """The shape of each operand in memory."""
 
     @abstractmethod
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
@@ -157,7 +157,7 @@ class Workload(ABC):
         raise UnknownNameError(f"preset of {self.name}", name, self.presets)
 
     def canonical(self, config: Config) -> Config:
-        """``config``, which may have been recorded by an earlier version, as the space names it now; raises UsageError where that fails."""
+        """``config``, perhaps recorded by an earlier version, in the space's present names; raises UsageError where that fails."""
         return config
 
     def explained(self, config: Config) -> Mapping[str, str]:
@@ -165,7 +165,7 @@ class Workload(ABC):
         return self.meanings
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """``config``, which may be another device's, without the instructions that this one lacks: it should compile, no more."""
+        """``config``, perhaps another device's, without instructions that this device lacks, so that it compiles."""
         return config
 
     @abstractmethod
@@ -173,16 +173,16 @@ class Workload(ABC):
         """Random operands and scalars in the problem's layout."""
 
     def usual_inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
-        """Inputs with the default scalars, for timing: with a factor of 0, say, less would be timed than is counted."""
+        """Inputs with the default scalars, for timing: a factor of 0, for instance, would save work that is counted."""
         kind = np.dtype(problem.dtype).type
         given = self.inputs(problem, rng)
         return replace(given, scalars={**given.scalars, **{name: float(kind(value)) for name, value in self.scalars.items()}})
 
     @abstractmethod
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
-        """What each output must hold, computed in float64 (float64 problems: in float64 too, the bound allows for both).
+        """The expected content of each output, computed in float64 (for float64 problems too; the bound allows for both errors).
 
-        With ``sample``, only at places drawn from it, so that large problems are checked in little time.
+        With ``sample``, only at random places drawn from it, so that large problems are checked quickly.
         """
 
     @abstractmethod
@@ -194,7 +194,7 @@ class Workload(ABC):
         """Floating-point operations by the field's convention, stated in the docstring."""
 
     def functions(self, problem: Problem) -> float:
-        """Special functions (inverse roots, sines and cosines, exponentials) that a run needs, by whatever means they are computed."""
+        """Special functions (inverse roots, sines and cosines, exponentials) that a run needs, however they are computed."""
         return 0.0
 
     @abstractmethod
@@ -202,41 +202,42 @@ class Workload(ABC):
         """The fewest bytes that must cross the memory bus: each input read once, each output written once."""
 
     def speed(self, problem: Problem, seconds: float) -> tuple[float, str]:
-        """What people compare of a run that took ``seconds``, with its unit: Gflop/s, or GB/s of ``traffic`` where nothing is computed."""
+        """The speed of a run that took ``seconds``, with its unit: Gflop/s, or GB/s of ``traffic`` without arithmetic."""
         flops = self.flops(problem)
         return (flops / seconds / 1e9, "Gflop/s") if flops > 0 else (self.traffic(problem) / seconds / 1e9, "GB/s")
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
-        """How many times the useful work a configuration does, and waits for, by what its shape alone tells: broken tiles, a last
-        wave of groups. 1 where nothing is known; ``predict`` carries times from problem to problem with it.
+        """The work of a configuration over the useful work, as far as the shape determines it: partial tiles, a last wave of groups.
+
+        1 where nothing is known. ``predict`` transfers times between problems with it.
         """
         return 1.0
 
     def loss(self, problem: Problem, device: DeviceInfo) -> float:
-        """The default's time over the best one's, as a guess for where neither was measured; ``predict`` asks for it."""
+        """An estimate of the default's time over the best one's where neither was measured; used by ``predict``."""
         return 1.25
 
     def loads(self, problem: Problem, config: Config) -> float:
         """The bytes that work-items load from local memory or the nearest cache, not from registers; 0 where nothing is known.
 
-        With it the model ranks configurations before any is compiled.
+        The model ranks configurations by it before any is compiled.
         """
         return 0.0
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
-        """The operands whose old content matters with these scalars: all but outputs, unless the workload knows better."""
+        """The operands whose old content matters with these scalars: by default all but outputs."""
         return frozenset(operand.name for operand in self.operands if operand.role != "out")
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Where a problem that is too large for a device may be cut, for a configuration; nowhere, unless the workload says so."""
+        """The ways to split a problem that is too large for a device, for a configuration; by default none."""
         return ()
 
     def awkward(self, problem: Problem) -> list[Problem]:
-        """Small problems that nothing divides, with the options of ``problem``: every variant is verified on them first."""
+        """Small edge-case problems, whose sizes no tile divides, with the options of ``problem``: variants are checked on them first."""
         return []
 
     def distance(self, one: Problem, other: Problem) -> float:
-        """How far a configuration has to travel: 0 for equal problems, infinite where it cannot be carried over."""
+        """The distance of two problems: 0 for equal ones, infinite where a configuration of one is not used for the other."""
         if one.dtype != other.dtype:
             return float("inf")
         apart = sum(abs(np.log2((one.sizes[s] + 1) / (other.sizes[s] + 1))) for s in self.sizes)

@@ -92,7 +92,7 @@ def fitting(point: Point, case: Problem) -> Config | None:
 _FOR_GPUS = [pytest.param(name, marks=pytest.mark.unoptimised) for name, point in POINTS.items() if point.FORM != "cpu"]
 
 
-@pytest.mark.thinned(1 / 2)
+@pytest.mark.thinned(1 / 3)
 @pytest.mark.parametrize("name", [*(name for name, point in POINTS.items() if point.FORM == "cpu"), *_FOR_GPUS])
 def test_every_form_is_right(device: Device, name: str) -> None:
     """Each point in both types with one transposition each, on awkward shapes; on CPUs fewer of these, drawn anew every time."""
@@ -123,6 +123,7 @@ def test_every_form_is_right(device: Device, name: str) -> None:
     assert checked or not device.info.images
 
 
+@pytest.mark.thinned(1 / 2)
 @pytest.mark.parametrize("options", TRANSPOSITIONS, ids=lambda o: f"{o['trans_a']}{o['trans_b']}")
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (127, 129, 131), (100, 17, 409), (70, 1, 301), (5, 290, 67)])
 def test_the_default_is_right(device: Device, sizes: tuple[int, int, int], options: dict[str, Value]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -129,7 +130,7 @@ class Meter:
 
     def __init__(self, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = self.most = self.slabs = 0
-        allocate, pipeline = type(device).allocate, slabs._pipeline
+        allocate, pipeline = type(device).allocate, slabs.pipeline
         kind = type(device.allocate(4))
         release = kind.release
 
@@ -151,7 +152,7 @@ class Meter:
             pipeline(*args)
 
         monkeypatch.setattr(type(device), "allocate", counted)
-        monkeypatch.setattr(slabs, "_pipeline", cut)
+        monkeypatch.setattr(slabs, "pipeline", cut)
 
     def give_back(self, nbytes: int) -> None:
         self.now -= nbytes
@@ -377,7 +378,7 @@ def test_what_fits_is_not_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -
 def test_an_operand_past_the_largest_allocation_is_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(device), "info", device.info, raising=False)
     info = device.info
-    monkeypatch.setattr(device, "info", type(info)(**{**vars(info), "max_allocation": 100_000}))
+    monkeypatch.setattr(device, "info", replace(info, max_allocation=100_000))
     meter = Meter(device, monkeypatch)
     rng = np.random.default_rng(new_seed("allocation"))
     a, b = rng.random((301, 97), np.float32), rng.random((97, 203), np.float32)

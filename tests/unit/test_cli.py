@@ -104,7 +104,7 @@ def test_a_setting_that_cannot_be_read_is_one_line(said: str, capsys: pytest.Cap
     monkeypatch.setenv("PORTATILE_CACHE_MAX_MB", said)
     assert main(["cache", "info"]) == 2
     shown = capsys.readouterr().err
-    assert shown == f"portatile: PORTATILE_CACHE_MAX_MB={said!r} is no number of megabytes; write for example 512\n"
+    assert shown == f"portatile: PORTATILE_CACHE_MAX_MB={said!r} is not a number of megabytes; write for example 512\n"
 
 
 def test_settings_that_say_nothing_and_folders_that_no_shell_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_no_device_behind_what_is_broken_says_to_mend_that(monkeypatch: pytest.M
         monkeypatch, """print('{"findings": [{"level": "broken", "subject": "OpenCL", "detail": "no ld", "remedy": "install it"}]}')"""
     )
     lacking = next(finding for finding in doctor.examine(20).findings if finding.subject == "devices")
-    assert lacking.remedy == "mend what is broken above"
+    assert lacking.remedy == "fix what is broken above"
 
 
 def test_a_default_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,7 +233,7 @@ def test_a_kernel_of_ones_own_is_known_when_it_is_given(trials: list[reporting.T
 
 
 def test_certificate_race_and_conditions_are_shown(html: str) -> None:
-    assert "The winner of a race" in html
+    assert "The winner of the final comparison" in html
     assert "What the winner was checked on" in html
     assert f"1500{quantities.NBSP}MHz" in html
     assert f"200{quantities.NBSP}W" in html

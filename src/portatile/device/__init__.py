@@ -6,7 +6,7 @@ import importlib
 import os
 import pkgutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from portatile import settings
@@ -14,7 +14,21 @@ from portatile.device.base import BackEnd, Device, Finding, Survey, Target
 from portatile.errors import ArgumentError, DeviceNotFoundError, UnknownNameError
 from portatile.records import DeviceInfo
 
-__all__ = ["ANY", "COLD_COMPILER", "Device", "backends", "check", "datasheet", "devices", "findings", "get", "target"]
+__all__ = [
+    "ANY",
+    "COLD_COMPILER",
+    "EVERY",
+    "Device",
+    "Selector",
+    "backends",
+    "check",
+    "datasheet",
+    "devices",
+    "findings",
+    "get",
+    "several",
+    "target",
+]
 
 COLD_COMPILER: Mapping[str, str] = {
     "POCL_KERNEL_CACHE": "0",
@@ -23,6 +37,12 @@ COLD_COMPILER: Mapping[str, str] = {
     "NEO_CACHE_PERSISTENT": "0",
 }
 """The environment of a process in which no driver's own cache flatters the time of a compilation."""
+
+Selector = str | Sequence[str]
+"""A device by its id, name or vendor; several of them, or ``all``."""
+
+EVERY = "all"
+"""The selector of all devices."""
 
 ANY = "opencl"
 """What records of other programs have for a back end where they name none."""
@@ -119,6 +139,30 @@ def _best() -> Device:
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
     return max(usable, key=_rank)
+
+
+def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
+    """The devices that a list of selectors names, or ``all``: each physical device once, through the back end that ``get`` prefers.
+
+    Raises ArgumentError for an empty list and for a device that is named twice, DeviceNotFoundError for one that there is not.
+    """
+    if isinstance(selector, str):
+        if selector.strip().lower() != EVERY:
+            return (get(selector),)
+        found: dict[str, Device] = {}
+        for one in sorted(devices(), key=_rank, reverse=True):
+            if not _is_checker(one):
+                found.setdefault(one.info.chip, one)
+        if not found:
+            raise DeviceNotFoundError(_listing("there is no device"))
+        return tuple(found.values())
+    named = [get(one) for one in selector]
+    if not named:
+        raise ArgumentError("device is an empty list; name devices by their ids, or leave it out")
+    for place, one in enumerate(named):
+        if one in named[:place]:
+            raise ArgumentError(f"device {one.info.id} is named twice, by {selector[named.index(one)]!r} and by {selector[place]!r}")
+    return tuple(named)
 
 
 def check(selector: str | None) -> None:

@@ -1,4 +1,4 @@
-"""From quantities to places on paper: scales, linear or logarithmic, with ticks at round figures."""
+"""Scales of charts, linear or logarithmic, with ticks at round numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDE = 3.0  # times between largest and smallest from which a logarithmic scale
 
 @dataclass(frozen=True)
 class Scale:
-    """``low`` .. ``high`` of a quantity onto ``start`` .. ``end`` of the paper."""
+    """A map from ``low`` .. ``high`` of a quantity to ``start`` .. ``end`` in the picture."""
 
     low: float
     high: float

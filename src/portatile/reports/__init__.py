@@ -1,1 +1,1 @@
-"""One idea: tuning results as a page that people read: tables, charts, kernel text, the data behind each."""
+"""The report: tuning results as an HTML page with tables, charts, kernel text and the data behind each."""

@@ -1,4 +1,4 @@
-"""The charts, as SVG for a page: named and described for those who do not see them, with values that the keyboard reaches.
+"""The charts as SVG: named and described for screen readers, with values that the keyboard reaches.
 
 Colours come from the page's style sheet. What carries a value and can be focused has the class ``mark`` and a title.
 """
@@ -26,7 +26,7 @@ _MANY = 600  # points beyond which only a few have a title of their own
 
 
 def convergence(group: Group, caption: Caption, seconds: bool = False) -> Markup:
-    """The best time so far, a line, and every trial, a point, against the trial's number or the seconds of searching."""
+    """The best time so far (a line) and every trial (a point) over the trial's number or the seconds of searching."""
     steps = group.steps
     across = [step.elapsed if seconds else float(step.number) for step in steps]
     x = Scale(0.0, max(across) or 1.0, _LEFT, _WIDTH - _RIGHT)
@@ -64,13 +64,13 @@ def importance(shares: Sequence[tuple[str, float]], caption: Caption) -> Markup:
 
 
 def times_scale(effects: Sequence[Effect]) -> Scale:
-    """The one scale of the charts of several parameters, so that they can be compared."""
+    """The common scale of the charts of several parameters, so that they can be compared."""
     left = _room([formatting.value(one.value) for effect in effects for one in effect.values])
     return scales.ratio([time for effect in effects for one in effect.values for time in one.times], left, _STRIP_WIDTH - 14)
 
 
 def distribution(effect: Effect, x: Scale, caption: Caption) -> Markup:
-    """The times for each value of one parameter: points, the middle half as a bar, the median as a line."""
+    """The times for each value of one parameter: points, the interquartile range as a bar, the median as a line."""
     left = x.start
     bottom = 6 + len(effect.values) * _ROW
     parts, marks = [], []
@@ -89,7 +89,7 @@ def distribution(effect: Effect, x: Scale, caption: Caption) -> Markup:
 
 
 def failures(group: Group, caption: Caption) -> Markup:
-    """A bar for each way in which trials ended."""
+    """A bar for each status of trials."""
     rows = [("ok", len(group.trials) - group.failed), *((failure.kind, failure.count) for failure in group.failures)]
     left = _room([name for name, _ in rows])
     x = scales.from_zero([float(number) for _, number in rows], left, _WIDTH - 48)
@@ -105,9 +105,9 @@ def failures(group: Group, caption: Caption) -> Markup:
 
 
 def meter(share: float) -> Markup:
-    """A small bar beside a figure, which says the same; 1 fills it."""
+    """A small bar beside a number, as an illustration of it; 1 fills it."""
     width = 100 * min(max(share, 0.0), 1.0)
-    bar = f'<rect class="room" width="100" height="4"/><rect class="fill" width="{width:.1f}" height="4"/>'
+    bar = f'<rect class="track" width="100" height="4"/><rect class="fill" width="{width:.1f}" height="4"/>'
     return Markup(f'<svg class="meter" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true" focusable="false">{bar}</svg>')
 
 
@@ -116,7 +116,7 @@ def _cross(x: float, y: float, said: str) -> str:
 
 
 def _points(points: Sequence[tuple[float, float, str]]) -> str:
-    """Points that the pointer can ask; very many are one path."""
+    """Points with tooltips; very many are drawn as one path."""
     if len(points) > _MANY:
         return f'<path class="dots" d="{"".join(f"M{x:.1f} {y:.1f}h0" for x, y, _ in points)}"/>'
     made = (f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="2.5"><title>{escape(said)}</title></circle>' for x, y, said in points)
@@ -186,5 +186,5 @@ def _short(text: str) -> str:
 
 
 def _jitter(place: int) -> float:
-    """Up and down a little, the same at every run, so that equal times do not hide each other."""
+    """A small vertical offset, the same at every run, so that equal times do not hide each other."""
     return 8 * ((place * 0.618034) % 1) - 4

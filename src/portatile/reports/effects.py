@@ -1,4 +1,4 @@
-"""What each parameter does to the time: its distribution for every value, and how much of the variance the parameter explains."""
+"""The effect of each parameter on the time: the distribution for every value, and the share of the variance that it explains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from portatile.trials import Trial
 
 @dataclass(frozen=True)
 class ValueEffect:
-    """The times, in seconds and ascending, of the valid configurations with one value of a parameter; and how many with it failed."""
+    """The times in ascending seconds of the valid configurations with one value of a parameter, and how many of its trials failed."""
 
     value: Value
     times: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""The trials of one problem on one device, and what they say: the winner, its speed, how the search came to it, what failed."""
+"""The trials of one problem on one device, and what follows from them: the winner, its speed, convergence, failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAUSE = 60.0  # seconds beyond a trial's own duration after which the next one 
 
 @dataclass(frozen=True)
 class ConvergenceStep:
-    """One trial in the course of a search: its number from 1, seconds of searching until it was finished, the best time by then."""
+    """One trial of a search: its number from 1, the seconds of searching until it finished, the best time by then."""
 
     number: int
     elapsed: float
@@ -64,18 +64,18 @@ class Group:
 
     @property
     def way(self) -> str:
-        """Platform and back end: one chip is often reached by two."""
+        """Platform and back end: one piece of hardware may have two."""
         name = known.title if (known := backends().get(self.device.backend)) else self.device.backend
         return self.device.platform if name in self.device.platform else f"{self.device.platform}, {name}"
 
     @cached_property
     def latest(self) -> dict[str, Trial]:
-        """Of every configuration its newest trial, by canonical text."""
+        """The newest trial of every configuration, by canonical text."""
         return {canonical(trial.config): trial for trial in self.trials if trial.status != "skipped"}
 
     @cached_property
     def ranked(self) -> list[Trial]:
-        """The configurations whose newest trial was valid, in the order in which the store ranks them: a race decides near ties."""
+        """The configurations whose newest trial was valid, in the store's order: the final comparison decides near ties."""
         return sorted((trial for trial in self.latest.values() if math.isfinite(trial.median)), key=lambda trial: trial.rank)
 
     @property
@@ -85,9 +85,9 @@ class Group:
 
     @cached_property
     def default(self) -> Trial | None:
-        """The newest trial of the configuration that a search begins with: the workload's default, else what was tried first.
+        """The newest trial of the workload's default, else of the configuration that was tried first.
 
-        The latter is all that is known of an unknown workload, and of a search by a portatile that had another default.
+        The latter stands for an unknown workload, and for a search by a version of portatile with another default.
         """
         usual = None if self.workload is None else self.latest.get(canonical(self.workload.default(self.problem, self.device)))
         searched = self.workload is None or len(self.trials) > 1  # a single trial may be a winner that came alone
@@ -116,7 +116,7 @@ class Group:
         return self.workload.traffic(self.problem) if self.workload is not None else 0.0
 
     def speed(self, trial: Trial) -> str:
-        """What people compare; nothing for a workload that is not known, or knows neither its operations nor its traffic."""
+        """The speed as text; empty for an unknown workload, or one that knows neither its operations nor its traffic."""
         if self.workload is None or not (self.flops or self.traffic):
             return ""
         value, unit = self.workload.speed(self.problem, trial.median)
@@ -127,7 +127,7 @@ class Group:
         return self.default.comparable / trial.comparable if self.default is not None and math.isfinite(self.default.median) else None
 
     def share(self, trial: Trial) -> tuple[str, float] | None:
-        """What the trial used of the device's measured peaks, of that which it used most: see ``Ceilings.shares``."""
+        """The largest share of a measured ceiling that the trial reached: see ``Ceilings.shares``."""
         if self.ceilings is None or self.workload is None:
             return None
         functions = self.workload.functions(self.problem)
@@ -137,7 +137,7 @@ class Group:
 
     @cached_property
     def steps(self) -> list[ConvergenceStep]:
-        """The course of the search."""
+        """The trials in the order of the search."""
         made: list[ConvergenceStep] = []
         best, elapsed, before = math.inf, 0.0, None
         for number, trial in enumerate(self.trials, 1):

@@ -1,4 +1,4 @@
-"""The kernel text of a configuration, rendered through its workload's plan; or why it cannot be."""
+"""The kernel text of a configuration from its workload's plan, or the reason why there is none."""
 
 from __future__ import annotations
 

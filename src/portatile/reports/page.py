@@ -1,4 +1,4 @@
-"""One HTML page that needs nothing but itself: what was tuned, how fast it became, why, and the data behind every figure."""
+"""The report's HTML page, self-contained: what was tuned, how fast it became, why, and the data behind every chart."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
 
 
 def _section(anchor: str, device_anchor: str, group: Group, known: kernels.Known) -> dict[str, object]:
-    """What the template is told of one problem on one device."""
+    """The template's values for one problem on one device."""
     found, stem = effects(group), _stem(group)
     strips = _strips(anchor, found)
     told: dict[str, object] = {
@@ -145,7 +145,7 @@ def _winner(group: Group) -> dict[str, object]:
 
 
 def _peak(name: str, share: float) -> str:
-    """What a share is of, and what one above 1 means."""
+    """The name of the ceiling of a share, and a note if the share is above 1."""
     if name == "memory":
         return "memory traffic, cached" if share > 1 else "memory traffic"
     if name == "special":
@@ -154,14 +154,14 @@ def _peak(name: str, share: float) -> str:
 
 
 def _race(group: Group) -> str:
-    """How the winner won, if there was a race."""
+    """How the winner won, if there was a final comparison."""
     if group.best is None or (standing := group.best.standing) is None:
         return ""
     low, high = map(quantities.duration, standing.interval)
     tied = sum(trial.standing is not None and trial.standing.race == standing.race and trial.standing.tied for trial in group.ranked[1:])
     others = f"; {quantities.count(tied, 'other')} as fast within the noise" if tied else ""
     certain = f"{100 * ranking.confidence(len(group.best.samples)):.0f}{quantities.NBSP}%"
-    return f"The winner of a race between the fastest: its median lies between {low} and {high} with {certain}{others}."
+    return f"The winner of the final comparison: its median lies between {low} and {high} with {certain}{others}."
 
 
 def _conditions(trial: Trial) -> str:

@@ -1,4 +1,4 @@
-"""The data behind each figure: tidy tables as CSV, and every trial as one JSON document."""
+"""The data behind each chart: tidy tables as CSV, and every trial as one JSON document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a store to a file: which trials are reported, and the page on disk."""
+"""The report as a file: the selection of trials from a store, and the page on disk."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def select(selection: Selection) -> list[Group]:
 
 
 def write(groups: Sequence[Group], path: Path, nothing: str) -> None:
-    """Put the page at ``path``; raises UsageError where that cannot be."""
+    """Write the page to ``path``; raises UsageError if that fails."""
     text = page.render(groups, known_results(), nothing)
     try:
         path.write_text(text, encoding="utf-8")
@@ -66,7 +66,7 @@ def report(
     device: str | None = None,
     kernels: Iterable[Workload] = (),
 ) -> Path:
-    """Write what tuning has found as one HTML page that needs no other file and no network; returns its path.
+    """Write the results of tuning as one HTML page that needs no other file and no network; returns its path.
 
     ``store`` is another file than the user's result store; ``workload`` and ``device`` (a part of an id, name or platform) choose among
     the trials; ``kernels`` are your own (``portatile.Kernel``), whose text and Gflop/s are then shown too. A store without trials
@@ -87,7 +87,7 @@ def report(
 
 
 def nothing(workload: str | None, device: str | None) -> str:
-    """Why there would be no trials, and what to do."""
+    """Why no trials were selected, and what to do."""
     if workload is None and device is None:
         return "the result store is empty. Fill it with:"
     return "no trial in the store is of this workload and device. Tune one with:"

@@ -15,6 +15,7 @@ from portatile import settings
 from portatile.arguments.described import MASK, Library, library_of
 from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import Begin
+from portatile.device import Selector
 from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
 from portatile.runtime import memory_limit
@@ -36,7 +37,7 @@ class Call(NamedTuple):
     factors: tuple[float, ...]
     options: tuple[Any, ...]
     out: Any
-    device: str | None
+    device: Selector | None
 
 
 class Planned(NamedTuple):
@@ -64,7 +65,7 @@ class Recorder:
             forgetting.append(self._known.clear)
 
     def call(
-        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: str | None
+        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
         library = library_of(type(arrays[0]))

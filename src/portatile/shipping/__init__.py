@@ -1,1 +1,1 @@
-"""What leaves this machine and what arrives: kernels in a folder that runs by itself, results from another machine."""
+"""Export of kernels to a folder that runs without portatile, and import of another machine's results."""

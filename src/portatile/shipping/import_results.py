@@ -1,4 +1,4 @@
-"""Results of another machine come into the store: checked as a whole first, and each trial only once."""
+"""Import of another machine's results into the store: checked as a whole first, and each trial added only once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SQLITE = b"SQLite format 3"
 
 @dataclass(frozen=True)
 class Arrived:
-    """What came in for one device. ``known`` trials were in the store before; ``here``: whether this machine has such a device."""
+    """The imported trials of one device. ``known`` were in the store before; ``here``: whether this machine has such a device."""
 
     device: DeviceInfo
     added: int

@@ -1,4 +1,4 @@
-"""Kernels of one's own in a folder that other programs use without portatile."""
+"""Export of users' own kernels to a folder that other programs use without portatile."""
 
 from __future__ import annotations
 
