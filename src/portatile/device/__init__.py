@@ -119,7 +119,7 @@ def get(selector: str | None = None) -> Device:
     """The device that ``selector`` names: an id, or a part of a name, vendor or platform, in any case.
 
     Without one: ``PORTATILE_DEVICE``, else ``PYOPENCL_CTX`` as pyopencl reads it, else the best device: GPUs before
-    CPUs, CUDA before OpenCL for one chip, and never Oclgrind. Raises DeviceNotFoundError with the devices there are.
+    CPUs, of the ways to one device that of the highest rank, and never Oclgrind. Raises DeviceNotFoundError with the devices there are.
     """
     if selector is not None:
         check(selector)
