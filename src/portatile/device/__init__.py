@@ -8,6 +8,7 @@ import pkgutil
 import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from portatile import settings
 from portatile.device.base import BackEnd, Device, Finding, Survey, Target
@@ -75,7 +76,7 @@ def backends() -> Mapping[str, BackEnd]:
 
 
 def private_caches(folder: Path) -> dict[str, str]:
-    """The environment of a process whose drivers keep what they compile under ``folder``, which is made, and find there what others left."""
+    """The environment of a process whose drivers keep what they compile under ``folder``, which is made, and find it there."""
     found = {name: folder / name.lower() for name in _CACHE_FOLDERS}
     for path in found.values():
         path.mkdir(parents=True, exist_ok=True)
