@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from portatile import device as device_module
@@ -10,8 +10,9 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
-from portatile.runtime import perform
+from portatile.runtime import perform, several
 from portatile.runtime.engine import Engine
+from portatile.runtime.several import Split
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
@@ -112,8 +113,20 @@ def tune(
     return result
 
 
-def explain(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Choice:
-    """The configuration that the routines use for a problem, and where it comes from.
+@overload
+def explain(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Choice: ...
+
+
+@overload
+def explain(workload: str, *, dtype: str = "float32", device: list[str] | tuple[str, ...], **sizes: int | str | bool) -> Split: ...
+
+
+def explain(
+    workload: str, *, dtype: str = "float32", device: str | Sequence[str] | None = None, **sizes: int | str | bool
+) -> Choice | Split:
+    """The configuration that the routines use for a problem, and where it comes from; of several devices how they share it.
+
+    With a list of devices, or ``"all"``, it is how they shared the problem the last time in this process, else how they are expected to.
 
     ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. Raises UnknownNameError for an unknown name, ArgumentError for invalid
     sizes or options, DeviceNotFoundError for an unknown device.
@@ -123,4 +136,8 @@ def explain(workload: str, *, dtype: str = "float32", device: str | None = None,
         >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
         True
     """
-    return Engine(device_module.get(device)).choose(workloads.problem(workload, dtype, sizes))
+    problem = workloads.problem(workload, dtype, sizes)
+    if device is None or (isinstance(device, str) and device != device_module.EVERY):
+        return Engine(device_module.get(device)).choose(problem)
+    chosen = device_module.several(device)
+    return several.last(problem, chosen) or several.expected(chosen, problem)

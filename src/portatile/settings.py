@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import stat
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +17,7 @@ import platformdirs
 from portatile.errors import UsageError
 
 _FOREIGN = ("pocl", "pyopencl", "pytools")  # whose caches lie beside ours
+_SHELTERS = 8  # names of a temporary folder that are tried before it is made for one process
 
 
 @dataclass(frozen=True)
@@ -121,13 +126,25 @@ def shelter_caches() -> None:
         usable = False
     if usable:
         return
-    shelter = Path(tempfile.gettempdir(), f"portatile-{os.getuid()}")
-    try:
-        shelter.mkdir(mode=0o700, exist_ok=True)
-        mine = shelter.is_dir() and not shelter.is_symlink() and shelter.stat().st_uid == os.getuid()
-        os.environ["XDG_CACHE_HOME"] = str(shelter) if mine else tempfile.mkdtemp(prefix="portatile-")
-    except OSError:  # no place at all: what the drivers make of it is theirs to tell
-        pass
+    with suppress(OSError):  # no place at all: what the drivers make of it is theirs to tell
+        os.environ["XDG_CACHE_HOME"] = str(_shelter())
+
+
+def _shelter() -> Path:
+    """A temporary folder that nobody else may write to, the same for each process of a user.
+
+    The first of a few names that nobody else has taken; where all of them are, one that goes when this process ends.
+    """
+    for number in range(_SHELTERS):
+        folder = Path(tempfile.gettempdir(), f"portatile-{os.getuid()}{f'-{number}' if number else ''}")
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            about = folder.lstat()
+            if stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid() and not about.st_mode & 0o022:
+                return folder
+    made, owner = tempfile.mkdtemp(prefix="portatile-"), os.getpid()
+    atexit.register(lambda: shutil.rmtree(made, ignore_errors=True) if os.getpid() == owner else None)
+    return Path(made)
 
 
 def for_single_items() -> None:

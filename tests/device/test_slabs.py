@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import Thread
 from typing import Any
 
@@ -16,7 +17,6 @@ from portatile.device.base import Device
 from portatile.errors import DeviceError, UsageError
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.runtime import perform, slabs
-from portatile.space import ParameterSpace
 from portatile.workload import Workload
 from support.seeds import new_seed
 
@@ -129,7 +129,7 @@ class Meter:
 
     def __init__(self, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = self.most = self.slabs = 0
-        allocate, pipeline = type(device).allocate, slabs._pipeline
+        allocate, pipeline = type(device).allocate, slabs.pipeline
         kind = type(device.allocate(4))
         release = kind.release
 
@@ -151,7 +151,7 @@ class Meter:
             pipeline(*args)
 
         monkeypatch.setattr(type(device), "allocate", counted)
-        monkeypatch.setattr(slabs, "_pipeline", cut)
+        monkeypatch.setattr(slabs, "pipeline", cut)
 
     def give_back(self, nbytes: int) -> None:
         self.now -= nbytes
@@ -310,9 +310,8 @@ def test_what_is_called_is_configured_as_for_the_whole(device: Device, monkeypat
     def by_size(self: Workload, problem: Problem, info: DeviceInfo) -> Config:
         split = 1 if problem.sizes["n"] >= 1000 else 2
         space = self.space(problem, info)
-        rules = [rule.text if rule.code is not None else rule.holds for rule in space.constraints]
         fixed = {name: [value] for name, value in {**point, "SPLIT_K": split}.items()}
-        return next(iter(ParameterSpace({**space.parameters, **fixed}, rules, space.facts)), usual(self, problem, info))
+        return next(iter(space.restricted({**space.parameters, **fixed})), usual(self, problem, info))
 
     monkeypatch.setattr(kind, "default", by_size)
 
@@ -377,7 +376,7 @@ def test_what_fits_is_not_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -
 def test_an_operand_past_the_largest_allocation_is_cut(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(device), "info", device.info, raising=False)
     info = device.info
-    monkeypatch.setattr(device, "info", type(info)(**{**vars(info), "max_allocation": 100_000}))
+    monkeypatch.setattr(device, "info", replace(info, max_allocation=100_000))
     meter = Meter(device, monkeypatch)
     rng = np.random.default_rng(new_seed("allocation"))
     a, b = rng.random((301, 97), np.float32), rng.random((97, 203), np.float32)

@@ -10,17 +10,21 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from portatile import model
 from portatile.device.base import Device
-from portatile.errors import NoValidVariantError
+from portatile.errors import NoValidVariantError, SpaceError
+from portatile.kernel import Kernel
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning.protocol import Timing
+from portatile.tuning.protocol import Phase, Timing
 from portatile.tuning.search.deadlines import PhaseLimits
+from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.tuner import Progress, TuningRequest, tune
+from portatile.tuning.search.worker_process import WorkerProcess
 from support.faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
@@ -243,3 +247,75 @@ def test_a_worker_that_is_killed_is_replaced(device: Device) -> None:
     assert len(set(killed)) == 2
     assert [trial.status for trial in result.trials] == ["ok"] * 12
     assert not psutil.Process().children(recursive=True)
+
+
+def test_a_worker_that_is_killed_from_outside_is_no_fault_of_its_variant(device: Device, tmp_path: Path) -> None:
+    """Each worker that begins a variant is killed: tried once more, then told apart, and tried again by the next run."""
+    workload = Faulty(("none",), (8, 9))
+    request = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(seconds=60), "exhaustive", workload=workload, timing=QUICK
+    )
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        with pytest.MonkeyPatch.context() as patch:
+            enter = WorkerProcess.enter
+
+            def killed(self: WorkerProcess, phase: Phase, limit: float) -> None:
+                enter(self, phase, limit)
+                if self.variant is not None and phase == "launch":
+                    os.kill(self.process.pid, signal.SIGKILL)
+
+            patch.setattr(WorkerProcess, "enter", killed)
+            with pytest.raises(NoValidVariantError, match="a signal from outside"):
+                tune(request, store)
+        assert {trial.status for trial in store.trials()} == {"crash"}
+        assert all(OUTSIDE in trial.conditions for trial in store.trials())
+        found = tune(request, store)
+    assert [trial.status for trial in found.trials] == ["ok", "ok"]
+
+
+def test_failures_that_are_remembered_name_the_way_out(device: Device, tmp_path: Path) -> None:
+    workload = Faulty(("wrong",), (8,), default="wrong")
+    request = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(seconds=60), "exhaustive", workload=workload, timing=QUICK
+    )
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        for message in ("wrong: 1", "--no-resume"):
+            with pytest.raises(NoValidVariantError, match=message):
+                tune(request, store)
+
+
+def test_a_stopped_tuner_blames_no_variant(device: Device, tmp_path: Path) -> None:
+    """The parent and its workers stand still for longer than any phase may take."""
+    path = tmp_path / "results.sqlite"
+    process = launch(device, path, 40)
+    workers = read_trials(process, 3)
+    for one in (psutil.Process(process.pid), *workers):
+        one.suspend()
+    time.sleep(12)
+    for one in (*workers, psutil.Process(process.pid)):
+        one.resume()
+    output, _ = process.communicate(timeout=120)
+    assert output.splitlines()[-1].startswith("end")
+    with ResultStore(path) as store:
+        assert {trial.status for trial in store.trials()} <= {"ok", "skipped"}
+
+
+def test_too_few_files_are_a_clear_error(tmp_path: Path) -> None:
+    script = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)); from portatile.cli import main; import sys; "
+    script += "sys.exit(main(['tune', 'matmul', '-m', '8', '-n', '8', '-k', '8', '--budget', '1s']))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2
+    assert "open" in done.stderr.splitlines()[-1]
+    assert "ulimit -n" in done.stderr.splitlines()[-1]
+
+
+def test_a_budget_holds_while_a_legal_configuration_is_sought(device: Device) -> None:
+    def branching(a: int, b: int, c: int, d: int, e: int, f: int) -> bool:
+        return bool(a) and a + b + c + d + e + f == 114
+
+    arrays = (np.zeros(64, np.float32),)
+    text = "kernel void twice(global float *x) { x[get_global_id(0)] *= 2; }"
+    values = {name: list(range(20)) for name in "abcdef"}
+    kernel = Kernel(text, "twice", arrays, values, local_size=8, global_size=64, constraints=[branching])
+    with pytest.raises(SpaceError, match="in time"):
+        kernel.tune("2s", device=device.info.id)

@@ -48,7 +48,7 @@ def parse(words: list[str]) -> None:
     """Parse a portatile command line without running it; raises click.UsageError for what would be a mistake."""
     command: click.Command = portatile
     context: click.Context | None = None
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and not words[0].startswith("-"):  # a group may have options of its own
         context = click.Context(command, info_name="portatile", parent=context)
         name, *words = words
         _, found, words = command.resolve_command(context, [name, *words])

@@ -11,29 +11,26 @@ from support.seeds import new_seed
 
 @pytest.mark.parametrize("shape", [(0,), (1, 999_999), (3, 700_001), (5_000_003,), (2001, 40, 33)])
 @pytest.mark.parametrize("order", ["same", "turned"])
-def test_every_element_is_copied(shape: tuple[int, ...], order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_element_is_copied(shape: tuple[int, ...], order: str) -> None:
     """Into part of a larger array, whose other elements stay."""
-    monkeypatch.setattr(staging, "_threads", lambda: 3)
     source = np.random.default_rng(new_seed(f"{shape} {order}")).random(shape[::-1] if order == "turned" else shape)
     source = source.T if order == "turned" else source
     kept = np.full(tuple(extent + 2 for extent in shape), np.nan)
     inside = tuple(slice(1, 1 + extent) for extent in shape)
     target = kept[inside]
-    staging.copied(target, source)
+    staging.copied(target, source, 3)
     assert np.array_equal(target, source)
     assert np.isnan(kept).sum() == kept.size - source.size
 
 
 def test_large_arrays_are_shared_between_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_threads", lambda: 3)
     parts: list[int] = []
     copyto = np.copyto
     monkeypatch.setattr(np, "copyto", lambda target, source: (parts.append(len(target)), copyto(target, source)))
-    staging.copied(np.empty((1000, 1001)), np.ones((1000, 1001)))
+    staging.copied(np.empty((1000, 1001)), np.ones((1000, 1001)), 3)
     assert sorted(parts) == [333, 333, 334]
 
 
-def test_what_a_thread_finds_wrong_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staging, "_threads", lambda: 3)
+def test_what_a_thread_finds_wrong_is_raised() -> None:
     with pytest.raises(ValueError, match="broadcast"):
-        staging.copied(np.empty((1000, 1001)), np.ones((1000, 1002)))
+        staging.copied(np.empty((1000, 1001)), np.ones((1000, 1002)), 3)

@@ -34,7 +34,8 @@ def test_workers_that_end_at_once_are_an_error_of_the_device(tmp_path: Path, mon
 @pytest.mark.parametrize(("budget", "launch"), [(None, 60), (1.0, 20), (15.0, 30), (600.0, 60)])
 def test_a_launch_takes_no_longer_than_the_budget_lets_expect(budget: float | None, launch: float) -> None:
     limits = PhaseLimits().within(budget)
-    assert (limits.launch, limits.run, limits.compile) == (launch, launch, PhaseLimits().compile)
+    assert (limits.launch, limits.run) == (launch, launch)
+    assert limits.compile == (60 if budget in (1.0, 15.0) else PhaseLimits().compile)
     assert PhaseLimits(launch=3).within(budget).launch == 3
 
 

@@ -39,7 +39,7 @@ def test_the_interpreter_rounds_multiply_adds_once(kind: str) -> None:
     assert fused == [values.from_float(values.exact_multiply_add(*case, kind, "rn"), kind) for case in cases]
 
 
-@pytest.mark.drawn(1 / 2)
+@pytest.mark.drawn(1 / 3)
 @pytest.mark.parametrize("chosen", ["default", "random"])
 @pytest.mark.parametrize(("name", "dtype"), CASES)
 def test_configurations_are_right(name: str, dtype: str, chosen: str) -> None:

@@ -9,6 +9,7 @@ Exit codes: 0 done; 1 a failure that is not the user's mistake; 2 a mistake that
 from __future__ import annotations
 
 import ast
+import errno
 import importlib
 import os
 import pkgutil
@@ -138,6 +139,8 @@ def main(args: Sequence[str] | None = None, begin: Callable[[], object] | None =
         click.echo("interrupted", err=True)
         return 130
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return _fail(UsageError("this process may not open so many files; allow more (ulimit -n 256)"), 2, error)
         where = f"{error.filename}: " if error.filename else ""
         return _fail(UsageError(f"{where}{error.strerror or error}; choose another path or fix this one"), 2, error)
     except UnicodeEncodeError as error:

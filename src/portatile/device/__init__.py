@@ -6,15 +6,31 @@ import importlib
 import os
 import pkgutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from portatile import settings
 from portatile.device.base import BackEnd, Device, Finding, Survey, Target
 from portatile.errors import ArgumentError, DeviceNotFoundError, UnknownNameError
 from portatile.records import DeviceInfo
 
-__all__ = ["ANY", "COLD_COMPILER", "Device", "backends", "check", "datasheet", "devices", "findings", "get", "target"]
+__all__ = [
+    "ANY",
+    "COLD_COMPILER",
+    "EVERY",
+    "Device",
+    "Selector",
+    "backends",
+    "check",
+    "datasheet",
+    "devices",
+    "findings",
+    "get",
+    "private_caches",
+    "several",
+    "target",
+]
 
 COLD_COMPILER: Mapping[str, str] = {
     "POCL_KERNEL_CACHE": "0",
@@ -23,6 +39,14 @@ COLD_COMPILER: Mapping[str, str] = {
     "NEO_CACHE_PERSISTENT": "0",
 }
 """The environment of a process in which no driver's own cache flatters the time of a compilation."""
+
+_CACHE_FOLDERS = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "NEO_CACHE_DIR")
+
+Selector = str | Sequence[str]
+"""A device by its id, name or vendor; several of them, or ``all``."""
+
+EVERY = "all"
+"""The selector of all devices."""
 
 ANY = "opencl"
 """What records of other programs have for a back end where they name none."""
@@ -49,6 +73,14 @@ def backends() -> Mapping[str, BackEnd]:
     folders = [found.name for found in pkgutil.iter_modules(__path__) if found.ispkg]
     made: list[BackEnd] = [importlib.import_module(f"{__name__}.{name}").BACKEND for name in folders]
     return {backend.name: backend for backend in sorted(made, key=lambda backend: -backend.rank)}
+
+
+def private_caches(folder: Path) -> dict[str, str]:
+    """The environment of a process whose drivers keep what they compile under ``folder``, which is made, and find it there."""
+    found = {name: folder / name.lower() for name in _CACHE_FOLDERS}
+    for path in found.values():
+        path.mkdir(parents=True, exist_ok=True)
+    return {**{name: str(path) for name, path in found.items()}, "XDG_CACHE_HOME": str(folder), "PYOPENCL_NO_CACHE": "1"}
 
 
 def devices() -> list[Device]:
@@ -99,7 +131,7 @@ def get(selector: str | None = None) -> Device:
     """The device that ``selector`` names: an id, or a part of a name, vendor or platform, in any case.
 
     Without one: ``PORTATILE_DEVICE``, else ``PYOPENCL_CTX`` as pyopencl reads it, else the best device: GPUs before
-    CPUs, CUDA before OpenCL for one chip, and never Oclgrind. Raises DeviceNotFoundError with the devices there are.
+    CPUs, of the ways to one device that of the highest rank, and never Oclgrind. Raises DeviceNotFoundError with the devices there are.
     """
     if selector is not None:
         check(selector)
@@ -119,6 +151,30 @@ def _best() -> Device:
     if not usable:
         raise DeviceNotFoundError(_listing("there is no device"))
     return max(usable, key=_rank)
+
+
+def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
+    """The devices that a list of selectors names, or ``all``: each physical device once, through the back end that ``get`` prefers.
+
+    Raises ArgumentError for an empty list and for a device that is named twice, DeviceNotFoundError for one that there is not.
+    """
+    if isinstance(selector, str):
+        if selector.strip().lower() != EVERY:
+            return (get(selector),)
+        found: dict[str, Device] = {}
+        for one in sorted(devices(), key=_rank, reverse=True):
+            if not _is_checker(one):
+                found.setdefault(one.info.chip, one)
+        if not found:
+            raise DeviceNotFoundError(_listing("there is no device"))
+        return tuple(found.values())
+    named = [get(one) for one in selector]
+    if not named:
+        raise ArgumentError("device is an empty list; name devices by their ids, or leave it out")
+    for place, one in enumerate(named):
+        if one in named[:place]:
+            raise ArgumentError(f"device {one.info.id} is named twice, by {selector[named.index(one)]!r} and by {selector[place]!r}")
+    return tuple(named)
 
 
 def check(selector: str | None) -> None:

@@ -112,9 +112,12 @@ def _arrived(done: Event, piece: NDArray[np.uint8], block: NDArray[np.uint8]) ->
     copied(piece, block)
 
 
-def copied(target: NDArray[Any], source: NDArray[Any]) -> None:
-    """Copy one host array into another of its shape, large ones by several threads, each some of the first axis."""
-    threads = min(_threads(), target.nbytes // _SHARE, len(target))
+def copied(target: NDArray[Any], source: NDArray[Any], most: int = 0) -> None:
+    """Copy one host array into another of its shape, large ones by several threads, each some of the first axis.
+
+    ``most``: threads at most; as many as there are cores, but not more than pay, where it is 0.
+    """
+    threads = min(most or _threads(), target.nbytes // _SHARE, len(target))
     if threads < 2:
         target[...] = source
         return

@@ -17,6 +17,7 @@ from portatile import workloads
 from portatile.arguments import axes, checks, foreign, matrices, outputs
 from portatile.arguments.axes import AXES, Boundary, described
 from portatile.arguments.matrices import Array
+from portatile.device import Selector
 from portatile.device.base import Device, Memory
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
@@ -31,7 +32,7 @@ Bank = Literal["analysis", "synthesis"]
 
 
 def convolve1d(
-    psi: Array, taps: ArrayLike, *, lower: int, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None
+    psi: Array, taps: ArrayLike, *, lower: int, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None
 ) -> Array:
     """The sums over l of ``taps[l - lower] * psi[i + l]`` along the first axis (a correlation, as BigDFT's filters are).
 
@@ -62,7 +63,7 @@ def filter_bank1d(
     bank: Bank,
     boundary: Boundary = "periodic",
     transposed: bool = False,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """Two filters in turn along the first axis: the even outputs 2q of ``filters[0]``, the odd ones of ``filters[1]``.
 
@@ -280,7 +281,7 @@ def _filter(
     boundary: str,
     bank: str,
     transposed: bool,
-    device: str | None,
+    device: Selector | None,
     into: Buffer | _Between | None = None,
 ) -> Any:
     """The convolution with the rows of ``filters`` along the first axis of ``psi``; ``into`` what it goes to, if not to a new array."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from portatile.arguments import checks, outputs
 from portatile.arguments.matrices import Array, matrix, unknown
+from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
@@ -25,7 +26,7 @@ def coulomb_potential(
     origin: Sequence[float] = (0.0, 0.0, 0.0),
     *,
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """The sum of q / |r - r_n| over all atoms n at every point r of a regular grid, without a unit's constant.
 

@@ -12,6 +12,7 @@ from portatile.arguments import checks, matrices, outputs, stacks
 from portatile.arguments.letters import Trans, op
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
+from portatile.device import Selector
 from portatile.errors import ArgumentError
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
@@ -19,7 +20,7 @@ from portatile.runtime.request import Request
 _PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
 
-def matmul(a: Array, b: Array, *, out: Array | None = None, device: str | None = None) -> Array:
+def matmul(a: Array, b: Array, *, out: Array | None = None, device: Selector | None = None) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), both float32 or both float64.
 
     With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
@@ -46,7 +47,7 @@ def gemm(
     trans_a: Trans = "N",
     trans_b: Trans = "N",
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N) or the transpose (T, C).
 

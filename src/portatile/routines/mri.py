@@ -6,6 +6,7 @@ from typing import Any
 
 from portatile.arguments import checks, outputs
 from portatile.arguments.matrices import Array, Matrix, matrix, unknown
+from portatile.device import Selector
 from portatile.errors import ArgumentError
 from portatile.runtime.perform import perform
 from portatile.runtime.request import Request
@@ -21,7 +22,7 @@ def mri_q(
     y: Array,
     z: Array,
     *,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> tuple[Array, Array]:
     """(Q_r, Q_i): the sum over samples of (phi_r^2 + phi_i^2) exp(2 pi i (kx x + ky y + kz z)) at every voxel.
 
@@ -55,7 +56,7 @@ def mri_fhd(
     d_r: Array,
     d_i: Array,
     *,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> tuple[Array, Array]:
     """(F_r, F_i): the sum over samples of conj(phi) d exp(2 pi i (kx x + ky y + kz z)) at every voxel, F^H d.
 
@@ -72,7 +73,7 @@ def mri_fhd(
     return _sums("fhd", samples, {"x": x, "y": y, "z": z}, device)
 
 
-def _sums(kind: str, samples: dict[str, Array], voxels: dict[str, Array], device: str | None) -> tuple[Array, Array]:
+def _sums(kind: str, samples: dict[str, Array], voxels: dict[str, Array], device: Selector | None) -> tuple[Array, Array]:
     stored = {name: _vector(array, name) for name, array in (samples | voxels).items()}
     for group, first in ((samples, "kx"), (voxels, "x")):
         for name in group:

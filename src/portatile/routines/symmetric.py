@@ -10,6 +10,7 @@ from portatile.arguments.checks import check_options, factor
 from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, op
 from portatile.arguments.matrices import Array, check_square
 from portatile.arguments.outputs import Begin
+from portatile.device import Selector
 from portatile.errors import ArgumentError
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
@@ -25,7 +26,7 @@ def symm(
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """``alpha a b + beta c`` (side L) or ``alpha b a + beta c`` (side R) for a symmetric ``a``, as BLAS's SYMM.
 
@@ -51,7 +52,7 @@ def syrk(
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: op is the identity (N) or the transpose (T, C).
 
@@ -77,7 +78,7 @@ def syr2k(
     alpha: float = 1.0,
     beta: float = 0.0,
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """The triangle ``uplo`` of ``alpha op(a) op(b)^T + alpha op(b) op(a)^T + beta c``, as BLAS's SYR2K; the rest is as for ``syrk``.
 
@@ -92,7 +93,7 @@ def syr2k(
     return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans), out, device)))
 
 
-def _call(factors: tuple[Any, ...], c: Any, scalars: tuple[Any, Any], letters: tuple[str, ...], out: Any, device: str | None) -> Call:
+def _call(factors: tuple[Any, ...], c: Any, scalars: tuple[Any, Any], letters: tuple[str, ...], out: Any, device: Selector | None) -> Call:
     """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta."""
     alpha, beta = scalars
     return Call(factors if c is None else (*factors, c), (factor(alpha, "alpha"), factor(beta, "beta")), letters, out, device)

@@ -9,6 +9,7 @@ from portatile.arguments import outputs
 from portatile.arguments.checks import check_options, factor
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo
 from portatile.arguments.matrices import Array, alike, check_square, matrix
+from portatile.device import Selector
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
@@ -23,7 +24,7 @@ def trmm(
     diag: Diag = "N",
     alpha: float = 1.0,
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
 
@@ -50,7 +51,7 @@ def trsm(
     diag: Diag = "N",
     alpha: float = 1.0,
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """Solve ``op(a) x = alpha b`` (side L) or ``x op(a) = alpha b`` (side R) for a triangular ``a``, as BLAS's TRSM.
 

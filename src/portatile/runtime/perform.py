@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Problem
-from portatile.runtime import memory_limit, scratch, slabs
+from portatile.runtime import memory_limit, scratch, several, slabs
 from portatile.runtime.engine import Bound, Engine, Prepared, engine_of, forget_engines
+from portatile.runtime.in_flight import InFlight, drain
 from portatile.runtime.request import Request
 
 _MAX_REMEMBERED = 4096
@@ -51,6 +52,8 @@ def perform(request: Request) -> Bound | None:
 def _bound(request: Request) -> Bound | None:
     """The request's problem, prepared, and found again when it comes again. One too large for the device is computed here: then None."""
     operands = request.operands
+    if request.selector == devices.EVERY or not (request.selector is None or isinstance(request.selector, str)):
+        return _by_several(request, request.selector)
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
     dtype = operands[-1].array.dtype
@@ -75,24 +78,46 @@ def _bound(request: Request) -> Bound | None:
     return found
 
 
+def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None:
+    """Compute on all devices that are named; of a single one what ``_bound`` gives."""
+    chosen = devices.several(selector)
+    if len(chosen) == 1:
+        return _bound(request._replace(selector=chosen[0].info.id))
+    if request.operands[-1].on_device:
+        place = request.operands[-1].array.memory.device.info.id
+        raise ArgumentError(f"several devices take arrays on the host, and these lie on {place}: leave device out, or pass .numpy()")
+    if request.begin is not None:
+        request.begin.put(chosen[0].default_queue())
+    problem = _problem(request)
+
+    def compute(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float]) -> None:
+        start(engine, prepared, operands, scalars, request.result)
+
+    several.perform(chosen, problem, dict(zip(problem.layout, request.operands, strict=True)), request.scalars, compute)
+    return None
+
+
 def start(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
     """As ``perform`` for what is prepared; ``operands`` by name, the output last."""
     if not prepared.executable.plan.steps:
         return
-    device = engine.device
     with engine.lock:
-        queue = _queue(device, result)
+        queue = _queue(engine.device, result)
         placed: dict[str, Placed] = {}
-        output = ""
-        try:
-            for output, stored in operands.items():
-                placed[output] = place(device, queue, stored)
-            prepared.run(queue, {name: operand.memory for name, operand in placed.items()}, scalars)
-            if not operands[output].on_device:
-                placed[output].collect(queue)
-        finally:
-            for operand in placed.values():
-                operand.release()
+        with InFlight(engine.in_flight, queue, tuple(operands.values())):
+            try:
+                for name, stored in operands.items():
+                    placed[name] = place(engine.device, queue, stored)
+                prepared.run(queue, {name: operand.memory for name, operand in placed.items()}, scalars)
+                *_, output = placed.values()
+                if not output.stored.on_device:
+                    output.collect(queue)
+            except BaseException:
+                drain(queue)
+                raise
+            finally:
+                for operand in placed.values():
+                    operand.release()
 
 
 def launch(engine: Engine, prepared: Prepared, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
@@ -134,6 +159,7 @@ def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -
 def _device(request: Request) -> Device:
     """The device of the operands that lie on one, else the one selected; raises ArgumentError for a conflict."""
     selector = request.selector
+    assert selector is None or isinstance(selector, str)  # several are dealt with before
     places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
     device: Device | None = places[0]
     if places.count(device) < len(places):

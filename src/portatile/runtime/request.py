@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from portatile.arguments.matrices import Matrix
@@ -18,7 +18,7 @@ class Request(NamedTuple):  # a tuple, because one is made for every call
 
     ``sizes`` and ``options`` are in the order of the workload called ``workload``, ``operands`` in that of its operands, the output
     last. ``result`` is the caller's array that the output belongs to: its library says which stream the work is queued on.
-    ``selector`` names a device, for operands on the host. ``begin`` gives the output the values that it begins with: what is
+    ``selector`` names a device, or several, for operands on the host. ``begin`` gives the output the values that it begins with: what is
     refused leaves it as it was. ``bound`` is what runs where that is settled; otherwise it is looked for.
     """
 
@@ -27,7 +27,7 @@ class Request(NamedTuple):  # a tuple, because one is made for every call
     options: tuple[Value, ...]
     operands: tuple[Matrix, ...]
     result: Any
-    selector: str | None = None
+    selector: str | Sequence[str] | None = None
     scalars: Mapping[str, float] = NO_SCALARS
     begin: Begin | None = None
     bound: Bound | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from math import lcm
@@ -24,7 +25,7 @@ from portatile.select import Choice
 from portatile.workload import Cut
 
 _LEAST_SLABS = 4  # where there are several, so that most of the transfers run beside computation
-_GRAIN = 64  # a slab's extent is a multiple of this where it can be, so that tiles are whole
+GRAIN = 64  # a slab's extent is a multiple of this where it can be, so that tiles are whole
 _CROSSING = 1 << 26  # bytes of a slab that cross the link: they lie in pinned memory, which takes the system long to make
 _LINE = 4096  # what each operand of a slab begins at a multiple of in pinned memory, in bytes
 _REUSED = 256  # steps of a product's slab all the same, each of which reads what stays on the device once more
@@ -79,20 +80,20 @@ def run(engine: Engine, task: Task) -> None:
     """
     limit = limit_of(engine.device) or engine.device.info.global_memory
     for cut in task.cuts:
-        width = _width(engine, task, cut, limit)
+        width = widest(engine, task, cut, limit)
         if width:
-            _pipeline(engine, task, cut, width)
+            pipeline(engine, task, cut, width, _even(task.problem.sizes[cut.size], width))
             return
     if task.sums and not _thin_fits(engine, task, limit):
-        for part in _terms(engine, task, limit):
-            run(engine, part)
+        for term in _terms(engine, task, limit):
+            run(engine, term)
         return
     for cut in reversed(task.cuts):  # cut what would have stayed whole, until the rest fits
         size = task.problem.sizes[cut.size]
         if size > 1:
             half = _whole_periods(size // 2, cut)
             for low, high in ((0, half), (half, size)):
-                run(engine, _part(task, cut, low, high))
+                run(engine, part(task, cut, low, high))
             return
     info = engine.device.info
     need = 2 * sum(_bytes(task, name) for name in task.matrices) + 2 * _prepared(engine, task).executable.plan.workspace
@@ -106,10 +107,10 @@ def run(engine: Engine, task: Task) -> None:
 
 def _thin_fits(engine: Engine, task: Task, limit: int) -> bool:
     """Whether a slab does that is cut between elements wherever it can be."""
-    if any(_width(engine, task, cut, limit) for cut in task.cuts):
+    if any(widest(engine, task, cut, limit) for cut in task.cuts):
         return True
     cuttable = [cut for cut in task.cuts if task.problem.sizes[cut.size] > 1]
-    return bool(cuttable) and _thin_fits(engine, _part(task, cuttable[-1], 0, 1), limit)
+    return bool(cuttable) and _thin_fits(engine, part(task, cuttable[-1], 0, 1), limit)
 
 
 def _terms(engine: Engine, task: Task, limit: int) -> Iterator[Task]:
@@ -119,7 +120,7 @@ def _terms(engine: Engine, task: Task, limit: int) -> Iterator[Task]:
     parts = max(2, -(-2 * sum(terms) // limit), -(-max(terms) // most))
     width = _whole_periods(max(size // parts, 1), cut)
     for low in range(0, size, width):
-        yield replace(_part(task, cut, low, min(low + width, size)), adds=task.adds or low > 0)
+        yield replace(part(task, cut, low, min(low + width, size)), adds=task.adds or low > 0)
 
 
 def _bytes(task: Task, name: str) -> int:
@@ -134,7 +135,7 @@ def _resident(task: Task, cut: Cut) -> int:
 
 def _whole_periods(width: int, cut: Cut) -> int:
     """``width`` less what is past the last multiple of the cut's period, and of the grain; less than one of them stays as it is."""
-    for unit in (lcm(cut.period, _GRAIN), cut.period):
+    for unit in (lcm(cut.period, GRAIN), cut.period):
         if width >= unit:
             return width - width % unit
     return width
@@ -150,7 +151,7 @@ def _piece(stored: Matrix, how: str, low: int, high: int) -> Matrix:
     return stored._replace(array=array[:, low:high], columns=high - low)
 
 
-def _part(task: Task, cut: Cut, low: int, high: int) -> Task:
+def part(task: Task, cut: Cut, low: int, high: int) -> Task:
     """The task of the steps ``low`` to ``high``."""
     pieces = {name: _piece(task.matrices[name], how, low * cut.unit, high * cut.unit) for name, how in cut.pieces.items()}
     scalars = {**task.scalars, cut.first: task.scalars[cut.first] + low} if cut.first else task.scalars
@@ -168,14 +169,14 @@ def _packed(problem: Problem, shared: Collection[str]) -> Problem:
     return replace(packed, layout={**packed.layout, **single})
 
 
-def _prepared(engine: Engine, part: Task) -> Prepared:
+def _prepared(engine: Engine, slab: Task) -> Prepared:
     """A slab made ready, with the whole problem's configuration where it is legal: then every element is summed in the same order."""
-    space = workloads.get(part.problem.workload).space(part.problem, engine.device.info)
-    legal = space.violated(part.choice.config) is None
-    return engine.prepare(part.problem, part.choice, part.whole) if legal else engine.prepare(part.problem)
+    space = workloads.get(slab.problem.workload).space(slab.problem, engine.device.info)
+    legal = space.violated(slab.choice.config) is None
+    return engine.prepare(slab.problem, slab.choice, slab.whole) if legal else engine.prepare(slab.problem)
 
 
-def _width(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
+def widest(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
     """How many steps of the size a slab may have, 0 for none: two of them are on the device at once, beside what stays whole."""
     size, most = task.problem.sizes[cut.size], engine.device.info.max_allocation
     fixed = _resident(task, cut)
@@ -188,7 +189,7 @@ def _width(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
     while width >= 1:
         width = _whole_periods(width, cut)
         widths = {width, size % width or width}  # the last slab is thinner, and may be computed in another way
-        plans = [_prepared(engine, _part(task, cut, 0, extent)).executable.plan for extent in widths]
+        plans = [_prepared(engine, part(task, cut, 0, extent)).executable.plan for extent in widths]
         if fixed + 2 * (width * sum(step) + execute.workspace(plans)) <= limit:
             return int(width)
         width //= 2
@@ -197,12 +198,13 @@ def _width(engine: Engine, task: Task, cut: Cut, limit: int) -> int:
 
 @dataclass
 class _Lane:
-    """One of the two sets of buffers, its queue, and the slab that it holds: ``pending`` waits to be collected."""
+    """One of the two sets of buffers, its queue, and the slab that it holds: ``pending`` waits to be collected, ``steps`` are its."""
 
     queue: Queue
     device: Mapping[str, Memory]
     host: Mapping[str, NDArray[Any]]
     pending: tuple[Task, Event] | None = None
+    steps: tuple[int, int] = (0, 0)
 
     def release(self) -> None:
         self.queue.release()
@@ -221,39 +223,69 @@ class _Shared:
             memory.release()
 
 
-def _pipeline(engine: Engine, task: Task, cut: Cut, width: int) -> None:
-    """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded."""
-    device, size = engine.device, task.problem.sizes[cut.size]
+def pipeline(
+    engine: Engine,
+    task: Task,
+    cut: Cut,
+    width: int,
+    ranges: Iterable[tuple[int, int]],
+    collected: Callable[[int, int, float], None] = lambda low, high, seconds: None,
+) -> None:
+    """Slab after slab through two lanes in turn: while one computes, the other's result is collected and its next slab uploaded.
+
+    ``ranges`` are the steps of each slab, ``width`` of them at most. ``collected`` is told of each slab whose result is in the caller's
+    array, and of the seconds since the one before it, without those that making kernels ready took.
+    """
+    device = engine.device
     prepared: dict[int, Prepared] = {}  # by extent: the last slab may be thinner
     shared, lanes = _Shared(), []
     with engine.lock:
         try:
             for which in range(2):
-                lanes.append(_lane(device, _part(task, cut, 0, min(width, size)), cut, which))
+                lanes.append(_lane(device, part(task, cut, 0, min(width, task.problem.sizes[cut.size])), cut, which))
             ready = _place(device, lanes[0].queue, task, cut, shared)
             lanes[1].queue.wait_for(ready)
-            for low, lane in zip(range(0, size, width), cycle(lanes), strict=False):
-                _collect(lane)
-                part = _part(task, cut, low, min(low + width, size))
-                extent = part.problem.sizes[cut.size]
+            since = time.perf_counter()
+
+            def collect(lane: _Lane) -> None:
+                nonlocal since
+                if lane.pending is not None:
+                    low, high = lane.steps
+                    _collect(lane)
+                    now = time.perf_counter()
+                    collected(low, high, now - since)
+                    since = now
+
+            for (low, high), lane in zip(ranges, cycle(lanes), strict=False):
+                collect(lane)
+                slab = part(task, cut, low, high)
+                extent = slab.problem.sizes[cut.size]
                 if extent not in prepared:
-                    prepared[extent] = _prepared(engine, part)
+                    began = time.perf_counter()
+                    prepared[extent] = _prepared(engine, slab)
+                    since += time.perf_counter() - began
                 for name in cut.pieces:
-                    if part.matrices[name].read:
-                        stage = _staged(lane, part, name)
-                        staging.copied(stage, part.matrices[name].array)
+                    if slab.matrices[name].read:
+                        stage = _staged(lane, slab, name)
+                        staging.copied(stage, slab.matrices[name].array)
                         lane.queue.upload(lane.device[name], stage, blocking=False)
-                prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, part.scalars)
-                done = lane.queue.download(_staged(lane, part, task.output), lane.device[task.output], blocking=False)
+                prepared[extent].run(lane.queue, {**shared.memory, **lane.device}, slab.scalars)
+                done = lane.queue.download(_staged(lane, slab, task.output), lane.device[task.output], blocking=False)
                 lane.queue.flush()
-                lane.pending = part, done
-            for lane in lanes:
-                _collect(lane)
+                lane.pending, lane.steps = (slab, done), (low, high)
+            for lane in sorted(lanes, key=lambda lane: lane.steps):
+                collect(lane)
         finally:
             for lane in lanes:
                 lane.queue.finish()
                 lane.release()
             shared.release()
+
+
+def _even(size: int, width: int) -> Iterator[tuple[int, int]]:
+    """All steps of a size, ``width`` at a time."""
+    for low in range(0, size, width):
+        yield low, min(low + width, size)
 
 
 def _lane(device: Device, widest: Task, cut: Cut, which: int) -> _Lane:
@@ -278,19 +310,19 @@ def _place(device: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) 
     return queue.marker()
 
 
-def _staged(lane: _Lane, part: Task, name: str) -> NDArray[Any]:
+def _staged(lane: _Lane, slab: Task, name: str) -> NDArray[Any]:
     """The lane's host memory as the slab's packed matrix."""
-    raw = lane.host[name][: _bytes(part, name)]
-    return raw.view(part.problem.dtype).reshape(part.matrices[name].array.shape)
+    raw = lane.host[name][: _bytes(slab, name)]
+    return raw.view(slab.problem.dtype).reshape(slab.matrices[name].array.shape)
 
 
 def _collect(lane: _Lane) -> None:
     """Bring the lane's result, if it has one, to the caller's array; waits for it."""
     if lane.pending is not None:
-        part, done = lane.pending
+        slab, done = lane.pending
         done.wait()
-        target, found = part.matrices[part.output].array, _staged(lane, part, part.output)
-        if part.adds:
+        target, found = slab.matrices[slab.output].array, _staged(lane, slab, slab.output)
+        if slab.adds:
             with np.errstate(invalid="ignore", over="ignore"):  # infinities meet as they do in one piece
                 target += found
         else:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from portatile.tuning.protocol import Phase
 from portatile.tuning.search.worker_process import WorkerProcess
 
+_COMPILING = 60.0  # least deadline of the first compilation, in seconds: the default is evaluated whatever the budget
 _ALWAYS = 20.0  # least deadline of a launch, in seconds: some drivers compile in it
 
 
@@ -27,11 +28,14 @@ class PhaseLimits:
     factor: float = 20.0
 
     def within(self, budget: float | None) -> PhaseLimits:
-        """The limits for a search of ``budget`` seconds: a launch may take twice the budget, so that an endless kernel is soon ended."""
+        """The limits for a search of ``budget`` seconds: to launch or to compile may take twice the budget, and always a little.
+
+        So an endless kernel is soon ended, and one that compiles slowly does not take many times the budget.
+        """
         if budget is None:
             return self
-        most = max(2 * budget, _ALWAYS)
-        return replace(self, launch=min(self.launch, most), run=min(self.run, most))
+        most, compiling = max(2 * budget, _ALWAYS), max(2 * budget, _COMPILING)
+        return replace(self, launch=min(self.launch, most), run=min(self.run, most), compile=min(self.compile, compiling))
 
 
 @dataclass

@@ -35,7 +35,9 @@ from portatile.tuning.protocol import (
     Refused,
     Reply,
 )
+from portatile.tuning.search import outside
 from portatile.tuning.search.deadlines import Deadlines, PhaseLimits
+from portatile.tuning.search.outside import WakingTime
 from portatile.tuning.search.worker_process import Variant, WorkerEnded, WorkerProcess
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
@@ -81,6 +83,8 @@ class Supervisor:
         self._compile_seconds: dict[int, float] = {}
         self._done: list[Evaluated] = []
         self._failed_starts = 0
+        self._retried: set[int | str] = set()  # variants, and digests of sources, whose worker was ended from outside before
+        self._waking = WakingTime()
         self._compiling = False
         self._info: DeviceInfo | None = None
         self._raced: Raced | None = None
@@ -264,23 +268,30 @@ class Supervisor:
 
     def _step(self, until: float) -> None:
         """Wait for a reply or a deadline, at most until ``until``, and act on it."""
+        lost = self._waking.before()
         self._dispatch()
         children = [child for child in (self._timer, *self._compilers) if child is not None]
+        for child in children:
+            child.deadline += lost
         wake = min([until, *(child.deadline for child in children)])
-        timeout = None if math.isinf(wake) else max(wake - time.monotonic(), 0)
-        for key, _ in self._selector.select(timeout):
-            child: WorkerProcess = key.data
+        started = time.monotonic()
+        ready = self._selector.select(None if math.isinf(wake) else max(wake - started, 0))
+        for child in children:  # what stopped this process may have stopped them too
+            child.deadline += self._waking.overslept(max(wake, started))
+        for key, _ in ready:
+            worker: WorkerProcess = key.data
             try:
-                replies = child.receive()
+                replies = worker.receive()
             except WorkerEnded as reason:
-                self._replace_failed(child, "crash", str(reason))
+                self._replace_failed(worker, "crash", str(reason))
                 continue
             for reply in replies:
-                self._handle(child, reply)
+                self._handle(worker, reply)
         now = time.monotonic()
         for child in children:
             if child.deadline < now:
                 self._replace_failed(child, "timeout", f"{child.phase} took longer than {now - child.since:.3g} s")
+        self._waking.leave()
 
     def _handle(self, child: WorkerProcess, reply: Reply) -> None:
         match reply:
@@ -322,7 +333,7 @@ class Supervisor:
                 if reply.broken:
                     self._replace_failed(child, "crash", "")
 
-    def _compiled(self, source: Source, seconds: float, failed: Status | None, message: str = "") -> None:
+    def _compiled(self, source: Source, seconds: float, failed: Status | None, message: str = "", foreign: bool = False) -> None:
         """Pass the result of compiling a source on to the variants that waited for it."""
         self._asked.discard(source.digest)
         if failed is None:
@@ -335,7 +346,7 @@ class Supervisor:
             if failed is not None or not missing:
                 del self._unbuilt[number]
             if failed is not None:
-                self._finish(Evaluated(number, failed, message=message))
+                self._finish(Evaluated(number, failed, message=message, conditions={outside.OUTSIDE: 1.0} if foreign else {}))
             elif not missing:
                 self._queue(variant)
 
@@ -353,17 +364,27 @@ class Supervisor:
         """End a failed worker and replace it; its variant gets ``status``."""
         self._selector.unregister(child.replies)
         hung, variant, spent = status == "timeout", child.variant, time.monotonic() - child.since
+        halted = hung and outside.stopped(child.process.pid)
         fate = child.end(grace=0 if hung else 1)
+        foreign = halted or (not hung and outside.killed(child.code))
         child.deadline = math.inf
+        if foreign and variant is not None and variant.number != _RACE:
+            name = variant.number if child is self._timer else variant.sources[0].digest
+            if name not in self._retried:  # once more, by another worker
+                self._retried.add(name)
+                child.begun = hung = False
         if variant is not None and variant.number == _RACE:
             self._raced = Raced((), reason if hung else f"the worker ended during {child.phase} ({fate})")
         elif variant is not None and (child.begun or hung):
             hint = ": it may read or write outside its arrays" if fate == "SIGSEGV" and child.phase in ("launch", "run") else ""
             message = reason if hung else f"the worker ended during {child.phase} ({fate}){hint}"
+            if foreign:
+                message += "; it was stopped" if halted else "; a signal from outside ended it, as of an out-of-memory killer"
             if child is self._timer:
-                self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message))
+                conditions = {outside.OUTSIDE: 1.0} if foreign else {}
+                self._finish(Evaluated(variant.number, status, seconds={child.phase: spent}, message=message, conditions=conditions))
             else:
-                self._compiled(variant.sources[0], spent, status, message)
+                self._compiled(variant.sources[0], spent, status, message, foreign)
         elif variant is not None and child is self._timer:
             self._to_time.appendleft(variant)
         elif variant is not None:

@@ -16,15 +16,18 @@ from portatile import device, execute, model, program, select, strategies, workl
 from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, SpaceError
 from portatile.model import Screen
 from portatile.records import Config, Plan, Problem, canonical
+from portatile.space import deadline
+from portatile.space.deadline import OverdueError
 from portatile.store import Query, ResultStore
 from portatile.trials import Status, Trial
 from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
-from portatile.tuning.search import deferred_checks, objective, planner
+from portatile.tuning.search import deferred_checks, objective, open_files, planner
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
+from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult
 from portatile.tuning.search.supervisor import Setup, Supervisor
@@ -32,6 +35,7 @@ from portatile.tuning.shared_arrays import SharedArrays
 
 __all__ = ["Listener", "Progress", "Stopped", "TuningRequest", "TuningResult", "tune"]
 
+_SEEKING = 2.0  # seconds that the first legal configuration may be looked for, however small the budget
 _SHORTEST_RACE = 0.5  # seconds, where the budget counts evaluations
 _DRAWN = 64  # random configurations that the model ranks
 _PAPER = 100  # configurations rejected on paper that count as one evaluation, so that a search of nothing else ends too
@@ -46,6 +50,7 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
     Raises SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
+    open_files.check()
     objective.check_name(request.objective)
     device.check(request.device)
     if request.objective == "energy" and not request.timing.power:
@@ -59,6 +64,7 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
         setup = Setup(request.device, kept.root, kept.limit, arena.descriptor, limits, request.timing, request.jobs)
         supervisor = stack.enter_context(Supervisor(setup))
         supervisor.begin()
+        stack.enter_context(deadline.within(_latest(started, request)))
         workload = request.workload or workloads.get(request.problem.workload)
         problems, cases = planner.cases(workload, request.problem, request.seed, arena)
         plans = Planner(workload, problems, cases, supervisor.info())
@@ -68,7 +74,15 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
         concurrent.others()
         run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, started)
         run.check_space()
-        return run.result(run.race(run.search()))
+        stopped = run.search()
+        with deadline.within(None):
+            return run.result(run.race(stopped))
+
+
+def _latest(started: float, request: TuningRequest) -> float | None:
+    """Until when a legal configuration is looked for."""
+    seconds = request.budget.seconds
+    return None if seconds is None else started + max(seconds, _SEEKING)
 
 
 @dataclass
@@ -122,6 +136,9 @@ class _Run:
             while self.waiting and self.supervisor.alternates:  # compiling others now would delay the default
                 self._collect(60.0)
             return self._explore()
+        except OverdueError:  # in a space where legal configurations are rare, once the default was evaluated
+            self._await_default()
+            return "budget"
         except KeyboardInterrupt:
             if self.best is None:
                 raise
@@ -154,8 +171,11 @@ class _Run:
             return "exhausted"
         finally:
             search.close()
-            while canonical(self.default) not in self.trials and self.waiting:  # whatever the budget
-                self._collect(60.0)
+            self._await_default()
+
+    def _await_default(self) -> None:
+        while canonical(self.default) not in self.trials and self.waiting:  # whatever the budget
+            self._collect(60.0)
 
     def _start(self) -> list[Config]:
         """The legal ones of: the default, the request's own start, warm starts, and what the model ranks first."""
@@ -207,7 +227,11 @@ class _Run:
 
     def _answers(self, trial: Trial) -> bool:
         """Whether a stored trial answers for this run: measured in the same manner and, where energy is the objective, with power."""
-        if trial.status in ("skipped", *self.request.again) or (OTHER_SEARCHES in trial.conditions and not self.concurrent.others()):
+        if (
+            trial.status in ("skipped", *self.request.again)
+            or OUTSIDE in trial.conditions
+            or (OTHER_SEARCHES in trial.conditions and not self.concurrent.others())
+        ):
             return False
         return trial.cold == self.request.timing.cold and self.goal.answers(trial)
 
@@ -347,7 +371,7 @@ class _Run:
         trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # rejections on paper may finish sooner
         valid = [trial for trial in trials if trial.status == "ok"]
         if not valid:
-            raise NoValidVariantError(_no_valid_message(trials))
+            raise NoValidVariantError(_no_valid_message(trials, self.known))
         best = min(valid, key=lambda trial: (not trial.fully_checked, trial.rank if self.goal.is_time else self.goal.score(trial)))
         if self.finalists and not self.goal.is_time:  # measurements of the search and of the final comparison are not comparable
             best = self.finalists[0]
@@ -397,11 +421,13 @@ def _default_plan(plans: Planner, problem: Problem) -> Plan:
         return Plan(())
 
 
-def _no_valid_message(trials: Sequence[Trial]) -> str:
+def _no_valid_message(trials: Sequence[Trial], known: int) -> str:
     """Counts by kind and the first message of each."""
     lines = [f"all {len(trials)} variants failed" if len(trials) != 1 else "the only variant that was tried failed"]
     for status, count in Counter(trial.status for trial in trials).items():
         first = next(trial for trial in trials if trial.status == status)
         config = " ".join(f"{name}={value}" for name, value in first.config.items())
         lines.append(f"{status}: {count}, the first ({config}): {first.message}")
+    if known:
+        lines.append(f"{known} of them failed before and were not tried again; --no-resume (resume=False) tries them again")
     return "\n".join(lines)

@@ -50,6 +50,7 @@ class WorkerProcess:
         self.variant: Variant | None = None
         self.ready = False
         self.begun = False
+        self.code: int | None = None  # how it ended by itself
         self.phase: Phase = "open"
         self.since, self.deadline = time.monotonic(), math.inf
         replies, answers = os.pipe()
@@ -113,7 +114,7 @@ class WorkerProcess:
             self.process.stdin.close()
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            code = self.process.wait(grace)
+            code = self.code = self.process.wait(grace)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

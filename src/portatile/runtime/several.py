@@ -1,0 +1,406 @@
+"""One computation over several devices: cut where its workload may be cut, handed out piece by piece by the rate that each device shows.
+
+Each device computes in a thread of its own. A device takes a piece in proportion to its rate, transfers included, and less towards the
+end, so that nobody waits long. A device that fails hands its pieces to the others. Elements are computed by the configuration of the
+device that they fall to, so the bits may differ from a single device's within the workload's bound.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from math import lcm
+
+import numpy as np
+
+from portatile import workloads
+from portatile.arguments.matrices import Matrix
+from portatile.device.base import Device
+from portatile.errors import ArgumentError, DeviceError, LaunchError
+from portatile.records import Layout, Problem, duration
+from portatile.runtime import memory_limit, slabs
+from portatile.runtime.engine import Engine, Prepared, engine_of
+from portatile.workload import Cut
+
+Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
+"""Computes a prepared problem on host arrays; returns when the output is there."""
+
+_PROBE = 32  # the first piece of a device whose rate nobody knows is one part of so many of what it would take with equal rates
+_LEAST_SECONDS = 2e-3  # what a piece takes at least, so that starting and ending it costs little
+_FRACTION = 0.5  # of what is left, in proportion to the rate: the rest evens out what was misjudged
+_FEWEST = 2  # pieces, below which a problem is not worth cutting
+
+
+@dataclass
+class Share:
+    """What one device did: steps of the size that was cut, in how many pieces, and the seconds in which it was busy."""
+
+    device: str
+    steps: int = 0
+    pieces: int = 0
+    seconds: float = 0.0
+    failure: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Steps a second while busy; 0 where it did nothing."""
+        return self.steps / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a problem was computed by several devices: along which size, who did how much, and the seconds of all.
+
+    ``note`` says why fewer devices than were named took part. One that is ``expected`` has not run: its shares follow from the rates that
+    the devices showed before, or with what was tuned for them.
+    """
+
+    problem: Problem
+    size: str
+    seconds: float
+    shares: tuple[Share, ...]
+    note: str = ""
+    expected: bool = False
+
+    @property
+    def efficiency(self) -> float:
+        """The work done over what the devices would have done in these seconds at the rates that they showed: 1 if nobody waited."""
+        possible = self.seconds * sum(share.rate for share in self.shares)
+        return sum(share.steps for share in self.shares) / possible if possible else 0.0
+
+    def __str__(self) -> str:
+        total = max(sum(share.steps for share in self.shares), 1)
+        parts = [f"{share.device} {100 * share.steps / total:.1f} %" for share in self.shares if share.steps]
+        failed = [f"{share.device} failed: {share.failure}" for share in self.shares if share.failure]
+        how = "expected" if self.expected else f"{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
+        told = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; {how}" if self.size else ""
+        return "; ".join(filter(None, (told, *failed, self.note)))
+
+
+class Pieces:
+    """The steps of a size, handed out to devices; safe to use from their threads.
+
+    ``period`` is what a piece begins at a multiple of, ``grain`` what its width is a multiple of where it can be.
+    """
+
+    def __init__(self, size: int, period: int, rates: Mapping[str, float]) -> None:
+        self._free = [(0, size)]
+        self._grain = lcm(period, slabs.GRAIN) if size > _FEWEST * lcm(period, slabs.GRAIN) * len(rates) else period
+        self._rates = dict(rates)  # steps a second, 0 for what nobody knows
+        self._size = size
+        self._changed = threading.Condition()
+        self._under_way = 0
+        self.stopped = False
+
+    def take(self, device: str, most: int, wait: bool = True) -> tuple[int, int] | None:
+        """The next piece for a device, of at most ``most`` steps; None when everything is done.
+
+        Waits while others may hand some back; without ``wait`` it says None then too.
+        """
+        with self._changed:
+            while not self._free:
+                if not self._under_way or not wait:
+                    return None
+                self._changed.wait()
+            low, high = self._free.pop()
+            width = min(self._wanted(device, high - low), most, high - low)
+            if width < high - low:
+                width = max(width // self._grain * self._grain, min(self._grain, most, high - low))
+                if width < high - low:
+                    self._free.append((low + width, high))
+            self._under_way += 1
+            return low, low + width
+
+    def done(self, device: str, steps: int, seconds: float) -> None:
+        """A piece is finished; ``seconds`` is how long the device took for it."""
+        with self._changed:
+            self._under_way -= 1
+            if seconds > 0 and steps:
+                known = self._rates.get(device, 0.0)
+                self._rates[device] = steps / seconds if not known else 0.5 * (known + steps / seconds)
+            self._changed.notify_all()
+
+    def back(self, low: int, high: int) -> None:
+        """A piece that its device did not finish."""
+        with self._changed:
+            self._under_way -= 1
+            if not self.stopped:
+                self._free.append((low, high))
+            self._changed.notify_all()
+
+    def drop(self, device: str) -> None:
+        """A device takes no more."""
+        with self._changed:
+            self._rates.pop(device, None)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Hand out nothing more."""
+        with self._changed:
+            self.stopped = True
+            self._free.clear()
+            self._changed.notify_all()
+
+    @property
+    def left(self) -> bool:
+        """Whether there is anything that nobody took."""
+        with self._changed:
+            return bool(self._free)
+
+    @property
+    def rates(self) -> Mapping[str, float]:
+        """Steps a second of the devices that took part."""
+        with self._changed:
+            return dict(self._rates)
+
+    def _wanted(self, device: str, left: int) -> int:
+        rate = self._rates.get(device, 0.0)
+        if not rate:
+            return max(left // (_PROBE * max(len(self._rates), 1)), 1)
+        known = [one for one in self._rates.values() if one]
+        total = sum(known) * len(self._rates) / len(known)  # who is not known yet is taken to be like the others
+        return max(int(_FRACTION * left * rate / total), int(rate * _LEAST_SECONDS), 1)
+
+
+@dataclass
+class _Worker:
+    """One device at work on its version of the task, which has the configuration that is best there."""
+
+    engine: Engine
+    task: slabs.Task
+    cut: Cut
+    most: int
+    share: Share
+    prepared: dict[int, Prepared] = field(default_factory=dict)
+
+    def run(self, pieces: Pieces, start: Start) -> None:
+        """Take piece after piece until nothing is left. Raises what the device raises, after handing back what is not finished."""
+        if self.engine.device.info.unified_memory:
+            self._in_place(pieces, start)
+        else:
+            self._through_slabs(pieces)
+
+    def _in_place(self, pieces: Pieces, start: Start) -> None:
+        """Pieces that lie where the device reaches them."""
+        while (piece := pieces.take(self.share.device, self.most)) is not None:
+            try:
+                part = slabs.part(self.task, self.cut, *piece)
+                output = part.matrices[part.output]
+                kept = np.array(output.array) if output.read else None  # a device that fails may have written a part of it
+                matrices = part.matrices if kept is None else {**part.matrices, part.output: output._replace(array=kept)}
+                matrices = {name: _described(stored) for name, stored in matrices.items()}
+                layout = {name: _layout(stored, part.problem.layout[name]) for name, stored in matrices.items()}
+                problem = workloads.get(part.problem.workload).problem(part.problem.sizes, part.problem.dtype, part.problem.options, layout)
+                prepared = self.engine.prepare(problem)
+                began = time.perf_counter()
+                start(self.engine, prepared, matrices, part.scalars)
+                if kept is not None:
+                    output.array[...] = kept
+            except BaseException:
+                pieces.back(*piece)
+                raise
+            self._count(pieces, piece, time.perf_counter() - began)
+
+    def _through_slabs(self, pieces: Pieces) -> None:
+        """Pieces that cross the link, two at a time."""
+        taken: list[tuple[int, int]] = []
+
+        def ranges(first: tuple[int, int]) -> Iterator[tuple[int, int]]:
+            """What is free at once: pieces of this device that are not collected yet must not be waited for."""
+            piece: tuple[int, int] | None = first
+            while piece is not None:
+                taken.append(piece)
+                yield piece
+                piece = pieces.take(self.share.device, self.most, wait=False)
+
+        def collected(low: int, high: int, seconds: float) -> None:
+            taken.remove((low, high))
+            self._count(pieces, (low, high), seconds)
+
+        try:
+            while (first := pieces.take(self.share.device, self.most)) is not None:
+                slabs.pipeline(self.engine, self.task, self.cut, self.most, ranges(first), collected)
+        except BaseException:
+            for piece in taken:
+                pieces.back(*piece)
+            raise
+
+    def _count(self, pieces: Pieces, piece: tuple[int, int], seconds: float) -> None:
+        steps = piece[1] - piece[0]
+        pieces.done(self.share.device, steps, seconds)
+        self.share.steps += steps
+        self.share.pieces += 1
+        self.share.seconds += seconds
+
+
+def _described(stored: Matrix) -> Matrix:
+    """The matrix with the stride that its array has; a piece's rows may lie further apart than the whole's packed ones."""
+    array = stored.array
+    if array.size == 0 or stored.number > 1:
+        return stored
+    down = array.strides[0] // array.itemsize if array.shape[0] > 1 else max(stored.columns, 1)
+    pointer = array.__array_interface__["data"][0]
+    return stored._replace(stride=down, alignment=min(pointer & -pointer, stored.alignment) or stored.alignment)
+
+
+def _layout(stored: Matrix, packed: Layout) -> Layout:
+    """How a piece lies in memory; one matrix of a stack is a stack too."""
+    strides = (stored.step, stored.stride, 1) if len(packed.strides) > len(stored.layout.strides) else stored.layout.strides
+    return Layout(strides, stored.offset, stored.alignment)
+
+
+_rates: dict[tuple[str, str, str], float] = {}
+"""Work a second that devices have shown, by device, workload and dtype: flops, or steps where a workload counts none."""
+_last: dict[tuple[str, tuple[str, ...]], Split] = {}
+
+
+def last(problem: Problem, devices: Sequence[Device]) -> Split | None:
+    """How these devices computed the problem the last time in this process; None if they did not."""
+    return _last.get((_name(problem), tuple(device.info.id for device in devices)))
+
+
+def expected(devices: Sequence[Device], problem: Problem) -> Split:
+    """How these devices would share a problem.
+
+    ``Split.note`` names those of which nobody knows a rate; they are given a small piece first.
+    """
+    cuts = [cut for cut in workloads.get(problem.workload).cuts(problem, engine_of(devices[0]).choose(problem).config) if not cut.sums]
+    cut = next((one for one in cuts if problem.sizes[one.size] > 1), None)
+    if cut is None:
+        return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
+    work = _work(problem, cut)
+    rates = {device.info.id: _known(engine_of(device), problem) / work for device in devices}
+    total, size = sum(rates.values()), problem.sizes[cut.size]
+    seconds = size / total if total else 0.0
+    shares = tuple(Share(name, round(size * rate / total) if total else 0, 0, seconds) for name, rate in rates.items())
+    unknown = ", ".join(name for name, rate in rates.items() if not rate)
+    return Split(problem, cut.size, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True)
+
+
+def _work(problem: Problem, cut: Cut) -> float:
+    """Flops of one step of the size that is cut; 1 where the workload counts none."""
+    return max(workloads.get(problem.workload).flops(problem) / problem.sizes[cut.size], 1.0)
+
+
+def _known(engine: Engine, problem: Problem) -> float:
+    """Flops a second that a device showed for such problems in this process, or when it was tuned; 0 for nothing known."""
+    shown = _rates.get((engine.device.info.id, problem.workload, problem.dtype))
+    if shown is not None:
+        return shown
+    choice = engine.choose(problem)
+    if choice.trial is None or choice.reason not in ("tuned", "near problem"):
+        return 0.0
+    return workloads.get(problem.workload).flops(choice.trial.problem) / choice.trial.comparable
+
+
+def perform(
+    devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start
+) -> Split:
+    """Compute a problem on host arrays by all of ``devices``; returns when the output, the last of ``matrices``, is there.
+
+    Where a problem cannot be cut or is too small, the first device computes it alone, and ``Split.note`` says so. Warns of a device that
+    fails and goes on with the others; raises what the last one raised where all fail.
+    """
+    began = time.perf_counter()
+    workers, note = _workers(devices, problem, matrices, scalars)
+    if len(workers) < _FEWEST:
+        share = Share(devices[0].info.id, max(problem.sizes.values(), default=0), 1)
+        _alone(devices[0], problem, matrices, scalars, start)
+        share.seconds = time.perf_counter() - began
+        split = Split(problem, "", share.seconds, (share,), note)
+    else:
+        cut = workers[0].cut
+        size = problem.sizes[cut.size]
+        work = _work(problem, cut)
+        known = {worker.share.device: _known(worker.engine, problem) / work for worker in workers}
+        period = lcm(*(max(worker.cut.period, 1) for worker in workers))
+        pieces = Pieces(size, period, known)
+        _together(workers, pieces, start)
+        for name, rate in pieces.rates.items():
+            _rates[name, problem.workload, problem.dtype] = rate * work
+        split = Split(problem, cut.size, time.perf_counter() - began, tuple(worker.share for worker in workers), note)
+    _last[_name(problem), tuple(device.info.id for device in devices)] = split
+    return split
+
+
+def _together(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> None:
+    """Run all workers to the end; a device that fails leaves its pieces to the others."""
+    errors: list[Exception] = []
+
+    def work(worker: _Worker) -> None:
+        try:
+            worker.run(pieces, start)
+        except Exception as error:  # raised below, where no other device makes up for it
+            worker.share.failure = str(error)
+            errors.append(error)
+            pieces.drop(worker.share.device)
+            if not isinstance(error, (DeviceError, LaunchError, MemoryError)):  # a mistake, not a device's failure
+                pieces.stop()
+
+    threads = [threading.Thread(target=work, args=(worker,), name=f"portatile-{worker.share.device}") for worker in workers]
+    for thread in threads:
+        thread.start()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException:  # an interrupt: what is under way is finished, so that nobody writes to the caller's arrays afterwards
+        pieces.stop()
+        for thread in threads:
+            with suppress(KeyboardInterrupt):
+                thread.join()
+        raise
+    if pieces.left or pieces.stopped:
+        raise errors[-1]
+    for worker in workers:
+        if worker.share.failure:
+            warnings.warn(
+                f"{worker.share.device} failed ({worker.share.failure}); the other devices computed its part", RuntimeWarning, stacklevel=2
+            )
+
+
+def _workers(
+    devices: Sequence[Device], problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float]
+) -> tuple[list[_Worker], str]:
+    """Those of the devices that can take part, and why others do not."""
+    workers: list[_Worker] = []
+    notes: list[str] = []
+    cut: Cut | None = None
+    for device in devices:
+        engine = engine_of(device)
+        try:
+            task = slabs.task(engine, problem, matrices, scalars)
+        except ArgumentError as error:
+            notes.append(f"{device.info.id} cannot compute it: {error}")
+            continue
+        found = next((one for one in task.cuts if problem.sizes[one.size] > 1 and (cut is None or one.size == cut.size)), None)
+        if found is None:
+            return [], f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computed it alone"
+        most = problem.sizes[found.size]
+        if not device.info.unified_memory:
+            most = slabs.widest(engine, task, found, memory_limit.limit_of(device) or device.info.global_memory)
+        if most:
+            cut = cut or found
+            workers.append(_Worker(engine, task, found, most, Share(device.info.id)))
+        else:
+            notes.append(f"{device.info.id} has not the memory for a part")
+    if cut is not None and problem.sizes[cut.size] < _FEWEST * len(workers):
+        return [], f"too small to cut; {devices[0].info.id} computed it alone"
+    return workers, "; ".join(notes)
+
+
+def _alone(device: Device, problem: Problem, matrices: Mapping[str, Matrix], scalars: Mapping[str, float], start: Start) -> None:
+    engine = engine_of(device)
+    nbytes = tuple(stored.extent * stored.array.itemsize for stored in matrices.values())
+    if memory_limit.too_large(device, nbytes):
+        slabs.run(engine, slabs.task(engine, problem, matrices, scalars))
+    else:
+        start(engine, engine.prepare(problem), matrices, scalars)
+
+
+def _name(problem: Problem) -> str:
+    """A problem without the layout of its operands."""
+    return replace(problem, layout={}).key

@@ -1,0 +1,28 @@
+"""Whether this process may open the files that workers, their pipes and the stores take."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from portatile.errors import UsageError
+
+_NEEDED = 32  # of a search with one worker, and some
+_ENOUGH = 256  # ... with as many workers as there may be
+
+
+def check() -> None:
+    """Raise the limit of open files where that is allowed; raises UsageError where it is too low for a search."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft == unlimited or soft >= _ENOUGH:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_ENOUGH if hard == unlimited else min(hard, _ENOUGH), hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _NEEDED:
+        raise UsageError(f"this process may open {soft} files, and tuning takes {_NEEDED}; allow more (ulimit -n {_ENOUGH})")

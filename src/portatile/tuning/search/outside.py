@@ -1,0 +1,51 @@
+"""Failures that are no fault of the variant that was under way: signals from outside, stopped processes, a suspended clock."""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from pathlib import Path
+
+OUTSIDE = "ended_from_outside"
+"""In the conditions of a trial: it failed for a reason outside of portatile and its kernel, so it is tried again the next time."""
+
+_FOREIGN = ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGXCPU", "SIGPWR")  # which no kernel raises in its own process
+_SIGNALS = frozenset(int(getattr(signal, name)) for name in _FOREIGN if hasattr(signal, name))
+_LATE = 1.0  # seconds by which a process that runs does not oversleep
+
+
+def killed(code: int | None) -> bool:
+    """Whether a process with this exit code was ended by a signal that came from outside, as from an out-of-memory killer."""
+    return code is not None and -code in _SIGNALS
+
+
+def stopped(pid: int) -> bool:
+    """Whether somebody has stopped the process (SIGSTOP, a debugger): then it is not slow."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, IndexError):
+        return False
+
+
+class WakingTime:
+    """How long this process did not run although it wanted to: it was stopped, or its machine was."""
+
+    def __init__(self) -> None:
+        self._left = time.monotonic(), time.process_time()
+
+    def before(self) -> float:
+        """Seconds since ``leave`` in which this process neither ran nor had anything to wait for."""
+        now, spent = time.monotonic(), time.process_time()
+        lost = (now - self._left[0]) - (spent - self._left[1])
+        return lost if lost > _LATE else 0.0
+
+    def leave(self) -> None:
+        """Remember when the watch over the workers went on to other work."""
+        self._left = time.monotonic(), time.process_time()
+
+    @staticmethod
+    def overslept(wake: float) -> float:
+        """Seconds by which a wait that was to end at ``wake`` ended later."""
+        late = 0.0 if math.isinf(wake) else time.monotonic() - wake
+        return late if late > _LATE else 0.0

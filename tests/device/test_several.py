@@ -1,0 +1,246 @@
+"""One computation over several devices: right for every workload that can be cut, also where a device fails or joins late."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile import device as devices
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.device.opencl.device import ClDevice
+from portatile.device.opencl.queue import ClQueue
+from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
+from portatile.records import Problem
+from portatile.runtime import several
+from portatile.runtime.several import Pieces
+from support.seeds import new_seed
+
+
+@pytest.fixture(scope="module")
+def twins() -> Iterator[tuple[Device, Device]]:
+    """A CPU taken as two devices, each with a context of its own: one reaches the host's memory, to the other everything is copied."""
+    first = next((one for one in devices.devices() if isinstance(one, ClDevice) and one.info.kind == "cpu"), None)
+    if first is None:
+        pytest.skip("no CPU through OpenCL")
+    second = type(first)("opencl:9:0", first.cl_device)
+    second.info = replace(second.info, unified_memory=False)
+    yield first, second
+    second.release()
+
+
+@pytest.fixture
+def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Their ids, which select them."""
+    every = [*devices.devices(), twins[1]]
+    monkeypatch.setattr(devices, "devices", lambda: every)
+    known = devices.get
+
+    def get(selector: str | None = None) -> Device:
+        return twins[1] if selector == twins[1].info.id else known(selector)
+
+    monkeypatch.setattr(devices, "get", get)
+    return [one.info.id for one in twins]
+
+
+def drawn(seed: int, *shape: int, dtype: str = "float32") -> Any:
+    return (np.random.default_rng(seed).random(shape) - 0.5).astype(dtype)
+
+
+def product(seed: int, device: Any) -> Any:
+    return portatile.matmul(drawn(seed, 333, 65), drawn(seed + 1, 65, 129), device=device)
+
+
+def sum_of_products(seed: int, device: Any) -> Any:
+    a, b, c = drawn(seed, 70, 201, dtype="float64"), drawn(seed + 1, 70, 90, dtype="float64"), drawn(seed + 2, 201, 90, dtype="float64")
+    return portatile.gemm(a, b, c, alpha=1.5, beta=-0.5, trans_a="T", out=c, device=device)
+
+
+def columns(seed: int, device: Any) -> Any:
+    """A column-major output."""
+    out = np.empty((150, 210), np.float32, order="F")
+    return portatile.matmul(drawn(seed, 150, 33), drawn(seed + 1, 33, 210), out=out, device=device)
+
+
+def stack(seed: int, device: Any) -> Any:
+    return portatile.matmul(drawn(seed, 9, 20, 30), drawn(seed + 1, 9, 30, 10), device=device)
+
+
+def solution(seed: int, device: Any) -> Any:
+    a = np.tril(drawn(seed, 60, 60, dtype="float64")) + 4 * np.eye(60)
+    return portatile.trsm(a, drawn(seed + 1, 60, 300, dtype="float64"), device=device)
+
+
+def filtered(seed: int, device: Any) -> Any:
+    return portatile.convolve1d(drawn(seed, 50, 400), [0.25, 0.5, 0.25], lower=-1, device=device)
+
+
+def potential(seed: int, device: Any) -> Any:
+    atoms = np.abs(drawn(seed, 40, 4)) * [8, 8, 4, 1]
+    return portatile.coulomb_potential(atoms.astype(np.float32), (9, 33, 31), 0.3, device=device)
+
+
+def image(seed: int, device: Any) -> Any:
+    k, x = [drawn(seed + n, 60) for n in range(5)], [drawn(seed + n, 500) for n in range(3)]
+    return np.asarray(portatile.mri_q(*k, *x, device=device))
+
+
+CASES: tuple[Callable[[int, Any], Any], ...] = (product, sum_of_products, columns, stack, solution, filtered, potential, image)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_result_is_that_of_one_device(both: list[str], case: Callable[[int, Any], Any]) -> None:
+    seed = new_seed(case.__name__)
+    expected = case(seed, both[0])
+    for _ in range(2):  # the second knows how fast each device is
+        found = case(seed, both)
+        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5 * float(np.abs(expected).max()))
+    assert found.dtype == expected.dtype
+
+
+def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = ClQueue.launch
+
+    def slow(queue: ClQueue, *args: Any, **rest: Any) -> Any:
+        time.sleep(0.005)  # so that one does not end before the other begins
+        return launch(queue, *args, **rest)
+
+    monkeypatch.setattr(ClQueue, "launch", slow)
+    a, b = drawn(1, 2000, 64), drawn(2, 64, 96)
+    portatile.matmul(a, b, device=both)
+    split = several.last(_problem(2000, 96, 64), twins)
+    assert split is not None
+    assert split.size == "m"
+    assert sum(share.steps for share in split.shares) == 2000
+    assert all(share.pieces for share in split.shares)
+    assert 0 < split.efficiency <= 1.05
+    assert both[1] in str(split)
+
+
+def _problem(m: int, n: int, k: int) -> Problem:
+    return workloads.problem("gemm", "float32", {"m": m, "n": n, "k": k})
+
+
+@pytest.mark.parametrize("case", [product, sum_of_products, solution], ids=lambda case: case.__name__)
+def test_a_device_that_fails_leaves_its_part_to_the_others(
+    both: list[str], twins: tuple[Device, Device], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, launch = case(5, both[0]), ClQueue.launch
+    case(5, both)
+    left = [1]
+
+    def failing(queue: ClQueue, *args: Any, **rest: Any) -> Any:
+        if queue.device is twins[1]:
+            left[0] -= 1
+            if left[0] < 0:
+                raise DeviceError("it fell off the bus")
+        else:
+            time.sleep(0.01)  # so that the other takes part
+        return launch(queue, *args, **rest)
+
+    monkeypatch.setattr(ClQueue, "launch", failing)
+
+    def until_it_fails() -> list[Any]:
+        found = [case(5, both)]
+        while left[0] >= 0 and len(found) < 50:
+            found.append(case(5, both))
+        return found
+
+    with pytest.warns(RuntimeWarning, match="opencl:9:0 failed .*fell off the bus"):
+        found = until_it_fails()
+    np.testing.assert_allclose(found, [expected] * len(found), rtol=2e-4, atol=1e-6)
+
+
+def test_all_that_fail_raise(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*args: Any, **rest: Any) -> Any:
+        raise DeviceError("nobody works")
+
+    monkeypatch.setattr(ClQueue, "launch", failing)
+    with pytest.raises(DeviceError, match="nobody works"):
+        product(3, both)
+
+
+def test_wrong_use_says_what_to_do(both: list[str]) -> None:
+    a = drawn(1, 8, 8)
+    with pytest.raises(ArgumentError, match="named twice"):
+        portatile.matmul(a, a, device=[both[0], both[0]])
+    with pytest.raises(ArgumentError, match="empty list"):
+        portatile.matmul(a, a, device=[])
+    with pytest.raises(DeviceNotFoundError):
+        portatile.matmul(a, a, device=[both[0], "nowhere"])
+    there = portatile.Buffer.from_numpy(a, devices.get(both[0]))
+    with pytest.raises(ArgumentError, match="several devices take arrays on the host"):
+        portatile.matmul(there, there, device=both)
+
+
+def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[Device, Device]) -> None:
+    a, b = drawn(1, 1, 5), drawn(2, 5, 3)
+    np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=1e-5)
+    split = several.last(_problem(1, 3, 5), twins)
+    assert split is not None
+    assert len(split.shares) == 1
+    assert split.note
+
+
+def test_all_devices_are_each_physical_one_once() -> None:
+    found = devices.several("all")
+    assert len({one.info.chip for one in found}) == len(found)
+    a, b = drawn(1, 40, 5), drawn(2, 5, 3)
+    np.testing.assert_allclose(portatile.matmul(a, b, device="all"), a @ b, rtol=1e-5)
+
+
+def test_pieces_cover_everything_once_whoever_takes_them() -> None:
+    """Devices of different speeds, one of which hands pieces back and drops out."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        size, period = int(rng.integers(1, 5000)), int(rng.choice([1, 4, 96]))
+        names = [f"d{i}" for i in range(int(rng.integers(1, 5)))]
+        pieces, done, lock = Pieces(size, period, dict.fromkeys(names, 0.0)), [], threading.Lock()
+
+        def work(name: str, speed: float, pieces: Pieces = pieces, done: list[tuple[int, int]] = done, lock: Any = lock) -> None:
+            count = 0
+            while (piece := pieces.take(name, 700)) is not None:
+                count += 1
+                if name == "d1" and count == 3:
+                    pieces.back(*piece)
+                    pieces.drop(name)
+                    return
+                with lock:
+                    done.append(piece)
+                pieces.done(name, piece[1] - piece[0], (piece[1] - piece[0]) / speed)
+
+        threads = [threading.Thread(target=work, args=(name, 10.0 ** rng.uniform(3, 6))) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        covered = sorted(done)
+        assert [low for low, _ in covered] == [0, *[high for _, high in covered[:-1]]], seed
+        assert covered[-1][1] == size
+        assert all(low % period == 0 for low, _ in covered)
+
+
+def test_shares_follow_the_rates() -> None:
+    pieces = Pieces(100_000, 1, {"fast": 9e6, "slow": 1e6})
+    first, second = pieces.take("fast", 10**9), pieces.take("slow", 10**9)
+    assert first is not None
+    assert second is not None
+    assert 4 < (first[1] - first[0]) / (second[1] - second[0]) < 20
+
+
+def test_explain_tells_the_split(both: list[str]) -> None:
+    sizes = {"m": 777, "n": 96, "k": 64}
+    before = portatile.explain("gemm", device=both, **sizes)
+    assert before.expected
+    portatile.matmul(drawn(1, 777, 64), drawn(2, 64, 96), device=both)
+    after = portatile.explain("gemm", device=both, **sizes)
+    assert not after.expected
+    assert after.seconds > 0
+    assert sum(share.steps for share in after.shares) == 777
