@@ -28,7 +28,6 @@ from portatile.device.opencl import icd
 from portatile.images import ImageForm
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
-from portatile.space import ParameterSpace
 from portatile.store import ResultStore
 from portatile.trials import Trial
 from portatile.workloads import operands
@@ -138,9 +137,8 @@ def computed(folder: Path, items: list[folders.ShippedItem], rng: np.random.Gene
 def drawn(problem: Problem, info: DeviceInfo, rng: np.random.Generator, **wanted: Value) -> Config:
     """A legal configuration with these values: the first in a random order of all."""
     space = workloads.get(problem.workload).space(problem, info)
-    rules = [rule.text if rule.code is not None else rule.holds for rule in space.constraints]
     shuffled = {name: [values[i] for i in rng.permutation(len(values))] for name, values in space.parameters.items()}
-    return next(iter(ParameterSpace(shuffled | {name: [value] for name, value in wanted.items()}, rules, space.facts)))
+    return next(iter(space.restricted(shuffled | {name: [value] for name, value in wanted.items()})))
 
 
 @pytest.mark.unoptimised

@@ -17,11 +17,10 @@ from portatile.device.base import Device
 from portatile.errors import DeviceError, UsageError
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.runtime import perform, slabs
-from portatile.space import ParameterSpace
 from portatile.workload import Workload
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 Case = Callable[[np.random.Generator, str], np.ndarray]
 
@@ -311,9 +310,8 @@ def test_what_is_called_is_configured_as_for_the_whole(device: Device, monkeypat
     def by_size(self: Workload, problem: Problem, info: DeviceInfo) -> Config:
         split = 1 if problem.sizes["n"] >= 1000 else 2
         space = self.space(problem, info)
-        rules = [rule.text if rule.code is not None else rule.holds for rule in space.constraints]
         fixed = {name: [value] for name, value in {**point, "SPLIT_K": split}.items()}
-        return next(iter(ParameterSpace({**space.parameters, **fixed}, rules, space.facts)), usual(self, problem, info))
+        return next(iter(space.restricted({**space.parameters, **fixed})), usual(self, problem, info))
 
     monkeypatch.setattr(kind, "default", by_size)
 

@@ -16,7 +16,6 @@ from portatile.device.buffer import Buffer
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.runtime.engine import Engine, Prepared
 from portatile.select import Choice
-from portatile.space import ParameterSpace
 from support.seeds import new_seed
 
 GEMM = workloads.get("gemm")
@@ -25,9 +24,8 @@ POINT: dict[str, Value] = {"FORM": "generic", "TR": 4, "TC": 4, "VL": 4, "TRR": 
 
 def config(problem: Problem, info: DeviceInfo, **wanted: Value) -> Config:
     space = GEMM.space(problem, info)
-    rules = [rule.text if rule.code is not None else rule.holds for rule in space.constraints]
     fixed = {name: [value] for name, value in {**POINT, **wanted}.items()}
-    return next(iter(ParameterSpace({**space.parameters, **fixed}, rules, space.facts)))
+    return next(iter(space.restricted({**space.parameters, **fixed})))
 
 
 class Meter:

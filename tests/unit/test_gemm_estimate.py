@@ -15,6 +15,7 @@ from portatile import select, workloads
 from portatile.records import DeviceInfo, Problem, from_json
 from portatile.trials import Trial
 from portatile.workloads.gemm.forms.gpu import estimate
+from portatile.workloads.gemm.forms.gpu.costs import known
 from portatile.workloads.gemm.forms.gpu.point import Gpu
 
 GEMM = workloads.get("gemm")
@@ -35,7 +36,8 @@ def gemm(sizes: list[int], dtype: str, trans: str = "NN") -> Problem:
 
 def estimated(case: Problem, info: DeviceInfo, point: Gpu, place: int) -> float:
     cut = point.cut(case, info)
-    costs = estimate.COSTS[case.dtype, info.can.language]
+    costs = known(info, case.dtype)
+    assert costs is not None
     tile = estimate.tiles(case)[place]
     return estimate.microseconds(
         estimate.shape_of(case, info), point, tile.groups, costs.rates[place], None if cut is None else cut.saved, costs

@@ -228,7 +228,7 @@ def _row(problem: Problem, found: Winner, device: Device, result: MeasuredConfig
     ran = workload.lowered(found.config, info)
     space = workload.space(problem, info)
     ran, given = space.complete(ran), space.complete(found.config)
-    changed = {name: value for name, value in ran.items() if value != given[name]}
+    changed = {name: value for name, value in ran.items() if name in given and value != given[name]}
     objection = space.violated(ran) or ""
     row = replace(blank, objection=objection, changed=spelled(changed), config=canonical(ran))
     trial = result.trials.get(row.config) if result is not None else None

@@ -8,17 +8,17 @@ microseconds at its clock; on another GPU the order of the candidates is what co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.capabilities import JOINED, joins
+from portatile.workloads.gemm.forms.gpu.costs import Costs, known
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 
-_PRODUCTS = 128 * 1.755e3  # a multiprocessor's multiply-adds in a microsecond
 _BUSY = 16  # warps on a multiprocessor at which a tile's rate is given
 _SOFT = 6.0  # how sharply the longer of two times that overlap hides the shorter
 _WORTH_PACKING = 5e7  # multiply-adds below which no packing is thought of
@@ -27,38 +27,6 @@ _KEPT = 128  # bytes of C that a work-item has at most where operands lie along 
 _ARRIVE, _ALONE = 2.5, 0.055  # microseconds until a tile's last group knows that it is; megabytes that its warps, if _JOINED, add in one
 _JOINED = 4
 _FULL = 4  # groups a multiprocessor up to which k is split
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Of a back end and a precision.
-
-    Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
-    ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
-    ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``transposed``, ``kept``. Multiply-adds: ``columns``, ``elements``,
-    ``dots`` for each element that is copied so; ``exchange``, in 1e-5 microseconds, for each of C in each part of a group. ``warps``:
-    beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``tiles`` gives, a part of what the units can do.
-    """
-
-    launch: float
-    fill: float
-    pack: float
-    packed: float
-    add: float
-    added: float
-    cached: float
-    read: float
-    warps: float
-    stored: float
-    exchange: float
-    wait: float
-    drain: float
-    transposed: float
-    kept: float
-    columns: float
-    elements: float
-    dots: float
-    rates: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -71,7 +39,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class _Shape:
+class Shape:
     """What the estimate needs of a problem."""
 
     m: int
@@ -85,14 +53,16 @@ class _Shape:
 
 def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any."""
-    costs = COSTS[problem.dtype, device.can.language]
+    costs = known(device, problem.dtype)
+    if costs is None:
+        return None
     shape = shape_of(problem, device)
     found: Gpu | None = None
     least = (math.inf, math.inf)
     for tile, rate in zip(tiles(problem), costs.rates, strict=True):
         if tile.point.items > device.max_work_group_size or tile.point.local_bytes(problem.itemsize) > limit:
             continue
-        for point in _variants(problem, shape, tile, device):
+        for point in variants(problem, shape, tile, device):
             saved = None
             if point.TAIL:
                 cut = point.cut(problem, device)
@@ -107,15 +77,15 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Gpu | None:
     return found
 
 
-def shape_of(problem: Problem, device: DeviceInfo) -> _Shape:
+def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
     """The problem's sizes, and how its operands lie."""
     m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
     fast = (k_fast(problem, "a"), k_fast(problem, "b"))
     whole = tuple(takes_vectors(problem, name) or takes_vectors_along_k(problem, name) for name in "ab")
-    return _Shape(m, n, k, problem.itemsize, fast, (whole[0], whole[1]), max(device.compute_units, 1))
+    return Shape(m, n, k, problem.itemsize, fast, (whole[0], whole[1]), max(device.compute_units, 1))
 
 
-def microseconds(shape: _Shape, point: Gpu, groups: int, rate: float, saved: float | None, costs: Costs) -> float:
+def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: float | None, costs: Costs) -> float:
     """The estimate for a point of which a multiprocessor holds ``groups``; ``saved`` of the waves by its tail, if it has one."""
     rows, columns, units = point.rows, point.columns, shape.units
     tiles = ceil_div(shape.m, rows) * ceil_div(shape.n, columns)
@@ -137,7 +107,7 @@ def microseconds(shape: _Shape, point: Gpu, groups: int, rate: float, saved: flo
             copies += costs.columns * side
         elif not whole:
             copies += costs.elements * side
-    work = (rows * columns / rate * slower + copies) * chunk / _PRODUCTS
+    work = (rows * columns / rate * slower + copies) * chunk / costs.products
     wait = costs.wait * chunk / point.KB / max(point.STAGES - 1, 1)
     warps = point.items / 32
 
@@ -164,7 +134,7 @@ def microseconds(shape: _Shape, point: Gpu, groups: int, rate: float, saved: flo
     return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
 
 
-def _variants(problem: Problem, shape: _Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
+def variants(problem: Problem, shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
     """The tile with every sensible staging, and k split as far as there are multiprocessors for it."""
     tiles = ceil_div(shape.m, tile.point.rows) * ceil_div(shape.n, tile.point.columns)
     coarse = ceil_div(shape.m, 128) * ceil_div(shape.n, 128)
@@ -189,7 +159,7 @@ def _variants(problem: Problem, shape: _Shape, tile: Tile, device: DeviceInfo) -
             split *= 2
 
 
-def stagings(shape: _Shape, point: Gpu) -> Iterator[Gpu]:
+def stagings(shape: Shape, point: Gpu) -> Iterator[Gpu]:
     """The point with operands as they lie, or packed where that may pay; on the way transposed, kept along k, or element by element."""
     plain = tuple(whole and (point.MMA or not fast) for fast, whole in zip(shape.fast, shape.whole, strict=True))
     packing = (False, True) if shape.m * shape.n * shape.k >= _WORTH_PACKING else (False,)
@@ -211,9 +181,14 @@ def stagings(shape: _Shape, point: Gpu) -> Iterator[Gpu]:
 
 def tiles(problem: Problem) -> tuple[Tile, ...]:
     """The tiles that are candidates, in the order of ``Costs.rates``."""
-    if problem.dtype == "float32":
+    return tiles_of(problem.dtype, not k_fast(problem, "a") and k_fast(problem, "b"))
+
+
+def tiles_of(dtype: str, written: bool) -> tuple[Tile, ...]:
+    """The same for an element type; ``written``: A has k slow, and B has it fast."""
+    if dtype == "float32":
         return _FLOAT32
-    return _WRITTEN if not k_fast(problem, "a") and k_fast(problem, "b") else _FLOAT64
+    return _WRITTEN if written else _FLOAT64
 
 
 _FLOAT32 = (
@@ -260,90 +235,3 @@ def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
 
 
 _FLOAT64, _WRITTEN = _matrix_tiles(False), _matrix_tiles(True)
-
-COSTS: Mapping[tuple[str, str], Costs] = {
-    ("float32", "CUDA C++"): Costs(
-        launch=3.11,
-        fill=0.499,
-        pack=3.96,
-        packed=4.38,
-        add=5.23,
-        added=2.48,
-        cached=4.08,
-        read=3.5,
-        warps=1.15,
-        stored=22.3,
-        exchange=1.61,
-        wait=0.867,
-        drain=0.0197,
-        transposed=1.12,
-        kept=1.05,
-        columns=17.2,
-        elements=20.3,
-        dots=19.4,
-        rates=(0.584, 0.722, 0.662, 0.724, 0.757, 0.886, 0.874, 0.828, 0.825, 0.869, 0.75, 0.895, 0.931, 0.873, 0.932, 0.856),
-    ),
-    ("float32", "OpenCL C"): Costs(
-        launch=4.41,
-        fill=0.506,
-        pack=3.18,
-        packed=4.44,
-        add=5.09,
-        added=2.21,
-        cached=3.79,
-        read=3.5,
-        warps=0.923,
-        stored=21.2,
-        exchange=1.4,
-        wait=1.06,
-        drain=0.0176,
-        transposed=1.06,
-        kept=1.03,
-        columns=16,
-        elements=18.1,
-        dots=16.5,
-        rates=(0.625, 0.728, 0.686, 0.722, 0.756, 0.899, 0.85, 0.832, 0.827, 0.747, 0.742, 0.878, 0.904, 0.875, 0.909, 0.847),
-    ),
-    ("float64", "CUDA C++"): Costs(
-        launch=2.89,
-        fill=0.905,
-        pack=3.62,
-        packed=4.94,
-        add=6.05,
-        added=5.1,
-        cached=9.81,
-        read=3.02,
-        warps=0.698,
-        stored=12.6,
-        exchange=2.1,
-        wait=0.524,
-        drain=0.0117,
-        transposed=1.1,
-        kept=0.939,
-        columns=12,
-        elements=24,
-        dots=9.01,
-        rates=(0.724, 0.867, 0.863, 0.865, 0.834, 0.941, 0.926, 0.925, 1.01, 0.938, 0.992, 0.984),
-    ),
-    ("float64", "OpenCL C"): Costs(
-        launch=5.45,
-        fill=0.871,
-        pack=3.31,
-        packed=7.61,
-        add=4.45,
-        added=4.89,
-        cached=10.4,
-        read=3.67,
-        warps=0.414,
-        stored=19.4,
-        exchange=2.14,
-        wait=0.548,
-        drain=0.00957,
-        transposed=1.1,
-        kept=0.912,
-        columns=12,
-        elements=21.2,
-        dots=7.77,
-        rates=(0.745, 0.864, 0.878, 0.851, 0.877, 0.966, 0.959, 0.931, 1.01, 0.944, 0.98, 0.984),
-    ),
-}

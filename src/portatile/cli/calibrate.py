@@ -1,0 +1,140 @@
+"""Make a model of the device at hand, by which shapes that nobody tuned get their configurations. It is used from then on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from portatile import device as devices
+from portatile import settings
+from portatile.cli import _console, _files, _options
+from portatile.errors import UsageError
+from portatile.records import DeviceInfo, to_json
+from portatile.studies import calibration
+from portatile.trials import Budget
+from portatile.workloads.gemm.forms.gpu import costs, fit, timings
+from portatile.workloads.gemm.forms.gpu.costs import Model
+
+
+@click.command("calibrate")
+@click.argument("workload", type=click.Choice(["gemm"]), default="gemm")
+@_options.device("selector")
+@click.option("--budget", default="10m", show_default=True, help="Time for timing; fitting takes seconds more.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The model's file instead of the user's own.")
+@click.option("--refit", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Fit to the timings in this file.")
+@click.option("--judge", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Judge the model on the timings in this file.")
+@_options.document()
+def command(
+    workload: str,
+    selector: str | None,
+    budget: str,
+    output: Path | None,
+    refit: Path | None,
+    judge: Path | None,
+    as_json: bool,
+) -> None:
+    """Time products of many shapes, fit the constants of the estimate to them, and choose by these from then on.
+
+    The timings lie beside the model, so that anybody can --refit them; a second run goes on where the first one ended. What is judged
+    is a share of the best: its time over that of the configuration that the model chooses, among those that were timed.
+
+    \b
+    portatile calibrate gemm --device cuda --budget 10m
+    portatile calibrate gemm --refit h100.json --judge h200.json
+    """
+    if output is not None:
+        _files.writable(output)
+    if refit is not None:
+        rows, records = _refitted(refit, judge, output)
+    elif judge is not None:
+        rows, records = [row for found in timings.read(judge) for row in _judged(found, None)], []
+    else:
+        rows, records = _calibrated(devices.get(selector).info, budget, output)
+    if as_json:
+        names = ("fitted on", "judged on", "dtype", "shapes", "mean", "worst")
+        click.echo(to_json({"rows": [dict(zip(names, row, strict=True)) for row in rows], "models": records}).decode())
+        return
+    shown = [(*row[:3], str(row[3]), *(("" if math.isnan(figure) else f"{figure:.3f}") for figure in row[4:])) for row in rows]
+    columns = ("fitted on", "judged on", "", "shapes", "mean share of best", "worst")
+    _console.out.print(_console.table("choices by the estimate", columns, shown, left=3))
+
+
+Row = tuple[str, str, str, int, float, float]
+
+
+def _calibrated(info: DeviceInfo, budget: str, output: Path | None) -> tuple[list[Row], list[Model]]:
+    calibration.check(info)
+    seconds = Budget.parse(budget).seconds
+    if seconds is None:
+        raise UsageError(f"--budget {budget}: calibrate takes a time, for example 10m")
+    folder = settings.load().data_dir
+    path = calibration.timings_file(info, folder) if output is None else output.with_name(f"{output.stem}-timings.json")
+    made = {"command": f"portatile calibrate gemm --device {info.id} --budget {budget}", "commit": calibration.revision()}
+    with _console.bar("configurations timed", 0) as advance:
+        found = calibration.collect(info, seconds, path, made, advance)
+    _console.say(f"timed {_console.counted(len(found.shapes), 'shape')}; {path}")
+    return _stored(found, path, made["command"], output)
+
+
+def _refitted(refit: Path, judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
+    rows: list[Row] = []
+    models: list[Model] = []
+    for found in timings.read(refit):
+        language = found.device.can.language
+        if judge is None or output is not None:
+            more, made = _stored(found, refit, f"portatile calibrate gemm --refit {refit.name}", output)
+            rows, models = [*rows, *more], [*models, *made]
+            continue
+        fitted = calibration.fitted(found, refit, f"portatile calibrate gemm --refit {refit.name}")
+        models.append(fitted.model)
+        for other in timings.read(judge):
+            if other.device.can.language == language:
+                rows += _judged(other, fitted.model)
+                rows += _rows(other.device, calibration.fitted(other, judge, "judged")) if judge != refit else []
+    return rows, models
+
+
+def _stored(found: timings.Timings, path: Path, said: str, output: Path | None) -> tuple[list[Row], list[Model]]:
+    fitted = calibration.fitted(found, path, said)
+    own = costs.own_file(found.device.name, found.device.can.language, settings.load().data_dir)
+    target = own if output is None else output
+    model = fitted.model
+    if output is not None and output.exists() and output.stat().st_size:
+        before = costs.read(output)
+        if before.device == model.device:  # the other compiler's constants stay
+            model = replace(model, costs={**before.costs, **model.costs})
+    calibration.write(target, model)
+    _console.err.print(f"the model is in {target}", markup=False, soft_wrap=True)
+    return _rows(found.device, fitted), [model]
+
+
+def _rows(device: DeviceInfo, fitted: calibration.Fitted) -> list[Row]:
+    name = _named(device)
+    return [
+        _row(of, name, dtype, judged)
+        for dtype, (before, after, held) in fitted.judged.items()
+        for of, judged in (("what was known", before), (name, after), (f"{name}, other shapes", held))
+    ]
+
+
+def _judged(found: timings.Timings, model: Model | None) -> list[Row]:
+    """A model on timings; without one, what would choose on their device now."""
+    rows = []
+    for dtype in ("float32", "float64"):
+        known = costs.known(found.device, dtype) if model is None else model.of(found.device.can.language, dtype)
+        cases = calibration.cases_of(found, dtype)
+        if known is not None and cases:
+            of = "what is known" if model is None else f"{model.device}, {found.device.can.language}"
+            rows.append(_row(of, _named(found.device), dtype, fit.judge(cases, known)))
+    return rows
+
+
+def _row(of: str, on: str, dtype: str, judged: fit.Judgement) -> Row:
+    return of, on, dtype, judged.shapes, judged.mean, judged.worst
+
+
+def _named(device: DeviceInfo) -> str:
+    return f"{device.name}, {device.can.language}"

@@ -1,0 +1,174 @@
+"""A model of the device at hand: times a designed set of products, fits the constants of GEMM's estimate to them, and keeps both."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from portatile import workloads
+from portatile.errors import UsageError
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical
+from portatile.studies.form.measured_configs import Measuring, measured
+from portatile.workloads.gemm.capabilities import local_limit, matrix_units
+from portatile.workloads.gemm.forms.gpu import costs, fit, timings
+from portatile.workloads.gemm.forms.gpu.costs import Costs, Model
+from portatile.workloads.gemm.forms.gpu.timings import Case, Timings
+
+Measure = Callable[[Problem, Sequence[Config]], tuple[Mapping[str, float], bool]]
+"""Seconds by ``canonical`` configuration, without those that failed; and whether the user ended it."""
+
+_EACH = 20  # configurations of a shape
+_LANES = 128  # multiply-adds of a multiprocessor in a cycle; what a device has less goes to the rates
+_FEWEST = 3  # shapes that a fit needs
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model, and for each element type how good its choices are: by the constants before, by its own, and on shapes that it was not
+    fitted to.
+    """
+
+    model: Model
+    judged: Mapping[str, tuple[fit.Judgement, fit.Judgement, fit.Judgement]]
+
+
+def check(device: DeviceInfo) -> None:
+    """Raise UsageError for a device whose choices no estimate makes."""
+    if device.nvidia and costs.known(device, "float32") is not None:
+        return
+    if device.kind == "cpu":
+        raise UsageError(
+            f"{device.id} is a processor: its tiles follow from registers and caches, there is nothing to fit; "
+            "`portatile tune gemm` finds what is faster for a shape"
+        )
+    raise UsageError(f"{device.id} runs forms of gemm that no estimate chooses, there is nothing to fit; use `portatile tune gemm`")
+
+
+def dtypes(device: DeviceInfo) -> tuple[str, ...]:
+    """The element types whose configurations the estimate chooses."""
+    return ("float32", "float64") if matrix_units(device) else ("float32",)
+
+
+def collect(
+    device: DeviceInfo,
+    seconds: float,
+    path: Path,
+    made: Mapping[str, str],
+    advance: Callable[[], None] = lambda: None,
+    measure: Measure | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Timings:
+    """Time shapes of the design until so many seconds are over, at least one of each element type; what is timed lies in ``path`` after
+    each shape, so that an interruption loses one shape at most. What ``path`` already holds of this device is kept and not timed again.
+    """
+    check(device)
+    found = Timings(device, made)
+    if path.exists():
+        before = next((one for one in timings.read(path) if one.device.name == device.name), None)
+        found = found if before is None else replace(found, shapes=before.shapes)
+    done = {(shape.sizes, shape.dtype, shape.trans) for shape in found.shapes}
+    start, first = clock(), len(dtypes(device))
+    for sizes, trans in timings.designed():
+        for dtype in dtypes(device):
+            if (sizes, dtype, trans) in done:
+                continue
+            if clock() - start > seconds and first <= 0:
+                return found
+            problem = _problem(sizes, dtype, trans)
+            known = costs.known(device, dtype)
+            assert known is not None
+            points = timings.candidates(problem, device, local_limit(device), known, _EACH)
+            by_config = {canonical(point.config()): point.config() for point in points}
+            took, interrupted = (measure or _measure(device, advance))(problem, list(by_config.values()))
+            rows = tuple((config, 1e6 * took[key]) for key, config in by_config.items() if key in took)
+            if rows:
+                found = replace(found, shapes=(*found.shapes, timings.TimedShape(sizes, dtype, trans, rows)))
+                write(path, found)
+            first -= 1
+            if interrupted:
+                return found
+    return found
+
+
+def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[], None] = lambda: None) -> Fitted:
+    """The model that describes the timings in ``path`` best; raises UsageError where there are too few."""
+    device, language = measurements.device, measurements.device.can.language
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    made = {"command": command, "commit": revision(), "timings": path.name, "sha256": digest}
+    made["time"] = datetime.now(UTC).isoformat("T", "seconds")
+    clock = float(device.clock_mhz or 1000)
+    model = Model(device.architecture, device.name, clock, _LANES, made, {})
+    judged = {}
+    for dtype in ("float32", "float64"):
+        cases, known = cases_of(measurements, dtype), costs.known(device, dtype)
+        if len(cases) < _FEWEST or known is None:
+            continue
+        start = _scaled(cases, replace(known, products=_LANES * clock))
+        found = fit.fit(cases, start, advance)
+        model = model.holding(language, dtype, found)
+        judged[dtype] = fit.judge(cases, known), fit.judge(cases, found), fit.held_out(cases, start)
+    if not judged:
+        raise UsageError(f"{path} has timings of fewer than {_FEWEST} shapes: give calibrate a larger --budget")
+    return Fitted(model, judged)
+
+
+def cases_of(measurements: Timings, dtype: str) -> list[Case]:
+    """The shapes of an element type, and what the estimate may choose for each."""
+    return timings.cases(measurements, dtype, workloads.get("gemm").problem)
+
+
+def write(path: Path, record: Timings | Model) -> None:
+    """A record as JSON, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    Path(file.name).replace(path)
+    costs.forget()
+
+
+def revision() -> str:
+    """The commit of the package where it lies in a repository, with a word where there are changes; else nothing."""
+    here = Path(__file__).parent
+    words = ["git", "-C", str(here), "describe", "--always", "--dirty", "--exclude=*"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
+
+
+def timings_file(device: DeviceInfo, folder: Path) -> Path:
+    """Where the timings of a device lie, beside its model."""
+    own = costs.own_file(device.name, device.can.language, folder)
+    return own.with_name(re.sub(r"^gemm-", "gemm-timings-", own.name))
+
+
+def _problem(sizes: tuple[int, int, int], dtype: str, trans: str) -> Problem:
+    options: dict[str, Value] = {"trans_a": trans[0], "trans_b": trans[1]}
+    return workloads.get("gemm").problem(dict(zip("mnk", sizes, strict=True)), dtype, options)
+
+
+def _scaled(cases: Sequence[Case], start: Costs) -> Costs:
+    """Rates such that half of the timings are longer than estimated: another device's clock and units are another scale."""
+    ratio = float(np.exp(np.median([np.log(row.took / row.estimated(start)) for case in cases for row in case.rows])))
+    return replace(start, rates=tuple(rate / ratio for rate in start.rates))
+
+
+def _measure(device: DeviceInfo, advance: Callable[[], None]) -> Measure:
+    """Timing in the tuner's workers: checked before it is timed, isolated."""
+
+    def one(problem: Problem, configs: Sequence[Config]) -> tuple[Mapping[str, float], bool]:
+        done = measured(problem, device.id, configs, Measuring(advance=advance))
+        return {key: trial.comparable for key, trial in done.trials.items() if trial.status == "ok"}, done.interrupted
+
+    return one

@@ -1,0 +1,131 @@
+"""The constants of the estimate, and where they come from: a file for each architecture in ``models``, and what the user calibrated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from portatile import settings
+from portatile.records import DeviceInfo
+
+SHIPPED = Path(__file__).parents[2] / "models"
+"""Models that come with the package, each named after the architecture that was timed."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of a device, a compiler and a precision.
+
+    Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
+    ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
+    ``cached``, ``read``, ``stored``. Factors of the multiply-adds: ``transposed``, ``kept``. Multiply-adds: ``columns``, ``elements``,
+    ``dots`` for each element that is copied so; ``exchange``, in 1e-5 microseconds, for each of C in each part of a group. ``warps``:
+    beside how many idle ones half the rate is reached. ``rates``: of the tiles that ``estimate.tiles`` gives, a part of what the units
+    can do: ``products`` in a microsecond on a multiprocessor, which follow from its clock.
+    """
+
+    launch: float
+    fill: float
+    pack: float
+    packed: float
+    add: float
+    added: float
+    cached: float
+    read: float
+    warps: float
+    stored: float
+    exchange: float
+    wait: float
+    drain: float
+    transposed: float
+    kept: float
+    columns: float
+    elements: float
+    dots: float
+    rates: tuple[float, ...]
+    products: float
+
+
+NAMES = tuple(field.name for field in fields(Costs) if field.name not in ("rates", "products"))
+"""The constants that a fit finds beside the rates."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a file of constants holds.
+
+    ``device``: the one that was timed, at ``clock_mhz``; ``lanes``: multiply-adds of a multiprocessor in a cycle. ``made``: the command,
+    the commit, the file of timings and its SHA-256. ``costs``: by the compiler's language and by element type, as ``Costs`` has them.
+    """
+
+    architecture: str
+    device: str
+    clock_mhz: float
+    lanes: int
+    made: Mapping[str, str]
+    costs: Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+    def of(self, language: str, dtype: str) -> Costs | None:
+        """The constants for a compiler and an element type, of another compiler where there are none; None without any."""
+        found = self.costs.get(language, {}).get(dtype) or next((by[dtype] for by in self.costs.values() if dtype in by), None)
+        if found is None:
+            return None
+        rates = tuple(float(rate) for rate in found["rates"])
+        return Costs(**{name: float(found[name]) for name in NAMES}, rates=rates, products=self.lanes * self.clock_mhz)
+
+    def holding(self, language: str, dtype: str, costs: Costs) -> Model:
+        """The model with these constants, rounded to three digits."""
+        values = {name: float(f"{getattr(costs, name):.3g}") for name in NAMES}
+        entry = {**values, "rates": [float(f"{rate:.3g}") for rate in costs.rates]}
+        return Model(
+            self.architecture,
+            self.device,
+            self.clock_mhz,
+            self.lanes,
+            self.made,
+            {**self.costs, language: {**self.costs.get(language, {}), dtype: entry}},
+        )
+
+
+def known(device: DeviceInfo, dtype: str) -> Costs | None:
+    """The constants for a device: the user's own calibration, its architecture's, or those of the nearest one that was timed."""
+    return _known(device.name, device.architecture, device.can.language, dtype, settings.load().data_dir)
+
+
+def own_file(name: str, language: str, folder: Path) -> Path:
+    """Where the user's calibration of a device lies below the data directory."""
+    return folder / "models" / f"gemm-{_slug(name)}-{_slug(language)}.json"
+
+
+def read(path: Path) -> Model:
+    """The model in a file; raises ``msgspec.ValidationError`` with what is wrong there."""
+    return msgspec.json.decode(path.read_bytes(), type=Model)
+
+
+def forget() -> None:
+    """Have files read again, after one was written."""
+    _known.cache_clear()
+
+
+@lru_cache(maxsize=64)
+def _known(name: str, architecture: str, language: str, dtype: str, folder: Path) -> Costs | None:
+    own = own_file(name, language, folder)
+    shipped = sorted(map(read, SHIPPED.glob("*.json")), key=lambda model: _apart(model.architecture, architecture))
+    models = [*([read(own)] if own.exists() else []), *shipped]
+    return next((costs for model in models if (costs := model.of(language, dtype)) is not None), None)
+
+
+def _apart(one: str, other: str) -> tuple[int, str]:
+    """How far two architectures are apart by their numbers."""
+    numbers = [int(found.group()) if (found := re.search(r"\d+", text)) else 0 for text in (one, other)]
+    return abs(numbers[0] - numbers[1]), one
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,0 +1,104 @@
+"""Fits the estimate's constants to timings: least squares of logarithms by Levenberg and Marquardt's method, and how good choices are.
+
+Residuals beyond ``_SOFT`` count by their size, not by its square (the soft L1 loss), so that a configuration which the estimate cannot
+describe does not bend the rest. Every constant is held a little to where it began: what no timing depends on stays there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.workloads.gemm.forms.gpu.costs import NAMES, Costs
+from portatile.workloads.gemm.forms.gpu.timings import Case
+
+_HELD = 0.1, 0.15  # how much a factor e of a cost, of a rate away from its start weighs beside a misjudged timing
+_POWER = 2.0  # a timing weighs the best one's share of it to this power: what is slow need not be judged well
+_SOFT = 0.1  # of a logarithm
+_ROUNDS = 20
+_STEP = 1e-4  # of a logarithm, for differences
+_ENOUGH = 1e-4  # of the loss: a round that gains less is the last
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How good the choices of an estimate are among what was timed: the best one's time over the chosen one's, over shapes."""
+
+    shapes: int
+    mean: float
+    worst: float
+
+
+def fit(timed: Sequence[Case], start: Costs, advance: Callable[[], None] = lambda: None) -> Costs:
+    """The constants with the least weighted loss, from ``start`` on; ``advance`` hears of each round, of ``_ROUNDS`` at most."""
+    rows = [row for case in timed for row in case.rows]
+    weights = np.array([(case.best / row.took) ** _POWER for case in timed for row in case.rows])
+    took = np.log([row.took for row in rows])
+    first = _logs(start)
+    hold = np.array([_HELD[0]] * len(NAMES) + [_HELD[1]] * len(start.rates))
+
+    def misses(logs: Array) -> Array:
+        now = _costs(logs, start)
+        return np.asarray(weights * (np.log([row.estimated(now) for row in rows]) - took))
+
+    def loss(missed: Array, logs: Array) -> float:
+        return float(2 * _SOFT**2 * (np.sqrt(1 + (missed / _SOFT) ** 2) - 1).sum() + ((hold * (logs - first)) ** 2).sum())
+
+    logs, damping = first.copy(), 1e-2
+    missed = misses(logs)
+    best = loss(missed, logs)
+    for _ in range(_ROUNDS):
+        advance()
+        slopes = np.stack([(misses(_moved(logs, place)) - missed) / _STEP for place in range(len(logs))], axis=1)
+        robust = 1 / np.sqrt(1 + (missed / _SOFT) ** 2)
+        normal = slopes.T @ (slopes * robust[:, None]) + np.diag(hold**2)
+        downhill = slopes.T @ (robust * missed) + hold**2 * (logs - first)
+        gained = 0.0
+        for _ in range(8):
+            tried = logs - np.linalg.solve(normal + damping * np.diag(np.diag(normal)), downhill)
+            there = misses(tried)
+            if (now := loss(there, tried)) < best:
+                gained, logs, missed, best, damping = best - now, tried, there, now, damping / 3
+                break
+            damping *= 4
+        if gained <= _ENOUGH * best:
+            break
+    return _costs(logs, start)
+
+
+def judge(timed: Sequence[Case], costs: Costs) -> Judgement:
+    """How good the choices by ``costs`` are for these shapes."""
+    shares = [case.best / min(case.rows, key=lambda row: row.estimated(costs)).took for case in timed]
+    return Judgement(len(shares), fmean(shares), min(shares)) if shares else Judgement(0, math.nan, math.nan)
+
+
+def held_out(timed: Sequence[Case], start: Costs) -> Judgement:
+    """Judged on every shape by constants that were fitted to the shapes of the other half."""
+    halves = timed[::2], timed[1::2]
+    if not all(halves):
+        return Judgement(0, math.nan, math.nan)
+    one, other = (judge(mine, fit(theirs, start)) for mine, theirs in (halves, halves[::-1]))
+    count = one.shapes + other.shapes
+    return Judgement(count, (one.mean * one.shapes + other.mean * other.shapes) / count, min(one.worst, other.worst))
+
+
+def _logs(costs: Costs) -> Array:
+    return np.log([*(getattr(costs, name) for name in NAMES), *costs.rates])
+
+
+def _costs(logs: Array, like: Costs) -> Costs:
+    values = [float(value) for value in np.exp(logs)]
+    return replace(like, **dict(zip(NAMES, values, strict=False)), rates=tuple(values[len(NAMES) :]))
+
+
+def _moved(logs: Array, place: int) -> Array:
+    moved = logs.copy()
+    moved[place] += _STEP
+    return moved
