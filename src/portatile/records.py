@@ -356,7 +356,8 @@ class Entry:
 class Resources:
     """The resources that one kernel takes; -1 where the compiler does not say. Spills and stack in bytes per work-item.
 
-    ``scalar_registers`` are one for a whole sub-group. ``occupancy``: sub-groups that the registers let one scheduler have at a time.
+    ``scalar_registers`` are one for a whole sub-group. ``occupancy``: sub-groups that registers and local memory let one
+    scheduler have at a time.
     """
 
     registers: int = -1

@@ -53,7 +53,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Of tests marked ``thinned(share)``, run a share on a device where compiling takes long."""
     marker, asked = item.get_closest_marker("thinned"), getattr(item, "callspec", None)
     if marker is not None and asked is not None and (found := FOUND.get(asked.params.get("device"))) is not None:
-        checking.maybe(found, *marker.args)
+        checking.maybe(found, marker.args[0], item.nodeid)
 
 
 _unoptimised = False  # what this process has loaded

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import portatile
@@ -214,3 +215,15 @@ def test_memory_goes_round_on_the_default_queue_alone(driver: FakeDriver, monkey
     driver.log.clear()
     portatile.matmul(a, b)
     assert len(driver.log) > len(driver.launched)
+
+
+def test_what_is_not_read_does_not_cross_the_link(driver: FakeDriver) -> None:
+    """On the first call and on those that come again."""
+    a, b, out = (np.zeros((N, N), np.float32) for _ in range(3))
+    for _ in range(3):
+        driver.log.clear()
+        portatile.matmul(a, b, out=out, device="cuda:0")
+        assert [entry[0] for entry in driver.log].count("cuMemcpyHtoDAsync") == 2
+    driver.log.clear()
+    portatile.gemm(a, b, out, beta=1.0, out=out, device="cuda:0")
+    assert [entry[0] for entry in driver.log].count("cuMemcpyHtoDAsync") == 3

@@ -41,8 +41,8 @@ class Placed(NamedTuple):
             self.memory.release()
 
 
-def place(device: Device, queue: Queue, stored: Matrix, read: bool = True) -> Placed:
-    """Put a matrix where the kernels reach it; a copy is uploaded only when the kernels ``read`` it."""
+def place(device: Device, queue: Queue, stored: Matrix) -> Placed:
+    """Put a matrix where the kernels reach it; a copy is uploaded only when it is ``read``."""
     if stored.on_device:
         return Placed(stored, stored.array.memory, True, False)
     span = stored.span()
@@ -53,6 +53,6 @@ def place(device: Device, queue: Queue, stored: Matrix, read: bool = True) -> Pl
     if memory is not None:
         return Placed(stored, memory, True, True)
     memory = device.allocate(max(span.nbytes, span.itemsize))
-    if read:
+    if stored.read:
         staging.upload(queue, memory, span, blocking=False)
     return Placed(stored, memory, False, True)

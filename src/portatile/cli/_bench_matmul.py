@@ -16,7 +16,7 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _files, _options
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
-from portatile.measure.phases import Plea, Split, split
+from portatile.measure.phases import PhasesRequest, Split, split
 from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, Product
 from portatile.records import duration, to_json
 
@@ -98,7 +98,7 @@ def matmul(
         _host(product, seed, output, as_json)
         return
     with _cold_compiler() if cold else nullcontext():
-        done, operands = split(Plea(product.choose, _selector(device, platform, cpu), cold, repeat, seed))
+        done, operands = split(PhasesRequest(product.choose, _selector(device, platform, cpu), cold, repeat, seed))
     shapes = workloads.get(done.problem.workload).shapes(done.problem)
     if output is not None:
         _write(output, {name: operands[name][: shape[0] * shape[1]].reshape(shape) for name, shape in shapes.items()})

@@ -59,7 +59,7 @@ def _parameter(name: str, kind: Any, default: Any, told: Option) -> click.Parame
     if kind is bool:
         return click.Option([*flags, inner], is_flag=True, help=told.help)
     if kind == tuple[str, ...]:
-        return click.Option([*flags, inner], multiple=True, **common)
+        return click.Option([*flags, inner], multiple=True, default=list(default), **common)
     if kind == tuple[int, ...]:
         return click.Option([*flags, inner], default=",".join(map(str, default)), show_default=bool(default), **common)
     typed: Any = str

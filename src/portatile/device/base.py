@@ -371,7 +371,7 @@ class Queue(ABC):
 
 
 class Device(ABC):
-    """One chip through one back end. Making the object costs nothing; the context is created at first use.
+    """One physical device through one back end. Making the object costs nothing; the context is created at first use.
 
     After ``release`` the next use creates a context anew; ``generation`` counts them, and what belongs to an earlier one is gone.
     After ``abandon`` every use raises UsageError.

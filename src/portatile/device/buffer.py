@@ -77,9 +77,9 @@ class Buffer:
         source = np.ascontiguousarray(array).reshape(np.shape(array))
         if source.dtype.hasobject:
             raise ArgumentError("an array of Python objects has no place on a device")
-        chip = queue.device if queue is not None and device is None else _device(device)
-        buffer = cls(chip.allocate(source.nbytes), source.shape, source.dtype)
-        staging.upload(queue or chip.default_queue(), buffer.memory, source)
+        place = queue.device if queue is not None and device is None else _device(device)
+        buffer = cls(place.allocate(source.nbytes), source.shape, source.dtype)
+        staging.upload(queue or place.default_queue(), buffer.memory, source)
         return buffer
 
     @classmethod
@@ -91,9 +91,9 @@ class Buffer:
         if isinstance(array, Buffer):
             return array
         view = _foreign(array)
-        chip = devices.get(f"cuda:{view.device_id}")
+        place = devices.get(f"cuda:{view.device_id}")
         low, high = _span(view.shape, view.strides, view.dtype.itemsize)
-        memory = chip.adopt(view.pointer + low, high - low, view.owner)
+        memory = place.adopt(view.pointer + low, high - low, view.owner)
         return cls(memory, view.shape, view.dtype, view.strides, -low)
 
     @property

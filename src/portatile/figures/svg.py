@@ -14,7 +14,7 @@ from typing import Protocol
 from markupsafe import Markup
 
 LETTER = 7.4  # about the width of a capital, at the size of labels
-HUES = 8
+HUES = 9
 _TITLE = 34.0  # height of the line above each chart of a document
 _MARGIN = 16.0
 _SMALL = 6.2  # the width of a letter of a note, on average

@@ -15,17 +15,17 @@ from portatile import cache, device, execute, program, select, store, verify, wo
 from portatile.device.base import Device, Memory
 from portatile.errors import DeviceError
 from portatile.execute import Executable
-from portatile.records import Config, DeviceInfo, Problem
+from portatile.records import Binary, Config, DeviceInfo, Problem, Source
 
-PHASES = ("platform", "context", "build", "allocate", "transfer in", "kernel", "transfer out")
+PHASES = ("platform", "context", "queue", "build", "extract", "allocate", "transfer in", "kernel", "transfer out")
 
 
 @dataclass(frozen=True)
 class Split:
     """Seconds of each of ``PHASES`` and, with ``repeat``, of more runs of the kernel; ``error`` is in units of its bound.
 
-    ``platform`` is the search for devices, which a process does once, ``context`` making one with its queue; ``build`` compiles
-    (or takes from the cache) and loads.
+    ``platform`` is the search for devices, which a process does once; ``build`` compiles, or takes binaries from the cache; ``extract``
+    loads them and extracts their kernels.
     """
 
     problem: Problem
@@ -42,7 +42,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Plea:
+class PhasesRequest:
     """The run to measure: ``choose`` gives problem and configuration once the device is known.
 
     ``cold`` compiles without the cache of binaries; ``repeat`` adds this many runs of the kernel, each timed alone.
@@ -55,27 +55,35 @@ class Plea:
     seed: int = 0
 
 
-def split(plea: Plea) -> tuple[Split, dict[str, NDArray[Any]]]:
+def split(request: PhasesRequest) -> tuple[Split, dict[str, NDArray[Any]]]:
     """Run once, phase by phase, check the result, and give the operands' memory after the run.
 
     Raises DeviceError where the result is outside its error bound.
     """
     seconds = dict.fromkeys(PHASES, 0.0)
     with _charged(seconds, "platform"):
-        opened = device.get(plea.selector)
+        opened = device.get(request.selector)
     with _charged(seconds, "context"):
+        opened.allocate(1).release()
+    with _charged(seconds, "queue"):
         queue = opened.queue(profiling=False)
         queue.finish()
     with queue:
-        problem, config = plea.choose(opened)
+        problem, config = request.choose(opened)
         workload = workloads.get(problem.workload)
-        rng = np.random.default_rng(plea.seed)
+        rng = np.random.default_rng(request.seed)
         inputs = workload.usual_inputs(problem, rng)
         roles = {operand.name: operand.role for operand in workload.operands}
         plan = execute.flatten(workload.plan(problem, config, opened.info), select.resolver(opened.info, store.known_results()))
-        with _charged(seconds, "build"):
-            binaries = None if plea.cold else cache.default()
-            executable = Executable(opened, plan, lambda source: program.build(source, opened.target, binaries))
+        binaries = None if request.cold else cache.default()
+
+        def build(source: Source) -> Binary:
+            with _charged(seconds, "build"):
+                return program.build(source, opened.target, binaries)
+
+        with _charged(seconds, "extract"):
+            executable = Executable(opened, plan, build)
+        seconds["extract"] -= seconds["build"]
         memory: dict[str, Memory] = {}
         try:
             with _charged(seconds, "allocate"):
@@ -95,7 +103,7 @@ def split(plea: Plea) -> tuple[Split, dict[str, NDArray[Any]]]:
                 for name, array in after.items():
                     if array.size:
                         queue.download(array, memory[name])
-            again = tuple(_again(executable, queue, memory, inputs.scalars) for _ in range(plea.repeat))
+            again = tuple(_again(executable, queue, memory, inputs.scalars) for _ in range(request.repeat))
         finally:
             executable.release()
             for block in memory.values():

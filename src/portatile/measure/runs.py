@@ -15,7 +15,7 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.clock import back_to_back
 from portatile.errors import DeviceError
 from portatile.execute import Executable
-from portatile.records import Binary, Config, Problem, Source
+from portatile.records import Binary, Config, Plan, Problem, Source
 from portatile.select import Choice
 from portatile.workload import Expected, Inputs
 
@@ -66,14 +66,18 @@ def loaded(device: Device, problem: Problem, config: Config, options: tuple[str,
 
     ``options`` for the compiler are added to each source's own, as OpenCL spells them (``-cl-fast-relaxed-math``).
     """
-    binaries = cache.default()
     plan = workloads.get(problem.workload).plan(problem, config, device.info)
-    flat = execute.flatten(plan, select.resolver(device.info, store.known_results()))
+    return loaded_plan(device, execute.flatten(plan, select.resolver(device.info, store.known_results())), options)
+
+
+def loaded_plan(device: Device, plan: Plan, options: tuple[str, ...] = ()) -> Executable:
+    """The launches of a flat plan on the device; ``options`` as ``loaded`` takes them."""
+    binaries = cache.default()
 
     def build(source: Source) -> Binary:
         return program.build(replace(source, options=(*source.options, *options)), device.target, binaries)
 
-    return Executable(device, flat, build)
+    return Executable(device, plan, build)
 
 
 @contextmanager

@@ -48,6 +48,7 @@ class Engine:
         self.device = device
         self.generation = device.generation
         self.lock = threading.RLock()
+        self.in_flight: list[object] = []  # see InFlight
         self._streams: dict[int, Queue] = {}
         self._prepared: dict[str, Prepared] = {}
         self._cache = cache.default()

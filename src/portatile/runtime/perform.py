@@ -17,6 +17,7 @@ from portatile.errors import ArgumentError, UsageError
 from portatile.records import Problem
 from portatile.runtime import memory_limit, scratch, several, slabs
 from portatile.runtime.engine import Bound, Engine, Prepared, engine_of, forget_engines
+from portatile.runtime.in_flight import InFlight, drain
 from portatile.runtime.request import Request
 
 _MAX_REMEMBERED = 4096
@@ -100,20 +101,23 @@ def start(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], sc
     """As ``perform`` for what is prepared; ``operands`` by name, the output last."""
     if not prepared.executable.plan.steps:
         return
-    device = engine.device
     with engine.lock:
-        queue = _queue(device, result)
+        queue = _queue(engine.device, result)
         placed: dict[str, Placed] = {}
-        output = ""
-        try:
-            for output, stored in operands.items():
-                placed[output] = place(device, queue, stored)
-            prepared.run(queue, {name: operand.memory for name, operand in placed.items()}, scalars)
-            if not operands[output].on_device:
-                placed[output].collect(queue)
-        finally:
-            for operand in placed.values():
-                operand.release()
+        with InFlight(engine.in_flight, queue, tuple(operands.values())):
+            try:
+                for name, stored in operands.items():
+                    placed[name] = place(engine.device, queue, stored)
+                prepared.run(queue, {name: operand.memory for name, operand in placed.items()}, scalars)
+                *_, output = placed.values()
+                if not output.stored.on_device:
+                    output.collect(queue)
+            except BaseException:
+                drain(queue)
+                raise
+            finally:
+                for operand in placed.values():
+                    operand.release()
 
 
 def launch(engine: Engine, prepared: Prepared, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:

@@ -20,10 +20,14 @@ from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
 from portatile.runtime import memory_limit
 from portatile.runtime.engine import Bound, Engine, Prepared
+from portatile.runtime.in_flight import InFlight
 from portatile.runtime.perform import forgetting, perform, start
 from portatile.runtime.request import Request
+from portatile.runtime.scratch import scratch
 
 _MOST = 4096  # kinds of calls that a routine remembers
+_FIRST = 64  # the place of the first operand from the host among a device's scratch memory
+_SMALL = 1 << 22  # bytes of such an operand at most
 
 
 class Call(NamedTuple):
@@ -155,6 +159,41 @@ class _Start:
         start(self._engine, self._prepared, matrices, dict(zip(self._factors, factors, strict=True)), given[-1])
 
 
+class _Cross:
+    """As ``_Start`` for small packed arrays and a device with memory of its own: they cross the link into memory that is kept."""
+
+    def __init__(
+        self, engine: Engine, prepared: Prepared, operands: Mapping[str, tuple[_Source, Matrix]], factors: tuple[str, ...]
+    ) -> None:
+        self._engine, self._prepared, self._operands, self._factors = engine, prepared, operands, factors
+        self._executable = prepared.executable
+        self._ready = self._executable.ready(tuple(operands), factors)
+        self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(operands.values())]
+
+    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+        """Compute; returns when the output is there."""
+        kept = scratch(queue.device)
+        memories = []
+        with InFlight(self._engine.in_flight, queue, given):
+            for place, source, read, nbytes in self._crossing:
+                memories.append(kept.block(place, nbytes))
+                if read:
+                    queue.upload(memories[-1], source.array(given), blocking=False)
+            if self._ready is not None:
+                self._executable.rerun(self._ready, queue, tuple([memory.handle for memory in memories]), factors, True)
+            else:
+                named = dict(zip(self._operands, memories, strict=True))
+                self._prepared.run(queue, named, dict(zip(self._factors, factors, strict=True)))
+            queue.download(self._crossing[-1][1].array(given), memories[-1])
+
+
+def crosses(engine: Engine, operands: Mapping[str, tuple[_Source, Matrix]]) -> bool:
+    """Whether ``_Cross`` takes them."""
+    if engine.device.info.unified_memory:
+        return False
+    return all(model.packed and source.nbytes <= _SMALL for source, model in operands.values())
+
+
 class _Begin:
     """The values that an output begins with, put there before the launches."""
 
@@ -169,10 +208,13 @@ class _Begin:
         Begin(array, source).put(queue)
 
 
+_Step = _Launches | _Start | _Cross | _Begin
+
+
 class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
-    def __init__(self, engine: Engine, steps: Sequence[_Launches | _Start | _Begin], shape: tuple[int, ...], alignment: int) -> None:
+    def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], alignment: int) -> None:
         self._engine, self._shape, self._alignment = engine, shape, alignment
         self._steps = tuple(step.run for step in steps)
         self.reach = (0, 0)  # of the output, in bytes from its first element
@@ -230,7 +272,7 @@ def _record(
     reaches = [_reach(array) for array in given]
     if any(low == high for low, high in reaches):
         return None
-    steps: list[_Launches | _Start | _Begin] = []
+    steps: list[_Step] = []
     engine: Engine | None = None
     for request, done in performed:
         if done is None or (engine is not None and engine is not done.engine):
@@ -255,7 +297,8 @@ def _record(
                 name: (source, stored._replace(array=None))
                 for name, source, stored in zip(done.names, known, request.operands, strict=True)
             }
-            steps.append(_Start(engine, done.prepared, models, factors))
+            kind = _Cross if crosses(engine, models) else _Start
+            steps.append(kind(engine, done.prepared, models, factors))
         elif done.prepared.executable.plan.steps:
             steps.append(_Launches(done.prepared, dict(zip(done.names, known, strict=True)), factors, type(result) is Buffer))
     assert engine is not None

@@ -20,7 +20,7 @@ from portatile.errors import DeviceError, PortatileError
 from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
-from portatile.measure.phases import Plea, split
+from portatile.measure.phases import PhasesRequest, split
 from portatile.measure.products import Product
 from portatile.records import Config
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
@@ -131,7 +131,7 @@ def _measured(device: Device, run: Run, request: MemoryRequest) -> Iterator[Memo
             yield replace(row, status=why, time=now())
             continue
         try:
-            done, _ = split(Plea(lambda _, p=problem, c=config: (p, c), info.id, repeat=request.repeat))  # type: ignore[misc]
+            done, _ = split(PhasesRequest(lambda _, p=problem, c=config: (p, c), info.id, repeat=request.repeat))  # type: ignore[misc]
             kernel = min((done.seconds["kernel"], *done.again))
             allocate, back = done.seconds["allocate"], done.seconds["transfer out"]
             gflops = matmul.flops(problem) / kernel / 1e9

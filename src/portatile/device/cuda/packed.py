@@ -13,7 +13,7 @@ from typing import Any
 
 from portatile.device.base import Argument, Memory, Queue, Ready, ReadyLaunch, Slot
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.driver import driver, failure
+from portatile.device.cuda.driver import call, driver, failure
 from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_block
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
@@ -49,8 +49,8 @@ class PackedLaunches(Ready):
             error = launch(function, x, y, z, wide, high, deep, dynamic, stream, address, 0)[0]
             if error:
                 raise failure(error, f"kernel {self._names[place]!r}, {(x, y, z)} work-groups of {(wide, high, deep)}")
-        if borrows:
-            queue.leave()
+        if borrows and queue.last is not None:  # as CudaQueue.leave does where nothing is captured
+            call(driver.cuEventRecord, queue.last, stream)
 
 
 _Step = tuple[Any, ...]

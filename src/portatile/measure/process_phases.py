@@ -1,0 +1,67 @@
+"""The phases of one run in a process of its own, whose caches, ours and the drivers', lie in a folder that may be empty.
+
+Only a new process finds platforms and makes contexts as a program does that has just been started.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from portatile import processes
+from portatile.device import private_caches
+from portatile.errors import DeviceError, PortatileError
+from portatile.measure import runs
+from portatile.measure.phases import PhasesRequest, Split, split
+from portatile.records import Problem, from_json, to_json
+
+_SECONDS = 1800
+_REFUSED = 3  # the exit code where the last line is the reason
+
+
+@dataclass(frozen=True)
+class ProcessRun:
+    """A problem on a device, with the best configuration known for it there; ``repeat`` runs of the kernel after the first."""
+
+    problem: Problem
+    device: str
+    repeat: int = 3
+
+
+def in_a_process(run: ProcessRun, caches: Path) -> Split:
+    """Split one run in a new process whose caches are under ``caches``. Raises DeviceError with what the process said where it fails."""
+    own = {"PORTATILE_CACHE_DIR": str(caches / "portatile")}
+    environment = processes.environment() | private_caches(caches) | own
+    command = [sys.executable, "-m", __name__]
+    try:
+        done = subprocess.run(command, input=to_json(run), capture_output=True, env=environment, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise DeviceError(f"{run.problem.workload} did not end on {run.device} within {_SECONDS} s") from None
+    if done.returncode == _REFUSED:
+        raise DeviceError(from_json(done.stdout.splitlines()[-1], str))
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise DeviceError(said[-1] if said else f"the process ended with {processes.fate(done.returncode)}")
+    try:
+        return from_json(done.stdout.splitlines()[-1], Split)
+    except (msgspec.DecodeError, IndexError):
+        raise DeviceError("the process said nothing that is understood") from None
+
+
+def main() -> None:
+    """The child: reads a ProcessRun from standard input, writes a Split as the last line of standard output."""
+    run = from_json(sys.stdin.buffer.read(), ProcessRun)
+    try:
+        done, _ = split(PhasesRequest(lambda device: (run.problem, runs.known(run.problem, device).config), run.device, repeat=run.repeat))
+    except PortatileError as error:
+        sys.stdout.buffer.write(b"\n" + to_json(str(error)) + b"\n")
+        sys.exit(_REFUSED)
+    sys.stdout.buffer.write(b"\n" + to_json(done) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""What do images and unrolling do to the matrix products of MAGMA's and of Nakasato's blocking, through each back end?
+
+Du et al., figures 4 and 5, and 8 to 10 without the bandwidth of the copies, which ``packing`` measures. ``reads``: the operands lie in
+memory, are copied into images first, or are shown as images where they lie. A copy into an image is part of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from portatile import ceilings, workloads
+from portatile.device.base import Device
+from portatile.figures.bars import BarChart
+from portatile.figures.svg import Figure
+from portatile.records import Config, Problem, canonical
+from portatile.studies.form.measured_configs import Measuring, measured
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.studies.portability import describe, failure
+from portatile.trials import Trial
+
+BLOCKINGS = ("magma", "nakasato")
+READS = ("memory", "images", "shown")
+
+
+@dataclass(frozen=True)
+class ImagesRow:
+    """One product. Seconds, ``gflops``, ``of_peak`` (of the multiply-adds measured before on the device) and ``error`` are None where it
+    did not run: ``status`` says why. ``language`` is what the device's compiler is given; ``objection`` is the rule of the device's space
+    that a point violates: it is tried all the same.
+    """
+
+    device: str
+    name: str
+    driver: str
+    language: str
+    physical_id: str
+    blocking: str
+    reads: str
+    unrolled: bool
+    dtype: str
+    size: int
+    seconds: float | None
+    gflops: float | None
+    of_peak: float | None
+    error: float | None
+    objection: str
+    status: str
+    samples: int
+    config: str
+
+
+@dataclass(frozen=True)
+class ImagesOptions:
+    """Products of ``size`` x ``size`` matrices."""
+
+    size: int = option(256, Option("Rows and columns of the matrices; the document's go to 6144.", least=1))
+    dtypes: tuple[str, ...] = option(("float32", "float64"), Option("float32 or float64; repeat. Default: both.", names=("--dtype",)))
+
+
+Point = tuple[str, str, bool, Config]
+
+
+def points(problem: Problem) -> Iterator[Point]:
+    """Blocking, way of reading, whether the loop over a block of k is unrolled, and the configuration."""
+    gemm = workloads.get("gemm")
+    for blocking in BLOCKINGS:
+        copied = gemm.preset(blocking, problem)
+        ways: dict[str, Config] = {
+            "memory": gemm.preset(f"{blocking}-plain", problem),
+            "images": copied,
+            "shown": {**copied, "VIEW_A": True, "VIEW_B": True},
+        }
+        for reads, config in ways.items():
+            for unrolled in (True, False):
+                yield blocking, reads, unrolled, {**config, "UNROLL": config["KB"] if unrolled else 1}
+
+
+def measure(run: Run) -> Iterator[ImagesRow]:
+    """Every point on every device in each element type that it has; KeyboardInterrupt comes after the rows that there are."""
+    asked: ImagesOptions = run.options
+    gemm = workloads.get("gemm")
+    for device in run.devices:
+        for dtype in asked.dtypes:
+            if dtype == "float64" and not device.info.fp64:
+                continue
+            problem = gemm.problem(dict.fromkeys("mnk", asked.size), dtype)
+            wanted = list(points(problem))
+            run.say(f"{describe(problem)} {dtype} on {device.info.id}: {len(wanted)} products")
+            found = measured(
+                problem, device.info.id, [point[-1] for point in wanted], Measuring(trials=run.trials, seconds=run.seconds_left)
+            )
+            yield from (_row(device, problem, point, found.trials.get(canonical(point[-1]))) for point in wanted)
+            if found.interrupted:
+                raise KeyboardInterrupt
+
+
+def _row(device: Device, problem: Problem, point: Point, trial: Trial | None) -> ImagesRow:
+    blocking, reads, unrolled, config = point
+    gemm, info = workloads.get("gemm"), device.info
+    row = ImagesRow(
+        device=info.id,
+        name=info.name,
+        driver=info.driver,
+        language=info.can.language,
+        physical_id=info.physical_id,
+        blocking=blocking,
+        reads=reads,
+        unrolled=unrolled,
+        dtype=problem.dtype,
+        size=problem.sizes["m"],
+        seconds=None,
+        gflops=None,
+        of_peak=None,
+        error=None,
+        objection=gemm.space(problem, info).violated(config) or "",
+        status="not reached" if trial is None else "ok",
+        samples=0,
+        config=canonical(config),
+    )
+    if trial is None or trial.status != "ok":
+        return row if trial is None else replace(row, status=failure(trial))
+    rate, known = gemm.flops(problem) / trial.median, ceilings.load(info)
+    peak = known.flops(row.dtype) if known is not None else None
+    row = replace(row, seconds=trial.median, gflops=rate / 1e9, of_peak=rate / peak if peak else None)
+    return replace(row, error=trial.error, samples=len(trial.samples))
+
+
+def figures(rows: Sequence[ImagesRow]) -> list[Figure]:
+    """For each element type bars of Gflop/s: a group for each blocking and way of reading, a bar for each device, unrolled or not."""
+    made: list[Figure] = []
+    for dtype in dict.fromkeys(row.dtype for row in rows):
+        mine = [row for row in rows if row.dtype == dtype]
+        if not any(row.gflops for row in mine):
+            continue
+        groups = tuple(dict.fromkeys((row.blocking, row.reads) for row in mine))
+        series = tuple(dict.fromkeys((row.device, row.unrolled) for row in mine))
+        known = {(row.blocking, row.reads, row.device, row.unrolled): row.gflops for row in mine}
+        values = tuple(tuple(known.get((*group, *one)) for one in series) for group in groups)
+        names = tuple(f"{device} {'unrolled' if unrolled else 'not unrolled'}" for device, unrolled in series)
+        said = f"Gflop/s of {mine[0].size} x {mine[0].size} products, with copies into images; a point that cannot run has no bar."
+        labels = tuple(f"{blocking}, {reads}" for blocking, reads in groups)
+        made.append(BarChart(f"Products by blocking and way of reading, {dtype}", said, "speed", "Gflop/s", labels, names, values))
+    return made
+
+
+def notes(rows: Sequence[ImagesRow]) -> list[str]:
+    """For each device that several back ends reach: how the fastest of each compare."""
+    said = []
+    for physical, dtype in dict.fromkeys((row.physical_id, row.dtype) for row in rows):
+        valid = [row for row in rows if (row.physical_id, row.dtype) == (physical, dtype) and row.gflops]
+        best = {row.device: row for row in sorted(valid, key=lambda row: row.gflops or 0.0)}
+        if len(best) > 1:
+            told = [
+                f"{row.gflops:.4g} through {device} ({row.language}; {row.blocking}, {row.reads}{', unrolled' * row.unrolled})"
+                for device, row in best.items()
+            ]
+            said.append(f"{next(iter(best.values())).name}, {dtype}: at best {', '.join(told)} Gflop/s")
+    return said
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, ImagesOptions(size=2048 if all(device.info.kind == "gpu" for device in devices) else 128))
+
+
+STUDY = Study(
+    name="images",
+    answers=("D1.4", "D1.5"),
+    question="What do images and unrolling do to matrix products of MAGMA's and Nakasato's blocking?",
+    minutes=2.0,
+    timed="kernels back to back by the device's clock, with copies into images where there are; no transfers, no compilation.",
+    row=ImagesRow,
+    key=("device", "blocking", "reads", "unrolled", "dtype", "size"),
+    columns=(
+        Column("device", "device"),
+        Column("language", "language"),
+        Column("blocking", "blocking"),
+        Column("reads", "reads"),
+        Column("element", "dtype"),
+        Column("unrolled", "unrolled"),
+        Column("time", "seconds", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("of peak", "of_peak", "%"),
+        Column("error", "error"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=ImagesOptions,
+    notes=notes,
+    devices="all",
+    sample=_sample,
+    by_trials=True,
+)

@@ -1,0 +1,168 @@
+"""Where does the time of one run go, from looking for a platform to the result on the host, cold and from the cache of binaries?
+
+Du et al., figure 3 (TRSM with M = 10240 and 128 right-hand sides) and their binary cache. Each run has a process of its own. The first
+finds all caches empty, ours and the drivers'; the second, ``cached``, finds what the first left.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.errors import PortatileError
+from portatile.figures.bars import BarChart
+from portatile.figures.svg import Figure
+from portatile.measure.phases import PHASES
+from portatile.measure.process_phases import ProcessRun, in_a_process
+from portatile.records import Problem, spelled
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+
+_FULL_SIZE, _FULL_SIDES = 10240, 128
+_FIELDS = {name: name.replace(" ", "_") for name in PHASES}
+
+
+@dataclass(frozen=True)
+class PhasesRow:
+    """One run: seconds of each phase by the host's clock, and their sum. ``best`` is the kernel's fastest run, of ``samples``.
+
+    All are None where it did not run: ``status`` says why.
+    """
+
+    device: str
+    name: str
+    driver: str
+    workload: str
+    problem: str
+    dtype: str
+    caches: str
+    platform: float | None
+    context: float | None
+    queue: float | None
+    build: float | None
+    extract: float | None
+    allocate: float | None
+    transfer_in: float | None
+    kernel: float | None
+    transfer_out: float | None
+    total: float | None
+    best: float | None
+    error: float | None
+    status: str
+    samples: int
+    time: str
+
+
+@dataclass(frozen=True)
+class PhasesOptions:
+    """Without a workload on the command line TRSM and a product are run, of ``size`` unknowns and ``sides`` right-hand sides."""
+
+    size: int = option(512, Option("Rows of TRSM's matrix; of the product all sizes.", least=1))
+    sides: int = option(64, Option("Right-hand sides of TRSM.", least=1))
+    dtype: str = option("float64", Option("Element type of both.", choices=("float32", "float64")))
+    full: bool = option(False, f"The document's size: TRSM with {_FULL_SIZE} rows and {_FULL_SIDES} right-hand sides.")
+    repeat: int = option(3, Option("Runs of the kernel after the first.", least=0))
+
+
+def problems(asked: PhasesOptions) -> list[Problem]:
+    """What is run where no problem is named."""
+    size, sides = (_FULL_SIZE, _FULL_SIDES) if asked.full else (asked.size, asked.sides)
+    product = min(size, 4096)
+    return [
+        workloads.get("triangular").problem({"m": size, "n": sides}, asked.dtype),
+        workloads.get("gemm").problem({"m": product, "n": product, "k": product}, asked.dtype),
+    ]
+
+
+def measure(run: Run) -> Iterator[PhasesRow]:
+    """Every problem on every device, first with empty caches, then with what that left in them."""
+    asked: PhasesOptions = run.options
+    chosen = [run.problem] if run.problem is not None else problems(asked)
+    run.expect(2 * len(chosen) * len(run.devices))
+    for device in run.devices:
+        for problem in chosen:
+            rows = [_blank(device, problem, caches) for caches in ("empty", "cached")]
+            if all(run.known(row) for row in rows):
+                continue
+            with tempfile.TemporaryDirectory(prefix="portatile-") as folder:
+                for row in rows:  # if only the second is missing the first has to fill the caches again
+                    yield _measured(row, ProcessRun(problem, device.info.id, asked.repeat), Path(folder))
+
+
+def _blank(device: Device, problem: Problem, caches: str) -> PhasesRow:
+    info = device.info
+    usual = workloads.get(problem.workload).options
+    options = {name: value for name, value in problem.options.items() if value != usual[name][0]}
+    what = problem.workload, spelled({**problem.sizes, **options}), problem.dtype
+    return PhasesRow(info.id, info.name, info.driver, *what, caches, *(None,) * 12, "ok", 0, "")
+
+
+def _measured(row: PhasesRow, run: ProcessRun, caches: Path) -> PhasesRow:
+    try:
+        done = in_a_process(run, caches)
+    except PortatileError as error:
+        return replace(row, status=str(error).splitlines()[0], time=now())
+    phases: dict[str, Any] = {field: done.seconds[name] for name, field in _FIELDS.items()}
+    runs = (done.seconds["kernel"], *done.again)
+    return replace(row, **phases, total=done.total, best=min(runs), error=done.error, samples=len(runs), time=now())
+
+
+def figures(rows: Sequence[PhasesRow]) -> list[Figure]:
+    """A stacked bar for each run."""
+    valid = [row for row in rows if row.total is not None]
+    if not valid:
+        return []
+    groups = tuple(f"{row.workload} {row.problem}, {row.device} {row.caches}" for row in valid)
+    values = tuple(tuple(getattr(row, field) for field in _FIELDS.values()) for row in valid)
+    said = "Seconds of each phase of one run in a new process, by the host's clock: with all caches empty, then with what that run left."
+    return [BarChart("Where the time of a run goes", said, "time", "s", groups, PHASES, values, stacked=True)]
+
+
+def notes(rows: Sequence[PhasesRow]) -> list[str]:
+    """How much the cache of binaries saves of building and loading."""
+    said = []
+    cold = {(row.device, row.workload, row.problem): row for row in rows if row.caches == "empty"}
+    for row in rows:
+        first = cold.get((row.device, row.workload, row.problem))
+        if row.caches != "cached" or first is None or not (first.build and row.build and first.extract and row.extract):
+            continue
+        before, after = first.build + first.extract, row.build + row.extract
+        said.append(
+            f"{row.workload} on {row.device}: {before:.3g} s to build and load, {after:.3g} s from the cache: {before / after:.3g} times"
+        )
+    return said
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, PhasesOptions(full=all(device.info.kind == "gpu" for device in devices)))
+
+
+STUDY = Study(
+    name="phases",
+    answers=("D1.2", "D1.3"),
+    question="Where does the time of one run go, cold and from the cache?",
+    minutes=1.0,
+    timed="each phase of one run in a new process, by the host's clock; the kernel's is the first run's. Not timed: Python's start and "
+    "imports, and making random operands.",
+    row=PhasesRow,
+    key=("device", "workload", "problem", "dtype", "caches"),
+    columns=(
+        Column("device", "device"),
+        Column("workload", "workload"),
+        Column("problem", "problem"),
+        Column("caches", "caches"),
+        *(Column(name, field, "s") for name, field in _FIELDS.items()),
+        Column("all", "total", "s"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=PhasesOptions,
+    notes=notes,
+    problem="optional",
+    sample=_sample,
+)

@@ -1,0 +1,63 @@
+"""Interrupts at random times inside routines: the process lives on, and nothing is written after the exception has come."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from portatile.device.base import Device
+from support.seeds import new_seed
+
+_PROGRAM = """
+import random, signal, sys, time
+import numpy as np
+import portatile
+from portatile.wavelets import magicfilter3d
+
+name, seconds, draw = sys.argv[1], float(sys.argv[2]), random.Random(int(sys.argv[3]))
+rng = np.random.default_rng(1)
+lower = np.tril(rng.random((500, 500))) + 500 * np.eye(500)
+b, atoms = rng.random((500, 300)), rng.random((300, 4), dtype=np.float32)
+cube = rng.random((40, 40, 40))
+calls = [
+    lambda out: portatile.trsm(lower, b, out=out, device=name),
+    lambda out: portatile.matmul(lower, b, out=out, device=name),
+    lambda out: portatile.syrk(b, device=name),
+    lambda out: portatile.coulomb_potential(atoms, (60, 60), 0.1, device=name),
+    lambda out: magicfilter3d(cube, device=name),
+]
+for call in calls:
+    call(np.empty_like(b))
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+end, interrupted, late = time.monotonic() + seconds, 0, 0
+while time.monotonic() < end:
+    out = np.zeros_like(b)  # a new one for each call, so that one which is freed too soon is somebody else's
+    try:
+        signal.setitimer(signal.ITIMER_REAL, draw.uniform(1e-4, 8e-3))
+        try:
+            draw.choice(calls)(out)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupted += 1
+        before = out.copy()
+        time.sleep(0.002)
+        late += not np.array_equal(before, out)
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert np.allclose(portatile.matmul(lower, b, device=name), lower @ b)
+print(interrupted, late)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no interval timers")
+def test_interrupts_at_random_times(device: Device) -> None:
+    command = [sys.executable, "-c", _PROGRAM, device.info.id, "4", str(new_seed("interrupts"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "1000000"})
+    assert done.returncode == 0, done.stderr[-2000:]
+    interrupted, late = map(int, done.stdout.split())
+    assert interrupted > 10, "nothing was interrupted: the test tells nothing"
+    assert late == 0
