@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Of tests marked ``drawn(share)``, run a share."""
     if (marker := item.get_closest_marker("drawn")) is not None:
-        seeds.sometimes(*marker.args)
+        seeds.sometimes(marker.args[0], item.nodeid)
 
 
 @pytest.fixture

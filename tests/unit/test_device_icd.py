@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,18 @@ from portatile.device.opencl import icd
 
 
 @pytest.fixture
-def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A system's folder of registrations, and nothing else installed."""
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> icd.Machine:
+    """A system's folder of registrations, and nothing else installed; every library loads."""
     folder = tmp_path / "vendors"
     folder.mkdir()
-    monkeypatch.setattr(icd, "SYSTEM_VENDORS", folder)
-    for finder in ("_nvidia", "_intel", "_prefix"):
-        monkeypatch.setattr(icd, finder, list)
-    monkeypatch.setattr(icd, "_load_error", lambda library: "")
     monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
     monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
-    return folder
+    return icd.Machine(folder, (), lambda library: "")
+
+
+def having(system: icd.Machine, library: Path) -> icd.Machine:
+    """The same with one library that nobody registered."""
+    return replace(system, finders=(lambda: [library],))
 
 
 def library(folder: Path, name: str) -> Path:
@@ -32,39 +34,39 @@ def library(folder: Path, name: str) -> Path:
     return made
 
 
-def test_nothing_unregistered_changes_nothing(system: Path) -> None:
-    (system / "a.icd").write_text("liba.so\n")
-    with icd.vendors() as findings:
+def test_nothing_unregistered_changes_nothing(system: icd.Machine) -> None:
+    (system.vendors / "a.icd").write_text("liba.so\n")
+    with icd.vendors(system) as findings:
         assert "OCL_ICD_VENDORS" not in os.environ
     assert [f.level for f in findings] == ["ok"]
 
 
-def test_unregistered_library_is_added_to_the_systems(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (system / "a.icd").write_text("liba.so\n")
+def test_unregistered_library_is_added_to_the_systems(system: icd.Machine, tmp_path: Path) -> None:
+    (system.vendors / "a.icd").write_text("liba.so\n")
     extra = library(tmp_path, "libnvidia-opencl.so.1")
-    monkeypatch.setattr(icd, "_nvidia", lambda: [extra])
-    with icd.vendors() as findings:
+    system = having(system, extra)
+    with icd.vendors(system) as findings:
         folder = Path(os.environ["OCL_ICD_VENDORS"])
         texts = sorted(file.read_text().strip() for file in folder.glob("*.icd"))
     assert texts == sorted(["liba.so", str(extra)])
     assert "OCL_ICD_VENDORS" not in os.environ
     assert any("not registered" in f.detail for f in findings)
-    with icd.vendors():
+    with icd.vendors(system):
         assert Path(os.environ["OCL_ICD_VENDORS"]) == folder
 
 
-def test_registered_library_is_not_added_again(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (system / "nvidia.icd").write_text("libnvidia-opencl.so.1\n")
+def test_registered_library_is_not_added_again(system: icd.Machine, tmp_path: Path) -> None:
+    (system.vendors / "nvidia.icd").write_text("libnvidia-opencl.so.1\n")
     extra = library(tmp_path, "libnvidia-opencl.so.1")
-    monkeypatch.setattr(icd, "_nvidia", lambda: [extra])
-    assert icd.unregistered(icd.registered(system)) == []
+    system = having(system, extra)
+    assert system.unregistered(icd.registered(system.vendors)) == []
 
 
-def test_broken_registration_is_told_and_mended(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (system / "intel64.icd").write_text("/home/builder/libintelocl.so\n")
+def test_broken_registration_is_told_and_mended(system: icd.Machine, tmp_path: Path) -> None:
+    (system.vendors / "intel64.icd").write_text("/home/builder/libintelocl.so\n")
     extra = library(tmp_path, "libintelocl.so")
-    monkeypatch.setattr(icd, "_intel", lambda: [extra])
-    with icd.vendors() as findings:
+    system = having(system, extra)
+    with icd.vendors(system) as findings:
         folder = Path(os.environ["OCL_ICD_VENDORS"])
         assert [file.read_text().strip() for file in folder.glob("*.icd")] == [str(extra)]
     broken = [f for f in findings if f.level == "broken"]
@@ -73,42 +75,39 @@ def test_broken_registration_is_told_and_mended(system: Path, tmp_path: Path, mo
     assert broken[0].remedy
 
 
-def test_library_that_does_not_load_is_told(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
+def test_library_that_does_not_load_is_told(system: icd.Machine, tmp_path: Path) -> None:
+    system = replace(system, load_error=icd.load_error)
     damaged = library(tmp_path, "libintelocl.so")
-    found = icd._describe_extra(damaged)
+    found = system.describe_extra(damaged)
     assert found.level == "broken"
     assert str(damaged) in found.detail
-    (system / "a.icd").write_text("libno-such-opencl.so.9\n")
-    assert icd._describe(icd.registered(system)[0]).level == "broken"
+    (system.vendors / "a.icd").write_text("libno-such-opencl.so.9\n")
+    assert system.describe(icd.registered(system.vendors)[0]).level == "broken"
 
 
-def test_users_own_folder_is_left_alone(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(icd, "_nvidia", lambda: [library(tmp_path, "libnvidia-opencl.so.1")])
+def test_users_own_folder_is_left_alone(system: icd.Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = having(system, library(tmp_path, "libnvidia-opencl.so.1"))
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path))
-    with icd.vendors() as findings:
+    with icd.vendors(system) as findings:
         assert os.environ["OCL_ICD_VENDORS"] == str(tmp_path)
     assert "honoured" in findings[0].detail
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "missing"))
-    with icd.vendors() as findings:
+    with icd.vendors(system) as findings:
         assert any(f.level == "broken" and "does not exist" in f.detail for f in findings)
 
 
-def test_unwritable_cache_takes_a_temporary_folder(system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_cache_takes_a_temporary_folder(system: icd.Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "file"))
-    monkeypatch.setattr(icd, "_nvidia", lambda: [library(tmp_path, "libnvidia-opencl.so.1")])
-    with icd.vendors():
+    system = having(system, library(tmp_path, "libnvidia-opencl.so.1"))
+    with icd.vendors(system):
         assert len(list(Path(os.environ["OCL_ICD_VENDORS"]).glob("*.icd"))) == 1
 
 
-def test_nvidia_needs_its_kernel_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvidia_needs_its_kernel_driver(tmp_path: Path) -> None:
     found = library(tmp_path, "libnvidia-opencl.so.1")
-    monkeypatch.setattr(icd, "_NVIDIA_FOLDERS", (str(tmp_path),))
-    monkeypatch.setattr(icd, "_NVIDIA_NODES", (str(tmp_path / "no-such-node"),))
-    assert icd._nvidia() == []
-    monkeypatch.setattr(icd, "_NVIDIA_NODES", (str(tmp_path),))
-    assert icd._nvidia() == [found]
+    assert icd.nvidia([str(tmp_path)], [str(tmp_path / "no-such-node")]) == []
+    assert icd.nvidia([str(tmp_path)], [str(tmp_path)]) == [found]
 
 
 def test_platform_registered_twice_is_listed_once(tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_platform_registered_twice_is_listed_once(tmp_path: Path) -> None:
     script = f"""
 from pathlib import Path
 from portatile.device.opencl import icd
-icd.unregistered = lambda known: [Path({str(copies[0])!r})]
+icd.Machine.unregistered = lambda machine, known: [Path({str(copies[0])!r})]
 from portatile import device
 print(len([d for d in device.devices() if "PoCL 3.0-rc2" in d.info.compiler]))
 print([f.detail for f in device.findings() if "not registered" in f.detail])

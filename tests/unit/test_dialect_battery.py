@@ -10,7 +10,6 @@ import pytest
 
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.images import Sampler
-from portatile.program import lower
 from support.battery import CASES, GROUPS
 from support.battery.case import In, Local, Out, Picture
 from support.battery.check import check, compare, host
@@ -28,7 +27,7 @@ def test_translation(name: str) -> None:
     """It compiles, names the address space of every load and store, and computes what NumPy does."""
     case = CASES[name]
     target = cuda_compiler.CudaTarget("sm_90", "ptx")
-    source, entries = lower(case.source, target)
+    source, entries = target.lower(case.source)
     ptx = target.compile(source, entries).data.decode()
     assert {entry.symbol for entry in entries} == set(re.findall(r"\.visible \.entry (\w+)\(", ptx))
     generic = re.findall(r"^\s*(?:ld|st)\.(?!global|shared|const|param|local|volatile\.(?:global|shared|local))\S+.*", ptx, re.MULTILINE)

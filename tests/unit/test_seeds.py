@@ -21,6 +21,11 @@ def test_of_many(case):
     print("drawn", os.environ["PYTEST_CURRENT_TEST"].split()[0], new_seed("a"), new_seed("b"), new_seed("a"))
     sometimes(1 / 2)
     print("ran", case)
+
+@pytest.mark.drawn(1 / 2)
+@pytest.mark.parametrize("case", range(40))
+def test_marked(case):
+    print("ran", 100 + case)
 """
 
 
@@ -45,7 +50,7 @@ def test_a_seed_repeats_a_run_and_shards_share_it(tmp_path: Path) -> None:
     assert sorted(name for half, _ in halves for name in half) == sorted(drawn)
     assert {**halves[0][0], **halves[1][0]} == drawn
     assert halves[0][1] | halves[1][1] == ran
-    assert 0 < len(ran) < 40
+    assert all(0 < sum(first <= case < first + 40 for case in ran) < 40 for first in (0, 100))
     assert len({seed for of_test in drawn.values() for seed in of_test}) == 120
     others, ran_then = run(tmp_path, seed=6)
     assert others.keys() == drawn.keys()

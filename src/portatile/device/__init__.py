@@ -8,6 +8,7 @@ import pkgutil
 import threading
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from portatile import settings
 from portatile.device.base import BackEnd, Device, Finding, Survey, Target
@@ -26,6 +27,7 @@ __all__ = [
     "devices",
     "findings",
     "get",
+    "private_caches",
     "several",
     "target",
 ]
@@ -37,6 +39,8 @@ COLD_COMPILER: Mapping[str, str] = {
     "NEO_CACHE_PERSISTENT": "0",
 }
 """The environment of a process in which no driver's own cache flatters the time of a compilation."""
+
+_CACHE_FOLDERS = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "NEO_CACHE_DIR")
 
 Selector = str | Sequence[str]
 """A device by its id, name or vendor; several of them, or ``all``."""
@@ -69,6 +73,14 @@ def backends() -> Mapping[str, BackEnd]:
     folders = [found.name for found in pkgutil.iter_modules(__path__) if found.ispkg]
     made: list[BackEnd] = [importlib.import_module(f"{__name__}.{name}").BACKEND for name in folders]
     return {backend.name: backend for backend in sorted(made, key=lambda backend: -backend.rank)}
+
+
+def private_caches(folder: Path) -> dict[str, str]:
+    """The environment of a process whose drivers keep what they compile under ``folder``, which is made, and find it there."""
+    found = {name: folder / name.lower() for name in _CACHE_FOLDERS}
+    for path in found.values():
+        path.mkdir(parents=True, exist_ok=True)
+    return {**{name: str(path) for name, path in found.items()}, "XDG_CACHE_HOME": str(folder), "PYOPENCL_NO_CACHE": "1"}
 
 
 def devices() -> list[Device]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from portatile import processes
+from portatile.device import private_caches
 from portatile.errors import DeviceError, PortatileError
 from portatile.measure import runs
 from portatile.measure.phases import PhasesRequest, Split, split
@@ -33,15 +34,8 @@ class ProcessRun:
 
 def in_a_process(run: ProcessRun, caches: Path) -> Split:
     """Split one run in a new process whose caches are under ``caches``. Raises DeviceError with what the process said where it fails."""
-    environment = processes.environment() | {
-        "PORTATILE_CACHE_DIR": str(caches / "portatile"),
-        "POCL_CACHE_DIR": str(caches / "pocl"),
-        "CUDA_CACHE_PATH": str(caches / "cuda"),
-        "XDG_CACHE_HOME": str(caches),
-        "PYOPENCL_NO_CACHE": "1",
-    }
-    for name in ("portatile", "pocl", "cuda"):
-        (caches / name).mkdir(parents=True, exist_ok=True)
+    own = {"PORTATILE_CACHE_DIR": str(caches / "portatile")}
+    environment = processes.environment() | private_caches(caches) | own
     command = [sys.executable, "-m", __name__]
     try:
         done = subprocess.run(command, input=to_json(run), capture_output=True, env=environment, timeout=_SECONDS)

@@ -14,19 +14,18 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
 from portatile import settings
 from portatile.device.base import Finding
 
-SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 _NVIDIA_LIBRARY = "libnvidia-opencl.so.1"
-_NVIDIA_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib")
-_NVIDIA_NODES = ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")
+NVIDIA_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib")
+NVIDIA_NODES = ("/dev/nvidiactl", "/dev/dxg", "/proc/driver/nvidia/version")
 _INTEL_LIBRARY = "libintelocl.so"
 _INTEL_WHEEL = "intel-opencl-rt"
 _LOAD_REMEDY = "install what it lacks (Intel's wheel needs tbb and intel-cmplr-lib-rt), or remove it"
@@ -56,27 +55,55 @@ def registered(folder: Path) -> list[Registered]:
     return found
 
 
-def unregistered(known: list[Registered]) -> list[Path]:
-    """Libraries that are installed where they belong and that no intact .icd file names."""
-    names = {Path(entry.library).name for entry in known if not entry.broken}
-    return [library for library in (*_nvidia(), *_intel(), *_prefix()) if library.name not in names]
+@dataclass(frozen=True)
+class Machine:
+    """What there is of OpenCL on a machine: the folder of registrations, who finds libraries, and what the dynamic linker says of one."""
+
+    vendors: Path = Path("/etc/OpenCL/vendors")
+    finders: tuple[Callable[[], list[Path]], ...] = field(default_factory=lambda: (nvidia, _intel, _prefix))
+    load_error: Callable[[str], str] = field(default_factory=lambda: load_error)
+
+    def unregistered(self, known: list[Registered]) -> list[Path]:
+        """Libraries that are installed where they belong and that no intact .icd file names."""
+        names = {Path(entry.library).name for entry in known if not entry.broken}
+        return [library for find in self.finders for library in find() if library.name not in names]
+
+    def describe(self, entry: Registered) -> Finding:
+        """Whether what a file registers is there and loads."""
+        if entry.broken:
+            remedy = f"install the library again, or write its path into {entry.file}, or remove the file"
+            return Finding("broken", "OpenCL registration", f"{entry.file} names {entry.library}, which does not exist", remedy)
+        if reason := self.load_error(entry.library):
+            detail = f"{entry.file} names {entry.library}, which does not load: {reason}"
+            return Finding("broken", "OpenCL registration", detail, _LOAD_REMEDY)
+        return Finding("ok", "OpenCL registration", f"{entry.file} names {entry.library}")
+
+    def describe_extra(self, library: Path) -> Finding:
+        """Whether a library that nobody registered loads."""
+        if reason := self.load_error(str(library)):
+            return Finding("broken", "OpenCL library", f"{library} does not load: {reason}", _LOAD_REMEDY)
+        return Finding("ok", "OpenCL library", f"{library} is not registered; it is used all the same")
 
 
 @contextmanager
-def vendors() -> Iterator[list[Finding]]:
+def vendors(machine: Machine | None = None) -> Iterator[list[Finding]]:
     """While this lasts the loader sees every installed library; yields what was found.
 
     A user's own ``OCL_ICD_VENDORS`` is left alone. The loader reads the variable once, at the first
     ``get_platforms()`` of the process, so it is put back afterwards and no child inherits it.
     """
+    machine = machine or Machine()
     own = settings.load().ocl_icd_vendors
     if own:
-        yield [Finding("ok", "OpenCL registration", f"OCL_ICD_VENDORS={own} is honoured; nothing is added to it"), *_own(Path(own))]
+        yield [
+            Finding("ok", "OpenCL registration", f"OCL_ICD_VENDORS={own} is honoured; nothing is added to it"),
+            *_own(Path(own), machine),
+        ]
         return
-    known = registered(SYSTEM_VENDORS)
-    extra = unregistered(known)
-    findings = [_describe(entry) for entry in known]
-    findings += [_describe_extra(library) for library in extra]
+    known = registered(machine.vendors)
+    extra = machine.unregistered(known)
+    findings = [machine.describe(entry) for entry in known]
+    findings += [machine.describe_extra(library) for library in extra]
     if not extra:
         yield findings
         return
@@ -87,29 +114,14 @@ def vendors() -> Iterator[list[Finding]]:
         del os.environ["OCL_ICD_VENDORS"]
 
 
-def _own(folder: Path) -> list[Finding]:
+def _own(folder: Path, machine: Machine) -> list[Finding]:
     if folder.exists():
-        return [_describe(entry) for entry in registered(folder)]
+        return [machine.describe(entry) for entry in registered(folder)]
     remedy = "unset OCL_ICD_VENDORS, or set it to a folder of .icd files or to one OpenCL library"
     return [Finding("broken", "OpenCL registration", f"OCL_ICD_VENDORS={folder} does not exist", remedy)]
 
 
-def _describe(entry: Registered) -> Finding:
-    if entry.broken:
-        remedy = f"install the library again, or write its path into {entry.file}, or remove the file"
-        return Finding("broken", "OpenCL registration", f"{entry.file} names {entry.library}, which does not exist", remedy)
-    if reason := _load_error(entry.library):
-        return Finding("broken", "OpenCL registration", f"{entry.file} names {entry.library}, which does not load: {reason}", _LOAD_REMEDY)
-    return Finding("ok", "OpenCL registration", f"{entry.file} names {entry.library}")
-
-
-def _describe_extra(library: Path) -> Finding:
-    if reason := _load_error(str(library)):
-        return Finding("broken", "OpenCL library", f"{library} does not load: {reason}", _LOAD_REMEDY)
-    return Finding("ok", "OpenCL library", f"{library} is not registered; it is used all the same")
-
-
-def _load_error(library: str) -> str:
+def load_error(library: str) -> str:
     """Why the dynamic linker refuses a library, which OpenCL's loader would then pass over in silence."""
     try:
         ctypes.CDLL(library)
@@ -141,11 +153,11 @@ def _write(folder: Path, files: dict[str, str]) -> None:
             scratch.replace(folder / name)
 
 
-def _nvidia() -> list[Path]:
-    """NVIDIA's library, where the machine has NVIDIA's kernel driver."""
-    if not any(Path(node).exists() for node in _NVIDIA_NODES):
+def nvidia(folders: Iterable[str] = NVIDIA_FOLDERS, nodes: Iterable[str] = NVIDIA_NODES) -> list[Path]:
+    """NVIDIA's library in one of ``folders``, where the machine has NVIDIA's kernel driver: one of its ``nodes``."""
+    if not any(Path(node).exists() for node in nodes):
         return []
-    for folder in _NVIDIA_FOLDERS:
+    for folder in folders:
         library = Path(folder, _NVIDIA_LIBRARY)
         if library.exists():
             return [library]
