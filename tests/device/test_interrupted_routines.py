@@ -1,4 +1,4 @@
-"""Interrupts at random times inside routines, and the end of the interpreter: the process lives on, or ends well, and nothing is written late."""
+"""Interrupts at random times inside routines, and the end of the interpreter: no crash, and nothing is written late."""
 
 from __future__ import annotations
 
