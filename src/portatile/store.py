@@ -163,6 +163,16 @@ class ResultStore:
         assert self._memory is not None
         insert(self._memory, row)
 
+    def remove(self, query: Query) -> int:
+        """Delete the trials that match; returns how many there were. Raises StoreError where the file cannot be written."""
+        if self._read_only or self._file is None or self._memory is not None:
+            raise StoreError(f"the result store {self.path} cannot be written")
+        where, values = query._where()
+        try:
+            return self._file.execute(f"DELETE FROM trials WHERE {where}", values).rowcount
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
     def trials(self, query: Query | None = None) -> list[Trial]:
         """The trials that match, oldest first."""
         where, values = (query or Query())._where()

@@ -113,6 +113,14 @@ class Trial:
         return self.standing.seconds if self.standing is not None and self.status == "ok" else self.median
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of a finalist's median, at the machine's speed during the search as ``comparable``; None for other trials."""
+        if self.standing is None or not math.isfinite(self.median):
+            return None
+        low, high = (self.comparable / self.median * end for end in self.standing.interval)
+        return low, high
+
+    @property
     def rank(self) -> float:
         """Seconds by which trials are ordered: ``comparable``, times ``UNRACED`` for a trial that was no finalist."""
         return self.comparable if self.standing is not None else UNRACED * self.comparable

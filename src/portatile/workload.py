@@ -83,7 +83,8 @@ class Workload(ABC):
     Class attributes: ``name``; ``sizes`` (name -> meaning); ``options`` (name -> allowed values, the first is the
     default); ``dtypes``; ``operands``; ``scalars`` (name -> default value); ``presets`` (name of a configuration -> what it is);
     ``meanings`` (parameter -> what it does; a workload of few parameters says it in its docstring, after "Parameters:");
-    ``products``: whether its operations are those of matrix products, which a device's matrix units may do.
+    ``products``: whether its operations are those of matrix products, which a device's matrix units may do; ``aliases``: other
+    names that users may write; ``hint``: a sentence that ``portatile tune`` prints for users who may mean another workload.
     """
 
     name: str
@@ -95,6 +96,8 @@ class Workload(ABC):
     products: bool = False
     presets: Mapping[str, str] = {}
     meanings: Mapping[str, str] = {}
+    aliases: tuple[str, ...] = ()
+    hint: str = ""
 
     def problem(
         self,

@@ -248,3 +248,17 @@ def test_a_command_prints_no_more_than_it_is_told(path: Path) -> None:
     allowed = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
     for node in ast.parse(path.read_text()).body[1:]:
         assert isinstance(node, allowed), f"{path.name}:{node.lineno} runs when imported"
+
+
+@pytest.mark.parametrize("command", [["tune", "gemm", "-m", "1", "-n", "1", "-k", "1"], ["results"], ["cache", "warm"]])
+def test_a_second_device_is_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--device", "one", "--device", "two"]) == 2
+    assert "--device is given 2 times" in capsys.readouterr().err
+
+
+def test_a_routine_may_stand_for_its_workload(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "trsm", "-m", "4"]) == 2
+    assert "triangular has the sizes" in capsys.readouterr().err
+    assert workloads.get("trsm").name == workloads.resolved("trsm") == "triangular"
+    assert workloads.resolved("tram") == "tram"
+    assert "trsm" not in workloads.names()

@@ -9,7 +9,7 @@ import pytest
 
 from portatile import ceilings
 from portatile.ceilings import Measured
-from portatile.cli import _tune_output
+from portatile.cli import _console, _tune_output, tune
 from portatile.trials import Standing, Trial
 from portatile.tuning.final import ranking
 from portatile.tuning.search.tuner import TuningResult
@@ -76,3 +76,27 @@ def test_missing_ceilings_are_said_once_where_they_would_matter(tmp_path: Path, 
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     ceilings.add(DEVICE, [Measured("fp32", "flop/s", 1e9, (1.0,))])
     assert not list(_tune_output.unguarded(result, workload))
+
+
+def test_one_clock_orders_and_times_everything(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine was twice as slow in the final comparison as in the search: times, intervals, ranks and speed-ups follow the search."""
+    monkeypatch.setattr(_console.out, "width", 200)
+    slow = raced((2.0, 2.002) * 8, (3.0, 3.002) * 8)
+    finalists = tuple(
+        replace(one, standing=replace(one.standing, seconds=one.standing.seconds / 2)) for one in slow.finalists if one.standing is not None
+    )
+    other = replace(trial(7), samples=(1.2, 1.2, 1.2))
+    result = replace(slow, trials=(*finalists, other), finalists=finalists, best=finalists[0], default=finalists[1])
+    assert [one.config["TILE"] for one in _tune_output.ordered(result)] == [0, 7, 1]
+    for one in finalists:
+        assert one.interval is not None
+        assert one.interval[0] <= one.comparable <= one.interval[1]
+    (first, second) = _tune_output.document(result)
+    assert (first["seconds_per_run"], second["seconds_per_run"]) == (finalists[0].comparable, finalists[1].comparable)
+    tune._print(result, None)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    times = [" ".join(line[1:3]) for line in lines if line and line[0] in ("winner", "default")]
+    assert times == ["1 s", "1.5 s"]
+    ranked = [float(line[1]) for line in lines if line and line[0] in ("1", "2", "3") and "s" in line[2]]
+    assert ranked == sorted(ranked)
+    assert len(ranked) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -145,3 +146,20 @@ def test_mistakes_end_with_2(args: list[str], complaint: str, tmp_path: Path, ca
     (tmp_path / "list.json").write_bytes(to_json(recorded()))
     assert main(["compare-strategies", str(tmp_path / "list.json"), *args]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_what_has_nothing_valid_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    valid, failed = line([3.0, 1.0, 2.0]), line([math.inf, math.inf])
+    other = [replace(one, problem=replace(one.problem, workload="stream")) for one in failed]
+    (tmp_path / "both.json").write_bytes(to_json([*valid, *other]))
+    command = ["compare-strategies", str(tmp_path / "both.json"), "--strategies", "random", "--repeats", "1"]
+    assert main(command) == 0
+    assert "none of 2 configurations is valid" in " ".join(capsys.readouterr().err.split())
+    assert main([*command, "--workload", OTHER.workload, "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "left out" not in err
+    assert len(json.loads(out)) == 1
+    assert main([*command, "--workload", "stream"]) == 2
+    assert "no recorded configuration" in capsys.readouterr().err
+    assert main([*command, "--workload", "streem"]) == 2
+    assert "Did you mean 'stream'" in capsys.readouterr().err

@@ -62,7 +62,7 @@ def test_entries_describe_parameters() -> None:
         ("\n#error no such size", r"user\.cl:2: #error no such size"),
         ("\n\nvoid f() { int a[3; }", r"user\.cl:3: unexpected '}'"),
         ("void f() {\n if (1) {\n}", r"user\.cl:1: '{' is never closed"),
-        ('\n#include "other.h"\n', r"user\.cl:2: #include 'other\.h': there is no such file"),
+        ('\n#include "other.h"\n', r"user\.cl:2: #include 'other\.h': no such file"),
         ("\n#if (\n#endif", r"user\.cl:2: "),
         ("__kernel void k(\n  float *p) {}", r"user\.cl:2: the pointer 'p' of a kernel must be __global, __constant or __local"),
         ("__kernel void k(__global float *) {}", r"user\.cl:1: a parameter of a kernel needs a name"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import runpy
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -294,3 +295,14 @@ def test_a_kernel_is_right_as_cuda() -> None:
         assert verdict.ok, verdict.message
     wrong = add(source=ADD.replace("+ b[i]", "- b[i]"), arguments=(a, b, np.zeros(n, np.float32), n))
     assert not check(device, wrong, wrong.problem(), {"block": 32, "work": 1}, rng).ok
+
+
+def test_a_parameter_that_nothing_depends_on_warns() -> None:
+    text = "// UNUSED\nkernel void f(global float *a) { a[get_global_id(0)] = W; }"
+    given: dict[str, Any] = {"global_size": 4, "local_size": "group"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Kernel(text, "f", (np.zeros(4, np.float32),), {"W": [1, 2], "group": [1, 2]}, **given)
+        Kernel(text, "f", (np.zeros(4, np.float32),), {"V": [1, 2], "group": [1]}, constants={"W": "V"}, **given)
+    with pytest.warns(UserWarning, match="depends on the parameter UNUSED"):
+        Kernel(text, "f", (np.zeros(4, np.float32),), {"W": [1, 2], "group": [1, 2], "UNUSED": [1, 2]}, **given)

@@ -25,4 +25,4 @@ def known(problem: Problem) -> Workload | None:
 
 def speed(trial: Trial, workload: Workload | None) -> str:
     """The speed of a valid trial in its workload's unit; empty for a kernel of another tuner."""
-    return "" if workload is None else rate(*workload.speed(trial.problem, trial.median))
+    return "" if workload is None else rate(*workload.speed(trial.problem, trial.comparable))

@@ -8,12 +8,23 @@ from typing import Any
 
 import click
 
+from portatile import workloads
+
 Option = Callable[[Any], Any]
+
+
+def _only(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> str | None:
+    """The one value given; click alone would use the last of several and ignore the others."""
+    if len(given) > 1:
+        raise click.UsageError(f"{parameter.opts[0]} is given {len(given)} times; name one device", ctx)
+    return given[0] if given else None
 
 
 def device(name: str = "device") -> Option:
     """``--device``, which the command takes as ``name``."""
-    return click.option("--device", name, help="Device, as `portatile devices` names it; default: the best one.")
+    return click.option(
+        "--device", name, multiple=True, callback=_only, help="Device, as `portatile devices` names it; default: the best one."
+    )
 
 
 def seed(of: str) -> Option:
@@ -37,6 +48,11 @@ def selection(device: str = "Only devices whose id, name or platform contains th
     """``--workload`` and ``--device``, which choose among results."""
 
     def add(command: Any) -> Any:
-        return click.option("--workload", help="Only this workload.")(click.option("--device", help=device)(command))
+        by_device = click.option("--device", multiple=True, callback=_only, help=device)
+        return click.option("--workload", help="Only this workload.", callback=_resolved)(by_device(command))
 
     return add
+
+
+def _resolved(ctx: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    return None if name is None else workloads.resolved(name)

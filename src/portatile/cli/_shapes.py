@@ -104,7 +104,7 @@ class _Watch:
     def __call__(self, step: shapes.ShapeStep, progress: tuner.Progress) -> None:
         """Show the present shape and its progress."""
         what = "searching" if step.phase == "search" else "winners on"
-        best = "nothing valid yet" if progress.best is None else f"best {duration(progress.best.median)}"
+        best = "nothing valid yet" if progress.best is None else f"best {duration(progress.best.comparable)}"
         warm = f", {_console.counted(progress.warm, 'warm start')}" if progress.warm else ""
         line = f"{what} {step.number}/{step.total}  {_formatting.shape(progress.problem)}: {best}, {progress.evaluations} tried{warm}"
         if self._live is not None:
@@ -121,7 +121,7 @@ def _print(found: shapes.ShapesResult, workload: Workload) -> None:
         rows.append(
             [
                 _formatting.shape(result.problem),
-                duration(result.best.median),
+                duration(result.best.comparable),
                 _formatting.speed(result.best, workload),
                 faster,
                 _found(result),
@@ -183,9 +183,9 @@ def _document(found: shapes.ShapesResult, workload: Workload) -> str:
         {
             "problem": result.problem,
             "config": result.best.config,
-            "seconds_per_run": result.best.median,
-            "default_seconds": result.default.median if result.default.status == "ok" else None,
-            "gflops": workload.flops(result.problem) / result.best.median / 1e9,
+            "seconds_per_run": result.best.comparable,
+            "default_seconds": result.default.comparable if result.default.status == "ok" else None,
+            "gflops": workload.flops(result.problem) / result.best.comparable / 1e9,
             "trials": len(result.trials),
             **_tune_output.warm_document(result),
             "found_at": result.found_at,

@@ -28,10 +28,11 @@ def measured(request: tuner.TuningRequest, cold: bool, no_model: bool, objective
 
 
 def ordered(result: tuner.TuningResult) -> list[Trial]:
-    """The valid trials in order: the best, the finalists by their places, the others by their times."""
-    first = {canonical(trial.config): trial for trial in (result.best, *result.finalists)}
+    """The valid trials, the best first, then by their times; where time is not the objective the finalists come before the others."""
+    by_time = not result.finalists or result.finalists[0].standing is not None
+    first = {canonical(trial.config): trial for trial in (result.best, *(() if by_time else result.finalists))}
     rest = (trial for trial in result.trials if trial.status == "ok" and canonical(trial.config) not in first)
-    return [*first.values(), *sorted(rest, key=lambda trial: trial.rank)]
+    return [*first.values(), *sorted(rest, key=lambda trial: trial.comparable)]
 
 
 _MARKS = {"first": " ", "slower": " ", "equal": "=", "open": "~"}
@@ -39,9 +40,9 @@ _MARKS = {"first": " ", "slower": " ", "equal": "=", "open": "~"}
 
 def interval(trial: Trial, winner: Trial) -> str:
     """The interval of a finalist's median, with ``=`` if it is as fast as the winner, ``~`` if that is undecided; empty for others."""
-    if trial.standing is None:
+    if trial.interval is None:
         return ""
-    low, high = (duration(end) for end in trial.standing.interval)
+    low, high = map(duration, trial.interval)
     return f"[{low}, {high}] {_MARKS[_beside_winner(trial, winner)]}"
 
 
@@ -117,5 +118,6 @@ def document(result: tuner.TuningResult) -> list[dict[str, Any]]:
     for trial in result.finalists:
         if trial.standing is not None:
             certain = {"rounds": len(trial.samples), "confidence": ranking.confidence(len(trial.samples))}
-            found.append({"config": trial.config, "seconds_per_run": trial.median, **asdict(trial.standing), **certain})
+            times = {"seconds_per_run": trial.comparable, "interval": trial.interval}
+            found.append({"config": trial.config, **asdict(trial.standing), **times, **certain})
     return found

@@ -34,7 +34,9 @@ class WorkloadGroup(Suggesting):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """The sub-command of a file, made by ``of_file``, or of a workload."""
         found = self.of_file(args[0])
-        return super().resolve_command(ctx, args) if found is None else (args[0], found, args[1:])
+        if found is not None:
+            return args[0], found, args[1:]
+        return super().resolve_command(ctx, [workloads.resolved(args[0]), *args[1:]])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all workloads."""

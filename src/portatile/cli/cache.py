@@ -55,7 +55,7 @@ def clear() -> None:
 
 @command.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--device", "selector", help="Device to compile for, as `portatile devices` names it; default: the best one.")
+@_options.device("selector")
 @click.option("--arch", help="A CUDA architecture instead, for example sm_90; compiles what FILE lists and needs no such device.")
 def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
     """Compile ahead of use what FILE lists, else everything tuned on the device.

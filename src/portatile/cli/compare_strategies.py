@@ -7,14 +7,16 @@ from pathlib import Path
 
 import click
 
+from portatile import workloads
 from portatile.cli import _console, _files, _options
-from portatile.errors import UsageError
+from portatile.errors import UnknownNameError, UsageError
 from portatile.figures import svg
 from portatile.records import duration, to_json
 from portatile.studies.convergence import FRACTIONS, Comparison, Curve, StrategiesRequest, compare
 from portatile.studies.strategies import USUAL, chart, names_of
 from portatile.trials import Budget
 from portatile.tuning.search import replay
+from portatile.tuning.search.replay import Recording
 
 
 @click.command()
@@ -24,10 +26,20 @@ from portatile.tuning.search import replay
 @click.option(
     "--budget", help="200 (evaluations) or 60s (simulated). Default: until random search is 95 % of the way from median to optimum."
 )
+@click.option("--workload", help="Only recordings of this workload.")
 @_options.seed("the first run")
 @click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), help="Write the curves there as an SVG picture.")
 @_options.document("Print figures and curves as one JSON list instead of the tables.")
-def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | None, seed: int, path: Path | None, as_json: bool) -> None:
+def command(
+    files: tuple[Path, ...],
+    names: str,
+    repeats: int,
+    budget: str | None,
+    workload: str | None,
+    seed: int,
+    path: Path | None,
+    as_json: bool,
+) -> None:
     """Compare strategies on FILES of recorded trials.
 
     A file is a result store, what `results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner, packed by gzip or not.
@@ -37,9 +49,7 @@ def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | Non
     limit = None if budget is None else Budget.parse(budget)
     if path is not None:
         _files.writable(path)
-    found = [recording for file in files for recording in replay.recordings(file)]
-    if not found:
-        raise UsageError(f"there are no trials in {', '.join(map(str, files))}")
+    found = _usable([recording for file in files for recording in replay.recordings(file)], files, workload)
     made = []
     with _console.bar("replaying", len(found) * len(chosen) * repeats) as advance:
         for recording in found:
@@ -55,6 +65,25 @@ def command(files: tuple[Path, ...], names: str, repeats: int, budget: str | Non
         _print_all(made)
     if path is not None:
         _console.err.print(f"curves: {path}", markup=False)
+
+
+def _usable(recordings: list[Recording], files: tuple[Path, ...], workload: str | None) -> list[Recording]:
+    """The recordings of a workload that have a valid trial; names the others. Raises UsageError where none is left."""
+    there = ", ".join(map(str, files))
+    if not recordings:
+        raise UsageError(f"there are no trials in {there}")
+    name = None if workload is None else workloads.resolved(workload)
+    chosen = [recording for recording in recordings if name in (None, recording.problem.workload)]
+    if not chosen:
+        raise UnknownNameError(f"workload in {there}", str(workload), sorted({recording.problem.workload for recording in recordings}))
+    found = [recording for recording in chosen if any(trial.status == "ok" for trial in recording.trials)]
+    if not found:
+        raise UsageError(f"no recorded configuration in {there} is valid")
+    for recording in chosen:
+        if recording not in found:
+            tried = _console.counted(len(recording.trials), "configuration")
+            _console.err.print(f"left out {recording.name}: none of {tried} is valid", markup=False, soft_wrap=True)
+    return found
 
 
 def _print(comparison: Comparison) -> None:

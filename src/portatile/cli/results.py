@@ -11,10 +11,13 @@ import msgspec
 
 from portatile import workloads
 from portatile.cli import _console, _formatting, _options
-from portatile.errors import UnknownNameError, UsageError
+from portatile.errors import PortatileError, UnknownNameError, UsageError
 from portatile.records import canonical, duration, spelled
-from portatile.store import Query, ResultStore
+from portatile.store import Query, ResultStore, device_key
 from portatile.trials import Trial
+from portatile.workload import Workload
+
+_COLUMNS = ("problem", "differs from the default", "time", "median within", "speed", "tried", "checked, error / bound")
 
 
 @click.command()
@@ -23,19 +26,23 @@ from portatile.trials import Trial
 @click.option("--best", is_flag=True, help="Only the fastest trial of each problem on each device, not all of them; for --json.")
 @_options.store()
 @click.option("--regret", is_flag=True, help="How good the selection for untuned shapes is: each tuned shape is held out in turn.")
-@_options.document("Print the trials themselves, a JSON list that other stores can take in.")
+@click.option("--forget", is_flag=True, help="Remove these trials from the store; takes WORKLOAD, --device or both.")
+@_options.document("Print the trials themselves, a JSON list that other stores can import.")
 def command(
-    named: str | None, workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, as_json: bool
+    named: str | None, workload: str | None, device: str | None, best: bool, path: Path | None, regret: bool, forget: bool, as_json: bool
 ) -> None:
-    """Show what the result store holds: the best of each problem on each device, or every trial with --json.
+    """Show the best of each problem on each device in the result store, or every trial with --json.
 
-    WORKLOAD is short for --workload WORKLOAD.
+    Configurations are shown by the parameters that differ from the default. WORKLOAD is short for --workload WORKLOAD.
     """
-    if named is not None and workload not in (None, named):
+    if named is not None and workload not in (None, workloads.resolved(named)):
         raise UsageError(f"{named} and --workload {workload} are two workloads; name only one")
-    workload = named or workload
+    workload = workload if named is None else workloads.resolved(named)
     if path is not None and not path.is_file():
         raise UsageError(f"there is no result store {path}")
+    if forget:
+        _forget(path, workload, device, best or regret or as_json)
+        return
     with ResultStore.reader(path) as store:
         if regret:
             import_module("portatile.cli._shapes").show_regrets(store, workload, device, as_json)  # with the tuner, which others wait for
@@ -51,9 +58,20 @@ def command(
         what = "nothing" if workload is None and device is None else "nothing of that workload and device is"
         _console.out.print(f"{what} in {where}; fill it with: portatile tune gemm -m 1024 -n 1024 -k 1024", markup=False)
     else:
-        for group in _groups(chosen):
-            for line in _lines(group):
-                _console.out.print(line, markup=False)
+        _print(_groups(chosen))
+
+
+def _forget(path: Path | None, workload: str | None, device: str | None, shown: bool) -> None:
+    """Remove the trials of a workload, on a device or both; raises UsageError where neither is named."""
+    if shown:
+        raise UsageError("--forget removes trials and shows none: leave out --best, --regret and --json")
+    if workload is None and device is None:
+        raise UsageError("--forget needs WORKLOAD, --device or both; to forget everything, remove the file that `portatile doctor` names")
+    with ResultStore(path) if path is not None else ResultStore.default() as store:
+        chosen = [trial for trial in store.trials(Query(workload=workload)) if device is None or _is_on(trial, device)]
+        places = {(trial.problem.key, device_key(trial.device)): trial for trial in chosen}
+        removed = sum(store.remove(Query(problem=trial.problem, device=trial.device)) for trial in places.values())
+        _console.out.print(f"removed {_console.counted(removed, 'trial')} from {store.path}", markup=False)
 
 
 def _is_on(trial: Trial, device: str) -> bool:
@@ -69,31 +87,49 @@ def _groups(trials: list[Trial]) -> list[list[Trial]]:
     return list(groups.values())
 
 
-def _lines(trials: list[Trial]) -> list[str]:
-    """Problem and device; how fast, and out of how many; with which configuration."""
+def _print(groups: list[list[Trial]]) -> None:
+    """A table for each device with a row for each problem."""
+    devices: dict[str, list[list[Trial]]] = {}
+    for group in groups:
+        device = group[0].device
+        devices.setdefault(f"{device.name} ({device.platform}, driver {device.driver})", []).append(group)
+    for place, (title, of_device) in enumerate(devices.items()):
+        _console.out.print(f"{chr(10) * bool(place)}on {title}\n", markup=False)
+        _console.out.print(_console.table("", _COLUMNS, [_row(group) for group in of_device], left=2))
+
+
+def _row(trials: list[Trial]) -> list[str]:
+    """A problem, its fastest configuration with time and speed, how many were tried, and what the fastest was checked on."""
     newest = {canonical(trial.config): trial for trial in trials if trial.status != "skipped"}  # as the store ranks them
     fastest = min(newest.values() or trials, key=lambda trial: (trial.cold, trial.rank))
-    device = fastest.device
-    counts = Counter(trial.status for trial in (newest.values() or trials))
-    tried = ", ".join(f"{count} {status}" for status, count in counts.most_common())
-    lines = [f"{_formatting.titled(fastest.problem)}  on {device.name} ({device.platform}, driver {device.driver})"]
+    tried = ", ".join(f"{count} {status}" for status, count in Counter(trial.status for trial in (newest.values() or trials)).most_common())
+    title = f"{_formatting.titled(fastest.problem)}{' cold' * fastest.cold}"
     if fastest.status != "ok":
-        return [*lines, f"  nothing valid: {tried}"]
-    lines += [
-        f"  {duration(fastest.median)}  {_formatting.speed(fastest, _formatting.known(fastest.problem))}  best of {tried}",
-        f"  {spelled(fastest.config)}",
-    ]
-    return [*lines, *_assurance(fastest)]
+        return [title, "nothing valid", "", "", "", tried, ""]
+    workload = _formatting.known(fastest.problem)
+    speed = _formatting.speed(fastest, workload)
+    return [title, _changes(fastest, workload), duration(fastest.comparable), _interval(fastest), speed, tried, _checked(fastest)]
 
 
-def _assurance(trial: Trial) -> list[str]:
-    """The interval of the final comparison, and the certificate, where there are any."""
-    said = []
-    if trial.standing is not None:
-        low, high = map(duration, trial.standing.interval)
-        said.append(f"final comparison: the median lies in [{low}, {high}]")
-    if trial.certificate is not None and trial.certificate.checks:
-        worst = max(check.error for check in trial.certificate.checks)
-        shapes = _console.counted(len(trial.certificate.checks), "shape")
-        said.append(f"checked on {shapes}, largest error {worst:.2g} of the bound, {trial.certificate.time}")
-    return ["  " + "; ".join(said)] if said else []
+def _changes(trial: Trial, workload: Workload | None) -> str:
+    """The parameters that differ from the workload's default; all where there is no default to compare with."""
+    if workload is None:
+        return spelled(trial.config)
+    try:
+        default = workload.default(trial.problem, trial.device)
+    except (PortatileError, KeyError):  # a problem of another version of the workload
+        return spelled(trial.config)
+    return spelled({name: value for name, value in trial.config.items() if default.get(name) != value}) or "the default"
+
+
+def _interval(trial: Trial) -> str:
+    """The interval of the median from the final comparison, at the machine's speed during the search; empty without one."""
+    return "" if trial.interval is None else "[{}, {}]".format(*map(duration, trial.interval))
+
+
+def _checked(trial: Trial) -> str:
+    """The number of shapes in the certificate and the largest error in units of its bound."""
+    if trial.certificate is None or not trial.certificate.checks:
+        return ""
+    worst = max(check.error for check in trial.certificate.checks)
+    return f"{_console.counted(len(trial.certificate.checks), 'shape')}, {worst:.2g}"

@@ -66,6 +66,8 @@ def command(
         return
     request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
     request = _tune_output.measured(request, cold, no_model, objective)
+    if hint := workloads.get(problem.workload).hint:
+        _console.err.print(hint, markup=False, soft_wrap=True)
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
     workload = workloads.get(problem.workload)
@@ -113,7 +115,7 @@ def document(result: tuner.TuningResult, workload: Workload | None) -> str:
         "problem": result.problem,
         "config": result.best.config,
         "device": result.device,
-        "seconds_per_run": result.best.median,
+        "seconds_per_run": result.best.comparable,
         "gflops": _gflops(result.best, flops),
         "default": {"config": result.default.config, "seconds_per_run": _finite(result.default), "gflops": _gflops(result.default, flops)},
         "speedup": result.default.comparable / result.best.comparable if result.default.status == "ok" else None,
@@ -182,7 +184,7 @@ class _Watch:
 def _standing(progress: tuner.Progress) -> str:
     best = "nothing valid yet"
     if progress.best is not None:
-        best = f"best {_formatting.speed(progress.best, _formatting.known(progress.problem)) or duration(progress.best.median)}"
+        best = f"best {_formatting.speed(progress.best, _formatting.known(progress.problem)) or duration(progress.best.comparable)}"
     return ", ".join(filter(None, (f"{best}  {progress.tried}", progress.left)))
 
 
@@ -200,8 +202,8 @@ def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
     print_("best five" if len(valid) == 5 else f"best {len(valid)}")
     for place, (took, _, speed, faster, changes) in enumerate(rows, 1):
         known = f"  {_tune_output.interval(valid[place - 1], result.finalists[0]):>24}" if result.finalists else ""
-        apart = result.finalists and valid[place - 1] not in result.finalists  # timed while the machine ran at another speed
-        print_(f"  {place}  {'not raced' if apart else speed or took:>16}{known}  {faster:>7}  {changes}")
+        lucky = valid[place - 1].comparable < result.best.comparable  # a time that no final comparison confirmed
+        print_(f"  {place}  {'not compared' if lucky else speed or took:>16}{known}  {faster:>7}  {changes}")
     for line in _tune_output.lines(result):
         print_(f"  {line}")
     shared = {name: value for name, value in result.best.config.items() if name not in names}
@@ -248,15 +250,15 @@ def _figures(trial: Trial, workload: Workload | None, default: Trial) -> list[st
     quarter = len(ordered) // 4
     spread = (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median
     faster = f"{default.comparable / trial.comparable:.2f} x" if default.status == "ok" else ""
-    return [duration(trial.median), f"{spread:.1%}", _formatting.speed(trial, workload), faster]
+    return [duration(trial.comparable), f"{spread:.1%}", _formatting.speed(trial, workload), faster]
 
 
 def _gflops(trial: Trial, flops: float | None) -> float | None:
-    return flops / trial.median / 1e9 if trial.status == "ok" and flops is not None else None
+    return flops / trial.comparable / 1e9 if trial.status == "ok" and flops is not None else None
 
 
 def _finite(trial: Trial) -> float | None:
-    return trial.median if trial.status == "ok" else None
+    return trial.comparable if trial.status == "ok" else None
 
 
 def _spell(config: Config, names: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The user's own headers, put where the text includes them: a text that needs no other file, on any back end and any machine."""
+"""Inlines the user's headers into the text, which then needs no other file on any back end and machine."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defi
     """``text`` with the content of every header that it includes, between ``#line`` directives that keep the lines of each file.
 
     Headers are looked for beside the file that includes them, then in ``folders``, then among those that come with pyopencl
-    (``pyopencl-complex.h``), which its users need not point to; what is not found stays, and is an error only where the preprocessor
-    reaches it. A name may be a macro of the text or of ``defines``.
+    (``pyopencl-complex.h``), without a path to them. A header that is not found stays an ``#include``, which is an error only if the
+    preprocessor reaches it. A name may be a macro of the text or of ``defines``.
 
     Examples:
         >>> gather("int i;", "kernel.cl")
@@ -37,7 +37,7 @@ def gather(text: str, file: str | Path, folders: Sequence[str | Path] = (), defi
 def read_text(path: Path) -> str:
     """The text of a file in UTF-8, with or without a mark at its beginning; another encoding, which only comments can be in, byte for byte.
 
-    Raises OSError, and ArgumentError for a file that is no text.
+    Raises OSError, and ArgumentError for a file that is not text.
     """
     raw = path.read_bytes().removeprefix(BOM_UTF8)
     if b"\0" in raw:

@@ -45,7 +45,7 @@ class PreprocessorToken(LexToken):  # type: ignore[misc]
 
 
 class Lexer:
-    """What pcpp asks of a lexer: ``input``, ``token``, ``clone`` and ``lineno``."""
+    """The interface that pcpp expects of a lexer: ``input``, ``token``, ``clone`` and ``lineno``."""
 
     def __init__(self) -> None:
         self.lineno = 1
@@ -81,7 +81,7 @@ class Lexer:
 
 
 def parted(before: Any, token: Any) -> bool:
-    """Whether two tokens that an expansion brought together would be read as others without a blank between them."""
+    """Whether two tokens that an expansion put side by side would be read as others without a blank between them."""
     if before.type in _NUMBER and token.value[0] in "+-.":
         return token.value[0] == "." or before.value[-1] in "eEpP"
     return _joins(before.value[-1] if before.type not in _OPERATOR_TYPES else before.value, token.value[0])

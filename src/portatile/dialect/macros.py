@@ -1,4 +1,4 @@
-"""pcpp with a macro expansion whose time grows with the text, where pcpp's own grows with its square."""
+"""pcpp with a macro expansion in time linear in the text; pcpp's own takes quadratic time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_MACROS = frozenset({"__LINE__", "__COUNTER__"})  # names that mean something
 
 
 class LinearPreprocessor(Preprocessor):  # type: ignore[misc]
-    """The same results as pcpp's: what is still to be read lies on a stack, so that nothing behind an expansion is moved or copied.
+    """The same results as pcpp's. Unread tokens are on a stack, so that an expansion neither moves nor copies the tokens behind it.
 
     A token knows the macros that it came from (``expanded_from``), which it does not expand again.
     """

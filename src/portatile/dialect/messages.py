@@ -1,4 +1,4 @@
-"""NVRTC's messages about a translated text in the words of the user's own: his lines, OpenCL C's names, nothing of the prelude."""
+"""NVRTC's messages about a translated text in terms of the user's text: its lines, OpenCL C's names, nothing of the prelude."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMESPACE = re.compile(r"\boclt?::(?:prog::)?")
 
 
 def readable(log: str) -> str:
-    """The log with every error on a line of the user's: one inside the prelude goes to the line whose expansion led there.
+    """The log with every error at a line of the user's text: an error inside the prelude goes to the line that led there.
 
     Of several errors that one line caused inside the prelude the first is kept. A log without errors comes back as it is.
     """

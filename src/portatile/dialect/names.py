@@ -10,9 +10,9 @@ def words(text: str) -> frozenset[str]:
 
 SIZES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "half": 2, "int": 4, "uint": 4, "float": 4, "long": 8, "ulong": 8, "double": 8}
 SCALARS = tuple(SIZES)
-WIDTHS = {2: 2, 3: 4, 4: 4, 8: 8, 16: 16}  # three components take the room of four
+WIDTHS = {2: 2, 3: 4, 4: 4, 8: 8, 16: 16}  # three components take the memory of four
 VECTORS = frozenset(f"{scalar}{width}" for scalar in SCALARS for width in WIDTHS)
-NARROW = frozenset(SCALARS) | {f"{scalar}{width}" for scalar in SCALARS for width, room in WIDTHS.items() if SIZES[scalar] * room < 16}
+NARROW = frozenset(SCALARS) | {f"{scalar}{width}" for scalar in SCALARS for width, stored in WIDTHS.items() if SIZES[scalar] * stored < 16}
 IMAGES = frozenset({"image1d_t", "image1d_array_t", "image1d_buffer_t", "image2d_t", "image2d_array_t", "image3d_t"})
 
 LOCAL = frozenset({"__local", "local"})

@@ -1,4 +1,4 @@
-"""OpenCL C to CUDA C++: preprocessor, rewriting of tokens, prelude. The user's lines keep their numbers."""
+"""The translation from OpenCL C to CUDA C++: preprocessor, passes over tokens, prelude. The user's lines keep their numbers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NOT_HERE = {
 
 @dataclass(frozen=True)
 class Translation:
-    """CUDA C++ for NVRTC, complete in itself, the kernels in it, and what its own pragmas ask of NVRTC beside ``nvrtc_options``."""
+    """Self-contained CUDA C++ for NVRTC, its kernels, and options for NVRTC that follow from its pragmas, beside ``nvrtc_options``."""
 
     text: str
     entries: tuple[Entry, ...]
@@ -59,14 +59,14 @@ class Translation:
 
 @cache
 def _prelude(headers: tuple[str, ...]) -> str:
-    """The prelude's headers; their own macros end with them."""
+    """The prelude's headers, followed by ``#undef`` of their own macros."""
     text = "\n".join(f'#line 1 "{PRELUDE}{name}"\n{(_PRELUDES / name).read_text()}' for name in headers)
     macros = sorted(set(re.findall(r"^#define (\w+)", text, re.MULTILINE)))
     return text + "".join(f"#undef {name}\n" for name in macros)
 
 
 def _refuse(tokens: Tokens, places: Places) -> None:
-    """Raise CompileError for the first construct that has no form in CUDA."""
+    """Raise CompileError for the first construct that CUDA cannot express."""
     for i, token in enumerate(tokens):
         if token.kind == "name" and token.text in _NOT_HERE and (tokens.text_at(i + 1) == "(" or token.text == "pipe"):
             raise CompileError(f"{places.at(token.line)}: {token.text}: {_NOT_HERE[token.text]} are not supported on CUDA")

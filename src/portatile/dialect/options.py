@@ -1,4 +1,4 @@
-"""Build options of OpenCL in the words of NVRTC."""
+"""OpenCL's build options as options of NVRTC."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SAME: dict[str, tuple[str, ...]] = {
 
 
 def nvrtc_options(options: Sequence[str] = ()) -> tuple[str, ...]:
-    """``NVRTC_OPTIONS`` with OpenCL's build options on top; NVRTC's own are kept as they are, and the last of a kind wins.
+    """``NVRTC_OPTIONS`` with OpenCL's build options added; NVRTC's own options pass through, and the last of a kind wins.
 
-    Of OpenCL's ``-cl-...`` options those that NVRTC has no word for (such as ``-cl-std``) are dropped.
+    OpenCL's ``-cl-...`` options without a counterpart in NVRTC (such as ``-cl-std``) are dropped.
     """
     chosen: dict[str, str] = {}
     for option in (*NVRTC_OPTIONS, *options):

@@ -1,4 +1,4 @@
-"""The C preprocessor, run before the translation: macros are gone afterwards, every line stays where the user wrote it."""
+"""The C preprocessor, which runs before the translation: it expands macros and keeps every line in its place."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def quoted(name: str) -> str:
 
 
 def comments_and_strings(text: str) -> Iterator[re.Match[str]]:
-    """Where ``text`` is no code."""
+    """The parts of ``text`` that are comments or strings."""
     return _COMMENT_OR_STRING.finditer(text)
 
 
 class Places:
-    """From the lines of a text to files and their lines, as its ``#line`` directives have it."""
+    """Maps the lines of a text to files and their lines by its ``#line`` directives."""
 
     def __init__(self, text: str, file: str) -> None:
         self._starts, self._shown = [0], [(file, 0)]
@@ -70,7 +70,7 @@ class Places:
 
 
 class _Pass(LinearPreprocessor):
-    """pcpp with errors raised, files left alone and macros expanded in ``#pragma unroll``."""
+    """pcpp that raises errors, does not open files, and expands macros in ``#pragma unroll``."""
 
     def __init__(self, places: Places) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class _Pass(LinearPreprocessor):
 
     def on_include_not_found(self, is_malformed: bool, is_system_include: bool, curdir: str, includepath: str) -> str:
         where = self._places.at(self.lastdirective.lineno)
-        raise CompileError(f"{where}: #include {includepath!r}: there is no such file beside the text or in a folder given with -I")
+        raise CompileError(f"{where}: #include {includepath!r}: no such file beside the text or in a folder given with -I")
 
     def on_directive_unknown(self, directive: Any, toks: Any, ifpassthru: bool, precedingtoks: Any) -> bool | None:
         if directive.value == "line":
@@ -124,7 +124,7 @@ def _without_comments(text: str) -> str:
 
 @cache
 def _seed(backend: str) -> Mapping[str, Any]:
-    """The macros of the back end's header; OpenCL's as a device of version 1.2 with doubles sees them."""
+    """The macros of the back end's header; OpenCL's as on a device of version 1.2 with doubles."""
     reader = _Pass(Places("", ""))
     path, defines = _SEEDS[backend]
     for name, value in defines.items():
@@ -164,7 +164,7 @@ def preprocess(text: str, file: str, defines: Mapping[str, str], backend: str = 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without the collector of cycles, which would look a third of the time at millions of tokens that are in none."""
+    """Disable the garbage collector meanwhile: it would spend a third of the time on millions of tokens without cycles."""
     running = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What the head of a kernel declares: its parameters, which of them it promises not to write, and the work-group it requires."""
+"""The signature of a kernel: its parameters, which of them are read-only, and the work-group that it requires."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITTEN = frozenset({"write_only", "__write_only", "read_write", "__read_write"
 
 @dataclass(frozen=True)
 class Signature:
-    """The head of the kernel ``name``. ``read_only`` names the pointers to const and to constant memory and the images that are read."""
+    """The signature of the kernel ``name``. ``read_only`` names pointers to const and to constant memory, and images that are read."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -29,9 +29,9 @@ class Signature:
 
 
 def signature(text: str, kernel: str, file: str = "kernel.cl", defines: Mapping[str, str] = MappingProxyType({})) -> Signature:
-    """The head of the kernel called ``kernel`` in OpenCL C ``text``, preprocessed with ``defines``.
+    """The signature of the kernel called ``kernel`` in OpenCL C ``text``, preprocessed with ``defines``.
 
-    Raises UnknownNameError, with the kernels that there are, and CompileError with file and line for what cannot be read.
+    Raises UnknownNameError, which lists the kernels, and CompileError with file and line for what cannot be parsed.
 
     Examples:
         >>> signature("kernel void f(global const float *x, global float *y) {}", "f").read_only

@@ -1,4 +1,4 @@
-"""Tokens of preprocessed C: text with its place, and a second text that a pass may change. A directive counts as white space."""
+"""Tokens of preprocessed C: the source text with its line, and the output text that passes change. Directives count as white space."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASSIGNMENTS = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<
 
 
 class Token:
-    """One token: ``text`` as it stands in the source, ``out`` as it will be emitted after the white space ``before``."""
+    """One token: ``text`` from the source, and ``out``, which is emitted after the white space ``before``."""
 
     __slots__ = ("before", "kind", "line", "out", "text")
 
@@ -40,7 +40,7 @@ class UnbalancedError(Exception):
 
 
 class Tokens(Sequence[Token]):
-    """A token list in which brackets know their partners. Passes never insert or remove tokens: they change ``Token.out``."""
+    """A token list with the partner of each bracket. Passes never insert or remove tokens: they change ``Token.out``."""
 
     def __init__(self, text: str) -> None:
         self._list: list[Token] = []
@@ -63,11 +63,11 @@ class Tokens(Sequence[Token]):
         return self._list[index].text if 0 <= index < len(self._list) else ""
 
     def emit(self) -> str:
-        """The program text with every change."""
+        """The text with all changes."""
         return "".join(part for token in self._list for part in (token.before, token.out)) + self.tail
 
     def emitted(self, indices: Iterable[int]) -> str:
-        """What some of the tokens will be, on one line."""
+        """The output text of some of the tokens, on one line."""
         return " ".join(self._list[i].out for i in indices if self._list[i].out)
 
     def erase(self, first: int, last: int | None = None) -> None:

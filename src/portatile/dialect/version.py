@@ -1,4 +1,4 @@
-"""What every back end needs of the dialect: its version, which decides a binary, and the prelude of OpenCL C."""
+"""The part of the dialect that every back end needs: its version, which enters binaries' keys, and the prelude of OpenCL C."""
 
 from __future__ import annotations
 

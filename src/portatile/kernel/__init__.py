@@ -253,4 +253,4 @@ class TunedKernel(tuner.TuningResult):
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
         faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""
-        return f"{duration(trial.median)}  {rate(*self.kernel.speed(trial.problem, trial.median))}{faster}  {config}".rstrip()
+        return f"{duration(trial.comparable)}  {rate(*self.kernel.speed(trial.problem, trial.comparable))}{faster}  {config}".rstrip()

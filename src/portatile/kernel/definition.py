@@ -210,6 +210,10 @@ class Definition(Workload):
         if read := [name for name in self._checks.reads if name in self._parameters]:
             raise ArgumentError(f"the reference reads the parameter {read[0]!r}; expected results may not depend on tunable parameters")
         self._checks.settle(self.arguments.outputs, [*self._constants, *self.arguments.called])
+        sizes = (*self._geometry.reads, *(name for local in self.arguments.locals for name in local.elements.reads))
+        if unused := [name for name in self._parameters if name not in sizes and not self._text.mentions(name, self._constants.values())]:
+            which = f"parameter{'s' * (len(unused) != 1)} {', '.join(unused)}"
+            warnings.warn(f"{self.entry}: neither the text nor a size depends on the {which}; is a name misspelt?", stacklevel=4)
 
     def _numbers(self, problem: Problem) -> dict[str, int | float]:
         """The numbers among the arguments of a problem."""

@@ -33,6 +33,11 @@ class Geometry:
         return cls(Expression.of(global_size, "global_size"), group)
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """The names that the sizes depend on."""
+        return (*self.whole.reads, *(() if self.group is None else self.group.reads))
+
+    @property
     def identity(self) -> tuple[str, ...]:
         """The part that enters a digest."""
         return self.whole.identity, "" if self.group is None else self.group.identity

@@ -17,6 +17,7 @@ from portatile.errors import ArgumentError, CompileError, reason
 from portatile.records import Config, DeviceInfo, Size3, Source, Value
 from portatile.template import spell
 
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _CUDA = re.compile(r"\b(__global__|__device__|__shared__|blockIdx|threadIdx)\b")
 
 
@@ -70,6 +71,12 @@ class KernelText:
     def requires_group(self) -> bool:
         """Whether the kernel declares its work-group."""
         return self.head.work_group is not None
+
+    def mentions(self, name: str, constants: Iterable[Value]) -> bool:
+        """Whether the text, an option or a constant contains the name outside of comments; true if macros may paste it together."""
+        plain = _COMMENT.sub(" ", self.text)
+        texts = (plain, *self.options, *map(str, constants))
+        return "##" in plain or any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
 
     def source(self, config: Config) -> Source:
         """The text with ``config`` as definitions."""

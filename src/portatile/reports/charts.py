@@ -30,21 +30,21 @@ def convergence(group: Group, caption: Caption, seconds: bool = False) -> Markup
     steps = group.steps
     across = [step.elapsed if seconds else float(step.number) for step in steps]
     x = Scale(0.0, max(across) or 1.0, _LEFT, _WIDTH - _RIGHT)
-    y = scales.ratio([step.trial.median for step in steps], _HEIGHT - _BOTTOM, _TOP + 8)
+    y = scales.ratio([step.trial.comparable for step in steps], _HEIGHT - _BOTTOM, _TOP + 8)
     found = [(step, x.at(place)) for step, place in zip(steps, across, strict=True)]
     parts = [_times_axis(y), _numbers_axis(x, "seconds of searching" if seconds else "trial")]
-    default = math.inf if group.default is None else group.default.median
+    default = math.inf if group.default is None else group.default.comparable
     level = y.at(default) if math.isfinite(default) else None
     if level is not None:
         parts.append(f'<path class="level" d="M{_LEFT:.0f} {level:.1f}H{_WIDTH - _RIGHT:.0f}"/>')
-    valid = [(step, place) for step, place in found if step.trial.status == "ok" and math.isfinite(step.trial.median)]
-    parts.append(_points([(place, y.at(step.trial.median), _say(group, step)) for step, place in valid if not step.improved]))
+    valid = [(step, place) for step, place in found if step.trial.status == "ok" and math.isfinite(step.trial.comparable)]
+    parts.append(_points([(place, y.at(step.trial.comparable), _say(group, step)) for step, place in valid if not step.improved]))
     failed = [(step, place) for step, place in found if step.trial.status != "ok"]
     parts += [_cross(place, _TOP, f"trial {step.number}: failed ({step.trial.status})") for step, place in failed]
     parts.append(_best_line([(place, y.at(step.best)) for step, place in found if math.isfinite(step.best)]))
     if level is not None:
         parts.append(svg.text(_WIDTH - _RIGHT, level - 4, "default", "end", "note"))
-    marks = [svg.point(place, y.at(step.trial.median), _say(group, step)) for step, place in valid if step.improved]
+    marks = [svg.point(place, y.at(step.trial.comparable), _say(group, step)) for step, place in valid if step.improved]
     legend = [("mark", "new best"), ("dot", "other trials")] + ([("cross", "failed")] if failed else [])
     return svg.chart(caption, _WIDTH, _HEIGHT, [_legend(legend), *parts], marks)
 
@@ -165,7 +165,7 @@ def _numbers_axis(x: Scale, name: str) -> str:
 
 def _say(group: Group, step: ConvergenceStep) -> str:
     speed = group.speed(step.trial)
-    reached = f"trial {step.number}, after {quantities.duration(step.elapsed)}: {quantities.duration(step.trial.median)}"
+    reached = f"trial {step.number}, after {quantities.duration(step.elapsed)}: {quantities.duration(step.trial.comparable)}"
     return f"{reached}, {speed}" if speed else reached
 
 

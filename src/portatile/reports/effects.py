@@ -72,7 +72,7 @@ def _effect(name: str, group: Group) -> Effect:
     for trial in group.ranked:
         if name in trial.config:
             values[repr(trial.config[name])] = trial.config[name]
-            times.setdefault(repr(trial.config[name]), []).append(trial.median)
+            times.setdefault(repr(trial.config[name]), []).append(trial.comparable)
     failed = [repr(trial.config.get(name)) for trial in _failures(group)]
     made = [ValueEffect(values[key], tuple(sorted(found)), failed.count(key)) for key, found in times.items()]
     made.sort(key=lambda effect: (isinstance(effect.value, str), effect.value))

@@ -119,7 +119,7 @@ class Group:
         """The speed as text; empty for an unknown workload, or one that knows neither its operations nor its traffic."""
         if self.workload is None or not (self.flops or self.traffic):
             return ""
-        value, unit = self.workload.speed(self.problem, trial.median)
+        value, unit = self.workload.speed(self.problem, trial.comparable)
         return f"{quantities.digits(value)}{quantities.NBSP}{unit}"
 
     def speedup(self, trial: Trial) -> float | None:
@@ -132,7 +132,7 @@ class Group:
             return None
         functions = self.workload.functions(self.problem)
         work = Work(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
-        shares = self.ceilings.shares(work, trial.median)
+        shares = self.ceilings.shares(work, trial.comparable)
         return max(shares.items(), key=lambda item: item[1], default=None)
 
     @cached_property
@@ -145,8 +145,8 @@ class Group:
             gap = own if before is None or now is None else (now - before).total_seconds()
             elapsed += gap if 0 <= gap <= own + _PAUSE else own
             before = now or before
-            improved = trial.median < best
-            best = min(best, trial.median)
+            improved = trial.comparable < best
+            best = min(best, trial.comparable)
             made.append(ConvergenceStep(number, elapsed, trial, best, improved))
         return made
 
@@ -177,9 +177,9 @@ class Group:
             "failed": self.failed,
         }
         figures: dict[str, object] = {
-            "seconds_per_run": None if best is None else best.median,
-            "gflops": self.flops / best.median / 1e9 if best is not None and self.flops > 0 else None,
-            "gigabytes_per_second": self.traffic / best.median / 1e9 if best is not None and self.traffic > 0 else None,
+            "seconds_per_run": None if best is None else best.comparable,
+            "gflops": self.flops / best.comparable / 1e9 if best is not None and self.flops > 0 else None,
+            "gigabytes_per_second": self.traffic / best.comparable / 1e9 if best is not None and self.traffic > 0 else None,
             "speedup": None if best is None else self.speedup(best),
             "share_of_peak": None if share is None else share[1],
             "peak": None if share is None else share[0],

@@ -129,12 +129,12 @@ def _winner(group: Group) -> dict[str, object]:
         return {}
     speedup, share, default = group.speedup(best), group.share(best), group.default
     return {
-        "time": quantities.duration(best.median),
+        "time": quantities.duration(best.comparable),
         "spread": quantities.percent(spread(best)),
         "speed": group.speed(best),
         "convention": "of the plain algorithm" if group.speed(best).endswith("flop/s") else "of the least traffic",
         "speedup": "" if speedup is None else quantities.times(speedup),
-        "default_time": "" if speedup is None or default is None else quantities.duration(default.median),
+        "default_time": "" if speedup is None or default is None else quantities.duration(default.comparable),
         "share": "" if share is None else quantities.percent(share[1]),
         "peak": "" if share is None else _peak(*share),
         "meter": "" if share is None else charts.meter(share[1]),
@@ -155,9 +155,9 @@ def _peak(name: str, share: float) -> str:
 
 def _race(group: Group) -> str:
     """How the winner won, if there was a final comparison."""
-    if group.best is None or (standing := group.best.standing) is None:
+    if group.best is None or (standing := group.best.standing) is None or (interval := group.best.interval) is None:
         return ""
-    low, high = map(quantities.duration, standing.interval)
+    low, high = map(quantities.duration, interval)
     tied = sum(trial.standing is not None and trial.standing.race == standing.race and trial.standing.tied for trial in group.ranked[1:])
     others = f"; {quantities.count(tied, 'other')} as fast within the noise" if tied else ""
     certain = f"{100 * ranking.confidence(len(group.best.samples)):.0f}{quantities.NBSP}%"
@@ -182,7 +182,7 @@ def _table(stem: str, group: Group) -> dict[str, object]:
     rows = []
     for trial in top:
         speedup = group.speedup(trial)
-        figures = [quantities.duration(trial.median), quantities.percent(spread(trial))]
+        figures = [quantities.duration(trial.comparable), quantities.percent(spread(trial))]
         figures += [group.speed(trial)] if group.speed(trial) else []
         figures += ["–" if speedup is None else quantities.times(speedup), "–" if trial.error is None else quantities.digits(trial.error)]
         rows.append(figures + [formatting.value(trial.config[name]) if name in trial.config else "–" for name in names])

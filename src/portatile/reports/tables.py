@@ -49,7 +49,7 @@ def trials_csv(group: Group) -> str:
     rows: list[list[Cell]] = []
     for step in group.steps:
         trial = step.trial
-        figures: list[Cell] = [step.number, round(step.elapsed, 6), trial.status, trial.median, step.best, trial.error]
+        figures: list[Cell] = [step.number, round(step.elapsed, 6), trial.status, trial.comparable, step.best, trial.error]
         rows.append(figures + [trial.config.get(name) for name in names])
     return csv_text(columns, rows)
 
@@ -81,7 +81,7 @@ def best_csv(group: Group) -> str:
     names = list(dict.fromkeys(name for trial in group.ranked for name in trial.config))
     rows: list[list[Cell]] = []
     for place, trial in enumerate(group.ranked, 1):
-        figures: list[Cell] = [place, trial.median, spread(trial), group.speedup(trial), trial.error]
+        figures: list[Cell] = [place, trial.comparable, spread(trial), group.speedup(trial), trial.error]
         rows.append(figures + [trial.config.get(name) for name in names])
     return csv_text(("place", "seconds_per_run", "spread", "speedup", "error", *names), rows)
 

@@ -11,7 +11,7 @@ from portatile.errors import UnknownNameError
 from portatile.records import Problem, Value
 from portatile.workload import Workload
 
-__all__ = ["get", "names", "problem"]
+__all__ = ["get", "names", "problem", "resolved"]
 
 
 def names() -> tuple[str, ...]:
@@ -21,11 +21,19 @@ def names() -> tuple[str, ...]:
 
 @cache
 def get(name: str) -> Workload:
-    """The workload called ``name``; raises UnknownNameError with the names there are."""
-    if name not in names():
+    """The workload called ``name``, which may be an alias; raises UnknownNameError, which lists the known names."""
+    known = resolved(name)
+    if known not in names():
         raise UnknownNameError("workload", name, names())
-    workload: Workload = importlib.import_module(f"{__name__}.{name}").workload
+    workload: Workload = importlib.import_module(f"{__name__}.{known}").workload
     return workload
+
+
+def resolved(name: str) -> str:
+    """The workload's own name for one of its aliases, such as ``trsm``; any other name as it is."""
+    if name in names():
+        return name
+    return next((known for known in names() if name in get(known).aliases), name)
 
 
 def problem(name: str, dtype: str, given: Mapping[str, Value]) -> Problem:

@@ -1,4 +1,4 @@
-"""Literals of arrays, ``(int[]){1, 2}``: in C objects that last as long as their block, which C++ has not."""
+"""Array literals, ``(int[]){1, 2}``: C objects that live as long as their block. C++ lacks them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _QUALIFIERS = SPACES | {"const", "volatile", "static"}
 
 
 def declare(tokens: Tokens, places: Places, lengths: Mapping[int, int]) -> None:
-    """Every literal becomes an assignment to an array that its function declares first.
+    """Turn every literal into an assignment to an array that is declared at the start of its function.
 
     ``lengths`` has the elements of lists with designators by their opening braces. Raises CompileError outside of functions.
     """

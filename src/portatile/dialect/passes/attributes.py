@@ -1,4 +1,4 @@
-"""The attributes of a function that mean something on CUDA: its work-group, how many of them at least, that it is not inlined."""
+"""The attributes of a function that CUDA knows: its work-group, the least number of resident groups, whether it is inlined."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CONSTANT_EXPRESSION = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, as
 
 @dataclass
 class Attributes:
-    """What the attributes read so far say."""
+    """The attributes read so far."""
 
     work_group: Size3 | None = None
     min_groups: int | None = None
     noinline: bool = False
 
     def read(self, tokens: Tokens, i: int, places: Places) -> None:
-        """Take in the ``__attribute__`` at ``i``; raises CompileError with file and line for numbers that are none."""
+        """Read the ``__attribute__`` at ``i``; raises CompileError with file and line for arguments that are not numbers."""
         for j in range(i + 1, tokens.partner[i + 1]):
             word = tokens[j].text.strip("_")
             if word == "noinline":

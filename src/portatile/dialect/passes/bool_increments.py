@@ -1,4 +1,4 @@
-"""``b++`` and ``--b`` where ``b`` may be a bool: C counts with it, C++ does not."""
+"""``b++`` and ``--b`` where ``b`` may be a bool: allowed in C, not in C++."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from portatile.dialect.tokens import Tokens
 
 
 def count(tokens: Tokens, i: int, booleans: frozenset[str]) -> None:
-    """Types are not known here: what has the name of a bool is counted by a function that finds out."""
+    """Types are not known here: a name that any bool has gets a function that decides by type."""
     by = "1" if tokens[i].text == "++" else "-1"
     first = operand(tokens, i)
     if first < i and tokens.text_at(i + 1) != "(" and tokens[i + 1].kind != "name":  # if (a) ++b has none before the sign

@@ -1,4 +1,4 @@
-"""What declarations of OpenCL C need in CUDA C++: address spaces, functions, kernels and their wrappers."""
+"""Rewrites declarations: address spaces, functions, kernels and their exported wrappers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initialisers with designators, which C takes in any order: C++ gets the same values by position."""
+"""Designated initialisers, which C allows in any order: C++ gets the same values by position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 1 << 16  # elements of an array that a designator may make
 
 @dataclass(frozen=True)
 class Type:
-    """What an initialiser is for: the name of its type, how many dimensions an array of it has, and of a pointer which member it is."""
+    """The type of an initialiser: its name, the number of array dimensions, and for a pointer which member it is."""
 
     name: str
     dimensions: int = 0

@@ -1,4 +1,4 @@
-"""What expressions of OpenCL C need in CUDA C++: vector literals, swizzles, conversions, compound literals, words spelt differently."""
+"""Rewrites expressions: vector literals, swizzles, conversions, compound literals, and words with other spellings."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Names:
 
 
 def declared(tokens: Tokens) -> Names:
-    """Collect the names that decide how a token is to be read."""
+    """Collect the names that decide how a token is parsed."""
     vectors, aggregates, members = set(VECTORS), set[str](), set[str]()
     aliases: dict[str, tuple[str, ...]] = {}
     for i, token in enumerate(tokens):
@@ -111,7 +111,7 @@ def _aggregate(tokens: Tokens, i: int, aggregates: set[str], members: set[str]) 
 
 
 def rewrite(tokens: Tokens, names: Names) -> list[str]:
-    """Change every expression in place; comes back with the names for which the text needs an ``accessor``."""
+    """Rewrite every expression in place; returns the names for which the text needs an ``accessor``."""
     for i, token in enumerate(tokens):
         if token.kind == "number":
             if (match := _HALF_LITERAL.fullmatch(token.text)) and not token.text.lower().startswith("0x"):

@@ -1,4 +1,4 @@
-"""Functions written in two ways that C++ has not: parameters declared behind the bracket, overloads that differ in an address space."""
+"""Two forms of functions that C++ lacks: K&R parameters, and overloads that differ only in an address space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declarations that a jump may pass over, by ``goto`` or to a ``case``: C++ lets no jump pass over a constructor, C does."""
+"""Declarations that a ``goto`` or a ``case`` jumps over: C allows that, C++ does not where there is a constructor."""
 
 from __future__ import annotations
 

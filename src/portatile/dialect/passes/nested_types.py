@@ -1,4 +1,4 @@
-"""Types that C programs define inside others, which C knows everywhere behind them: CUDA C++ gets them ahead of the outer one."""
+"""Types defined inside others, which C knows in the whole scope: they move in front of the outer type for C++."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What C converts by itself between pointers: assignments, initialisers, returned values and arguments become casts in CUDA C++."""
+"""C's implicit pointer conversions in assignments, initialisers, returned values and arguments become casts in CUDA C++."""
 
 from __future__ import annotations
 

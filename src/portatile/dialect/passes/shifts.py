@@ -1,4 +1,4 @@
-"""``a << n``: OpenCL C takes ``n`` modulo the width of ``a``, C++ leaves undefined what comes of too great an ``n``."""
+"""``a << n``: OpenCL C takes ``n`` modulo the width of ``a``; in C++ a too large ``n`` is undefined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How structures lie in memory: attributes behind their members, which NVRTC would not heed; arrays without a size, which it has not."""
+"""Layout of structures: attributes behind the members, which NVRTC ignores, and arrays without a size, which it lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Components of vectors: ``v.xy`` is a call in CUDA C++, of a method or, where a member has the name too, of a function that finds out."""
+"""Vector components: ``v.xy`` becomes a method call, or a function that decides by type where a member has the same name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _component(name: str) -> tuple[str, str] | None:
 
 
 def _either(tokens: Tokens, i: int, written: bool) -> None:
-    """The name behind the dot at ``i`` is a swizzle and a member of a structure too: a function finds out by the type."""
+    """Rewrite a name that is a swizzle and also a structure's member: a function decides by type."""
     first = operand(tokens, i)
     if first == i:
         return  # a designator

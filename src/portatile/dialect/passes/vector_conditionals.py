@@ -1,4 +1,4 @@
-"""``c ? a : b`` where ``c`` may be a vector, which chooses per component; C++ knows no such operator."""
+"""``c ? a : b`` with a vector ``c``, which selects each component; C++ has no such operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BEFORE_CONDITION = ASSIGNMENTS | {",", ";", "(", "[", "{", "}", "?", ":", "retu
 
 
 def choice(tokens: Tokens, i: int, vectors: frozenset[str], variables: frozenset[str]) -> None:
-    """Types are not known here: whatever may be a vector becomes a call that finds out."""
+    """Types are not known here: a condition that may be a vector becomes a call that decides by type."""
     first = i
     while first > 0 and tokens[first - 1].text not in _BEFORE_CONDITION:
         first = tokens.partner[first - 1] if tokens[first - 1].text in (")", "]", "}") else first - 1

@@ -85,7 +85,7 @@ class Progress:
 
     def __str__(self) -> str:
         """Elapsed time, the best, what was tried and what is left, so that ``listen=print`` shows a search."""
-        best = "nothing valid yet" if self.best is None else f"best {duration(self.best.median)}"
+        best = "nothing valid yet" if self.best is None else f"best {duration(self.best.comparable)}"
         return ", ".join(filter(None, (f"{self.seconds:6.1f} s  {best}  {self.tried}", self.left)))
 
     @property
@@ -135,7 +135,7 @@ class TuningResult:
         )
         count = f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)}"
         raced = ", not raced" if self.unraced else ""
-        return f"<{what}: {self.best.median:.3g} s a run{gained}{raced}; {count}, stopped by {self.stopped}>"
+        return f"<{what}: {self.best.comparable:.3g} s a run{gained}{raced}; {count}, stopped by {self.stopped}>"
 
     @property
     def warm_trials(self) -> int:

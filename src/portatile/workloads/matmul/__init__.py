@@ -61,6 +61,7 @@ class Matmul(Workload):
     """
 
     name = "matmul"
+    hint = "matmul is the teaching workload, which portatile.matmul does not use: that is `portatile tune gemm`, with the same sizes"
     sizes: Mapping[str, str] = {"m": "rows of A and C", "n": "columns of B and C", "k": "columns of A and rows of B"}
     operands = (Operand("a"), Operand("b"), Operand("c", "out"))
 

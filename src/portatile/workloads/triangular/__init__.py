@@ -30,6 +30,7 @@ class Triangular(Workload):
     """
 
     name = "triangular"
+    aliases = ("trsm",)
     products = True
     sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
     options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T"), "diag": ("N", "U")}
