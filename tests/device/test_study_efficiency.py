@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from portatile.device.base import Device
-from portatile.measure.power import Power
 from portatile.measure.runs import Length
 from portatile.studies import efficiency
 from portatile.studies.form.conduct import conduct
+from portatile.studies.form.power import Power
 from portatile.studies.form.study import Asked
 
 pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from portatile.errors import UsageError
-from portatile.measure import power
-from portatile.measure.power import Counter, StatedPower
 from portatile.studies import efficiency
+from portatile.studies.form import power
+from portatile.studies.form.power import Counter, StatedPower
 from support.trials import DEVICE
 
 CPU = replace(DEVICE, id="opencl:0:0", kind="cpu", name="Some Processor")

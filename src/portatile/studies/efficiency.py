@@ -19,10 +19,11 @@ from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError, StoreError, UsageError
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
-from portatile.measure import peaks, power, runs
-from portatile.measure.power import Power, StatedPower
+from portatile.measure import peaks, runs
 from portatile.measure.runs import Length
 from portatile.records import DeviceInfo, Problem
+from portatile.studies.form import power
+from portatile.studies.form.power import Power, StatedPower
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
 
 _COLUMNS = ("name", "price", "currency", "date", "source")
