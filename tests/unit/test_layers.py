@@ -1,4 +1,4 @@
-"""The layers of the house: every file imports only from rooms above its own, and optional bindings only where they belong."""
+"""The layers of the house: every file imports only from modules above its own, and optional bindings only where they belong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "portatile"
 DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 
-# docs/internals/architecture.md draws this. A room is a file or a folder directly under portatile; it imports from the lines above
+# docs/internals/architecture.md draws this. A module is a file or a folder directly under portatile; it imports from the lines above
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("api", "doctor", "torch", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )
-DEPTH = {room: depth for depth, layer in enumerate(LAYERS) for room in layer}
+DEPTH = {module: depth for depth, layer in enumerate(LAYERS) for module in layer}
 
 # What a plain installation may lack, or what must not be loaded by accident, and the files that may name it.
 BINDINGS: dict[str, tuple[str, ...]] = {
@@ -57,8 +57,8 @@ def imported(text: str, package: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
 
 
-def room_of(dotted: str) -> str | None:
-    """The room that ``portatile.room...`` names; None for the package's own public face or another package."""
+def module_of(dotted: str) -> str | None:
+    """The module that ``portatile.module...`` names; None for the package's own public face or another package."""
     parts = dotted.split(".")
     return parts[1] if parts[0] == "portatile" and len(parts) > 1 else None
 
@@ -67,18 +67,18 @@ def package_of(path: Path) -> str:
     return ".".join(("portatile", *path.relative_to(PACKAGE).parent.parts))
 
 
-def upward(text: str, room: str, package: str) -> list[str]:
-    """What ``text``, a file of ``room``, imports from its own layer or from below."""
+def upward(text: str, module: str, package: str) -> list[str]:
+    """What ``text``, a file of ``module``, imports from its own layer or from below."""
     wrong = []
     for line, name in imported(text, package):
-        target = room_of(name)
+        target = module_of(name)
         if target is None:
             if name.split(".")[0] == "portatile":
                 wrong.append(f"line {line}: imports the public face")
         elif target not in DEPTH:
             wrong.append(f"line {line}: portatile.{target} stands in no layer")
-        elif target != room and DEPTH[target] >= DEPTH[room]:
-            wrong.append(f"line {line}: {room} (layer {DEPTH[room]}) imports {target} (layer {DEPTH[target]})")
+        elif target != module and DEPTH[target] >= DEPTH[module]:
+            wrong.append(f"line {line}: {module} (layer {DEPTH[module]}) imports {target} (layer {DEPTH[target]})")
     return wrong
 
 
@@ -131,15 +131,15 @@ def test_test_files_share_through_support() -> None:
 
 
 def test_every_room_stands_in_a_layer() -> None:
-    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
-    assert rooms - set(DEPTH) == set(), "give the room a layer here and in docs/internals/architecture.md"
+    modules = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
+    assert modules - set(DEPTH) == set(), "give the module a layer here and in docs/internals/architecture.md"
 
 
 def test_the_drawing_shows_the_house() -> None:
     drawn = re.findall(r"^\| \d+ \| (.*) \|$", DRAWING.read_text(), re.MULTILINE)
-    rooms = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
+    modules = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
     assert [set(row.split(", ")) for row in drawn] == [set(layer) for layer in LAYERS], "redraw docs/internals/architecture.md"
-    assert set(DEPTH) == rooms, "a layer names a room that is gone"
+    assert set(DEPTH) == modules, "a layer names a module that is gone"
 
 
 def test_what_the_drawing_names_is_there() -> None:
@@ -156,8 +156,8 @@ def test_what_the_drawing_names_is_there() -> None:
 
 @pytest.mark.parametrize("path", INSIDE, ids=name_of)
 def test_imports_go_down(path: Path) -> None:
-    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    assert upward(path.read_text(), room, package_of(path)) == []
+    module = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert upward(path.read_text(), module, package_of(path)) == []
 
 
 def test_no_file_imports_itself_round_a_corner() -> None:
