@@ -23,8 +23,8 @@ SPILLS = 256
 BEYOND_CACHES = 1 << 29
 """Bytes that no cache holds: so much traffic crosses the memory bus."""
 
-_REGISTERS = 65536  # of a multiprocessor, and the most of one work-group
-_REGISTER_UNIT, _WARP = 256, 32  # registers are given to whole warps, in such portions
+_REGISTER_UNIT = 256  # registers are given to whole warps, in such portions
+_USUAL_WARP = 32  # of a GPU that does not tell its own
 NEAR = {"gpu": 2.0, "cpu": 0.5}
 """Operations in the time of a byte from local memory or the nearest cache, where it was not measured: of a multiprocessor 256 and 128
 bytes a clock, of a core with vectors of 512 bits 64 and 128."""
@@ -70,17 +70,17 @@ def occupancy(used: Resources, launch: Launch, device: DeviceInfo) -> float | No
 
     None where the device is not in the table or the compiler reports no resources.
     """
-    limits = multiprocessor(device)
-    if limits is None or used.registers < 0:
+    limits, warp = multiprocessor(device), device.can.sub_group
+    if limits is None or warp == 0 or used.registers < 0:
         return None
     items = math.prod(launch.local_size)
-    warps = -(-items // _WARP)
-    per_warp = -(-max(used.registers, 1) * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+    warps = -(-items // warp)
+    per_warp = -(-max(used.registers, 1) * warp // _REGISTER_UNIT) * _REGISTER_UNIT
     local = max(used.local_memory, 0) + _dynamic(launch) + limits.reserved
-    groups = min(limits.groups, limits.threads // (warps * _WARP), _REGISTERS // (per_warp * warps))
+    groups = min(limits.groups, limits.threads // (warps * warp), device.can.registers // (per_warp * warps))
     if local > limits.reserved:
         groups = min(groups, limits.shared // local)
-    return groups * warps * _WARP / limits.threads
+    return groups * warps * warp / limits.threads
 
 
 def impossible(plan: Plan, device: DeviceInfo) -> str | None:
@@ -130,7 +130,8 @@ def likely(plan: Plan, work: Demand, device: DeviceInfo, near: float) -> float:
     operations per byte; both are multiplied by the work that the shape wastes.
     """
     items = [math.prod(step.local_size) for step in plan.steps if isinstance(step, Launch)]
-    lanes = min((n / (-(-n // _WARP) * _WARP) for n in items), default=1.0) if device.kind == "gpu" else 1.0
+    warp = device.can.sub_group or _USUAL_WARP
+    lanes = min((n / (-(-n // warp) * warp) for n in items), default=1.0) if device.kind == "gpu" else 1.0
     return work.waste * (work.flops / lanes + near * work.loads)
 
 

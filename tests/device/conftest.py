@@ -50,9 +50,10 @@ MISSING = [] if any(device.info.kind == "gpu" for device in FOUND.values()) else
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Of tests marked ``thinned(share)``, run a share on a device where compiling takes long."""
+    """Of the cases of a test marked ``thinned(share)``, run a share on a device where compiling takes long."""
     marker, asked = item.get_closest_marker("thinned"), getattr(item, "callspec", None)
-    if marker is not None and asked is not None and (found := FOUND.get(asked.params.get("device"))) is not None:
+    several = asked is not None and len(asked.params) > 1  # beside the device
+    if marker is not None and several and (found := FOUND.get(asked.params.get("device"))) is not None:
         checking.maybe(found, marker.args[0], item.nodeid)
 
 

@@ -24,7 +24,7 @@ from portatile.workloads.convolution import BIGDFT, Convolution
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("convolution")
 STAGED: Config = {**BIGDFT, "FORM": "staged", "WGS": 32, "WINDOW": 4, "VECTOR": 2, "PADDING": 2}

@@ -24,7 +24,7 @@ from portatile.runtime import perform, separable
 from portatile.runtime.memory_limit import memory_limit
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 SHAPE = (12, 9, 16)
 MODES = {"wrap": "periodic", "grid-wrap": "periodic", "constant": "zero", "grid-constant": "zero"}

@@ -25,6 +25,8 @@ from portatile.workloads.coulomb.reference import coordinates, potential
 from support.checking import check
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.thinned(1 / 2)  # what it computes is asked of PoCL for other cases every time
+
 WORKLOAD = workloads.get("coulomb")
 GOLDEN = Path(__file__).parents[1] / "data" / "parboil" / "cp_small_ref.txt"
 SMALL: Config = {

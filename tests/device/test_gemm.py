@@ -23,6 +23,8 @@ from portatile.workloads.gemm.point import Point
 from support.checking import check
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.thinned(1 / 2)  # what it computes is asked of PoCL for other cases every time
+
 WORKLOAD = workloads.get("gemm")
 TRANSPOSITIONS = [{"trans_a": a, "trans_b": b} for a, b in itertools.product("NT", "NT")]
 

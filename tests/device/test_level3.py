@@ -16,7 +16,7 @@ from portatile.errors import ArgumentError
 from support.checking import check
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 M, N, K = 37, 21, 18
 

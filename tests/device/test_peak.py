@@ -16,6 +16,8 @@ from support.checking import check
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
 
+pytestmark = pytest.mark.thinned(1 / 2)  # what it computes is asked of PoCL for other cases every time
+
 PEAK = workloads.get("peak")
 QUANTITIES = PEAK.options["quantity"]
 

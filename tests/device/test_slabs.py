@@ -20,7 +20,7 @@ from portatile.runtime import perform, slabs
 from portatile.workload import Workload
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 Case = Callable[[np.random.Generator, str], np.ndarray]
 

@@ -18,7 +18,7 @@ from portatile.workloads import operands
 from support.checking import check, run
 from support.seeds import new_seed
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
 
 WORKLOAD = workloads.get("triangular")
 CASES = [dict(zip(WORKLOAD.options, values, strict=True)) for values in itertools.product(*WORKLOAD.options.values())]

@@ -21,7 +21,7 @@ Alter = Callable[[Inputs], Inputs]
 def maybe(device: Device, share: float = 1 / 3, test: str = "") -> None:
     """Skip most of many alike tests, others for each run seed, on a device where compiling takes long; see ``sometimes``."""
     if device.target.defers:
-        sometimes(share, test)
+        sometimes(share, test, beside_a_gpu=True)
 
 
 _MOST_DEVICES, _MOST_MODULES = 4, 64

@@ -61,12 +61,15 @@ def new_seed(purpose: str) -> int:
     return seed
 
 
-def sometimes(share: float, test: str = "") -> None:
-    """Skip all but a share of many alike tests: others for each run seed. On a machine with a GPU none is skipped.
+def sometimes(share: float, test: str = "", beside_a_gpu: bool = False) -> None:
+    """Skip all but a share of many alike tests: others for each run seed.
 
-    ``test`` is the id of the test that is asked for, where it does not run yet.
+    ``test`` is the id of the test that is asked for, where it does not run yet. On a machine with a GPU nothing is skipped, unless
+    ``beside_a_gpu`` is said.
     """
-    if not DRAWS and not on_gpu_machine() and hashed(run_seed(), test or _test(), "drawn") >= share * _RANGE:
+    if DRAWS or (on_gpu_machine() and not beside_a_gpu):
+        return
+    if hashed(run_seed(), test or _test(), "drawn") >= share * _RANGE:
         pytest.skip(f"not drawn for {VARIABLE}={run_seed()}; PORTATILE_DRAWS=all asks for all")
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from portatile import device, execute, program, select, workloads
+from portatile.cli import main
 from portatile.device.amdgcn import isa, survey, toolchain
 from portatile.errors import CompileError, DeviceNotFoundError, UnknownNameError, UsageError
 from portatile.records import Binary, Source
@@ -153,6 +155,44 @@ def test_messages_name_the_users_lines(text: str, message: str) -> None:
 def test_an_unknown_architecture_is_refused_with_those_there_are() -> None:
     with pytest.raises(DeviceNotFoundError, match="gfx1100"):
         device.backends()["amdgcn"].target("gfx77")
+
+
+@needs_clang
+def test_commands_show_what_a_configuration_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = ["show", "stream", "-n", "1000", "--arch", "gfx942"]
+    assert main([*shown, "--stage", "resources", "--backend", "amdgcn"]) == 0
+    table = capsys.readouterr().out
+    assert "scalar registers" in table
+    assert "occupancy" in table
+    assert main([*shown, "--stage", "instructions"]) == 0
+    assert "global_load" in capsys.readouterr().out
+    assert main([*shown, "--stage", "assembly"]) == 0
+    assert ".amdgcn_target" in capsys.readouterr().out
+    assert main([*shown, "--stage", "lowered"]) == 0
+    assert "PORTATILE_OPENCL" in capsys.readouterr().out
+
+
+@needs_clang
+def test_a_file_is_compiled_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, output = tmp_path / "mirror.cl", tmp_path / "mirror.o"
+    file.write_text(TEXT)
+    command = ["compile", str(file), "-D", "FACTOR=2.0f", "--arch", "gfx1100"]
+    assert main([*command, "--emit", "isa"]) == 0
+    assert "mirror:" in capsys.readouterr().out
+    assert main([*command, "-o", str(output)]) == 0
+    assert output.read_bytes()[:4] == b"\x7fELF"
+    assert "occupancy" in capsys.readouterr().out
+    assert main([*command, "--emit", "ptx"]) == 2
+    assert "--backend amdgcn" in capsys.readouterr().err
+
+
+def test_devices_and_architectures_are_not_mixed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "stream", "-n", "64", "--backend", "amdgcn"]) == 2
+    assert "--arch gfx942" in capsys.readouterr().err
+    assert main(["show", "stream", "-n", "64", "--backend", "opencl", "--arch", "gfx942"]) == 2
+    assert "leave out" in capsys.readouterr().err
+    assert main(["show", "stream", "-n", "64", "--backend", "cuda", "--arch", "gfx942"]) == 2
+    assert "sm_90" in capsys.readouterr().err
 
 
 _turn = threading.Semaphore(2)

@@ -1,4 +1,4 @@
-"""The layers of the house: every file imports only from modules above its own, and optional bindings only where they belong."""
+"""The layers of the package: every file imports only from modules above its own, and optional bindings only where they belong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "portatile"
 DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 
-# docs/internals/architecture.md draws this. A module is a file or a folder directly under portatile; it imports from the lines above
+# docs/internals/architecture.md draws this. A part is a file or a folder directly under portatile; it imports from the lines above
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("api", "doctor", "torch", "wavelets", "studies", "reports", "shipping"),
     ("cli",),
 )
-DEPTH = {module: depth for depth, layer in enumerate(LAYERS) for module in layer}
+DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 
 # What a plain installation may lack, or what must not be loaded by accident, and the files that may name it.
 BINDINGS: dict[str, tuple[str, ...]] = {
@@ -57,8 +57,8 @@ def imported(text: str, package: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
 
 
-def module_of(dotted: str) -> str | None:
-    """The module that ``portatile.module...`` names; None for the package's own public face or another package."""
+def part_of(dotted: str) -> str | None:
+    """The part that ``portatile.part...`` names; None for the package's own public face or another package."""
     parts = dotted.split(".")
     return parts[1] if parts[0] == "portatile" and len(parts) > 1 else None
 
@@ -67,18 +67,18 @@ def package_of(path: Path) -> str:
     return ".".join(("portatile", *path.relative_to(PACKAGE).parent.parts))
 
 
-def upward(text: str, module: str, package: str) -> list[str]:
-    """What ``text``, a file of ``module``, imports from its own layer or from below."""
+def upward(text: str, part: str, package: str) -> list[str]:
+    """What ``text``, a file of ``part``, imports from its own layer or from below."""
     wrong = []
     for line, name in imported(text, package):
-        target = module_of(name)
+        target = part_of(name)
         if target is None:
             if name.split(".")[0] == "portatile":
                 wrong.append(f"line {line}: imports the public face")
         elif target not in DEPTH:
             wrong.append(f"line {line}: portatile.{target} stands in no layer")
-        elif target != module and DEPTH[target] >= DEPTH[module]:
-            wrong.append(f"line {line}: {module} (layer {DEPTH[module]}) imports {target} (layer {DEPTH[target]})")
+        elif target != part and DEPTH[target] >= DEPTH[part]:
+            wrong.append(f"line {line}: {part} (layer {DEPTH[part]}) imports {target} (layer {DEPTH[target]})")
     return wrong
 
 
@@ -130,16 +130,16 @@ def test_test_files_share_through_support() -> None:
     assert [str(path.relative_to(tests)) for path in tests.rglob("*.py") if taken.search(path.read_text())] == []
 
 
-def test_every_room_stands_in_a_layer() -> None:
-    modules = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
-    assert modules - set(DEPTH) == set(), "give the module a layer here and in docs/internals/architecture.md"
+def test_every_part_stands_in_a_layer() -> None:
+    parts = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
+    assert parts - set(DEPTH) == set(), "give it a layer here and in docs/internals/architecture.md"
 
 
-def test_the_drawing_shows_the_house() -> None:
+def test_the_drawing_shows_the_package() -> None:
     drawn = re.findall(r"^\| \d+ \| (.*) \|$", DRAWING.read_text(), re.MULTILINE)
-    modules = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
+    parts = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in INSIDE}
     assert [set(row.split(", ")) for row in drawn] == [set(layer) for layer in LAYERS], "redraw docs/internals/architecture.md"
-    assert set(DEPTH) == modules, "a layer names a module that is gone"
+    assert set(DEPTH) == parts, "a layer names what is gone"
 
 
 def test_what_the_drawing_names_is_there() -> None:
@@ -156,8 +156,8 @@ def test_what_the_drawing_names_is_there() -> None:
 
 @pytest.mark.parametrize("path", INSIDE, ids=name_of)
 def test_imports_go_down(path: Path) -> None:
-    module = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    assert upward(path.read_text(), module, package_of(path)) == []
+    part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    assert upward(path.read_text(), part, package_of(path)) == []
 
 
 def test_no_file_imports_itself_round_a_corner() -> None:
