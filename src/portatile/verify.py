@@ -47,6 +47,18 @@ def guard_verdict(name: str, tail: NDArray[np.uint8]) -> Verdict:
     )
 
 
+def margin_verdict(name: str, before: NDArray[np.uint8], behind: NDArray[np.uint8]) -> Verdict:
+    """Whether the canaries on both sides of ``name``, of whole words, are intact; ``before`` ends where it begins."""
+    for side, found, nearest in (("before", before, -1), ("behind", behind, 0)):
+        wrong = np.flatnonzero(found.view(np.uint32) != GUARD_WORD)
+        if wrong.size:
+            at = 4 * int(wrong[nearest])
+            far = found.size - at if side == "before" else at
+            message = f"wrote {side} {name}: {wrong.size} words of its canary changed, the nearest {far} bytes from it"
+            return Verdict(False, float("inf"), message)
+    return Verdict(True)
+
+
 def zeros_verdict(name: str, left: NDArray[np.uint8]) -> Verdict:
     """Whether ``name``, which must be left as zeros, is; ``left`` is its present content."""
     wrong = np.flatnonzero(left)

@@ -80,6 +80,7 @@ FATE = {
     "group": "launch",
     "hang": "timeout",
     "abort": "crash",
+    "before": "wrong",
 }
 
 
@@ -105,6 +106,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
             assert fates.pop("local") == "crash"
         assert fates == {fault: FATE[fault] for fault in fates}, {fault: trial.message for fault, trial in found.items()}
         assert "canary" in found["behind"].message
+        assert "before y" in found["before"].message
         assert "local memory" in found["local"].message
         assert "launch took longer" in found["hang"].message
         assert "ended during launch (SIG" in found["abort"].message
@@ -284,22 +286,6 @@ def test_failures_that_are_remembered_name_the_way_out(device: Device, tmp_path:
                 tune(request, store)
 
 
-def test_a_stopped_tuner_blames_no_variant(device: Device, tmp_path: Path) -> None:
-    """The parent and its workers stand still for longer than any phase may take."""
-    path = tmp_path / "results.sqlite"
-    process = launch(device, path, 40)
-    workers = read_trials(process, 3)
-    for one in (psutil.Process(process.pid), *workers):
-        one.suspend()
-    time.sleep(12)
-    for one in (*workers, psutil.Process(process.pid)):
-        one.resume()
-    output, _ = process.communicate(timeout=120)
-    assert output.splitlines()[-1].startswith("end")
-    with ResultStore(path) as store:
-        assert {trial.status for trial in store.trials()} <= {"ok", "skipped"}
-
-
 def test_too_few_files_are_a_clear_error(tmp_path: Path) -> None:
     script = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)); from portatile.cli import main; import sys; "
     script += "sys.exit(main(['tune', 'matmul', '-m', '8', '-n', '8', '-k', '8', '--budget', '1s']))"
@@ -319,3 +305,12 @@ def test_a_budget_holds_while_a_legal_configuration_is_sought(device: Device) ->
     kernel = Kernel(text, "twice", arrays, values, local_size=8, global_size=64, constraints=[branching])
     with pytest.raises(SpaceError, match="in time"):
         kernel.tune("2s", device=device.info.id)
+
+
+def test_a_variant_that_writes_far_from_its_arrays_does_not_win(device: Device, tmp_path: Path) -> None:
+    workload = Faulty(("far",), (32,), default="far")
+    request = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(seconds=60), "exhaustive", workload=workload, timing=QUICK
+    )
+    with ResultStore(tmp_path / "results.sqlite") as store, pytest.raises(NoValidVariantError, match=r"wrote before y.* bytes from it"):
+        tune(request, store)

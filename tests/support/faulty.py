@@ -10,7 +10,7 @@ from portatile.records import Arg, Config, DeviceInfo, Launch, Plan, Problem, So
 from portatile.space import ParameterSpace
 from portatile.workload import Expected, Inputs, Operand, Workload
 
-FAULTS = ("none", "slow", "wrong", "behind", "compile", "local", "group", "hang", "abort")
+FAULTS = ("none", "slow", "wrong", "behind", "before", "far", "compile", "local", "group", "hang", "abort")
 
 TEXT = """
 #if FAULT == COMPILE
@@ -36,6 +36,8 @@ __kernel void twice(__global const float *x, __global float *y, int n) {
 #endif
     if (i < n) y[i] = FAULT == WRONG && i == n - 1 ? 0.0f : 2.0f * x[i] + v;
     if (FAULT == BEHIND && i == 0) y[n + 3] = 1.0f;
+    if (FAULT == BEFORE && i == 0) y[-3] = 1.0f;
+    if (FAULT == FAR && i == 0) y[-100000] = y[n + 100000] = 1.0f;
 }
 """
 

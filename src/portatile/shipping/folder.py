@@ -1,7 +1,7 @@
 """A folder of tuned kernels that runs without portatile: texts, binaries, a table of launches, and a loader.
 
 ``kernels.json`` is the table, ``programs/`` holds texts and binaries, ``trials.json`` the measurements behind the choice (what
-`portatile import` reads), ``loader.py`` runs it all. docs/use/exchange.md describes the table.
+`portatile import` reads), ``loader.py`` runs it all. docs/internals/exported-folder.md describes the table.
 """
 
 from __future__ import annotations

@@ -9,6 +9,10 @@ from portatile.errors import CompileError, DeviceError, LaunchError, PortatileEr
 from portatile.tuning.final import ranking
 from portatile.tuning.protocol import Evaluate, Evaluated, Race, Raced
 from portatile.tuning.worker.bench import Bench, LoadedVariant, Record, runs_within
+from portatile.verify import worst
+
+_COMPARED, _ALWAYS_COMPARED = 12, 3  # rounds after which results are compared, the second whatever that takes
+_COMPARING = 0.25  # of the time of the rounds so far may go into comparing
 
 
 def hold(bench: Bench, job: Race) -> Raced:
@@ -51,6 +55,9 @@ def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Load
             bench.announce("launch", 0.0)
             verdict = bench.check(loaded)
             if verdict.ok:
+                bench.burst(loaded, 1)
+                verdict = worst([bench.surroundings(loaded), bench.outputs(loaded)])
+            if verdict.ok:
                 stack.pop_all()
                 return loaded
         results[entry.number] = record.outcome(entry, "wrong", f"right in the search, wrong in the final comparison: {verdict.message}")
@@ -86,6 +93,17 @@ def _leave(bench: Bench, loaded: LoadedVariant, results: dict[int, Evaluated]) -
     )
 
 
+def _compare(bench: Bench, loaded: LoadedVariant, results: dict[int, Evaluated]) -> float:
+    """Drop a finalist whose results are wrong after this round; returns the seconds that the comparison took."""
+    started = time.perf_counter()
+    verdict = bench.outputs(loaded)
+    if not verdict.ok:
+        results[loaded.job.number] = loaded.record.outcome(
+            loaded.job, "wrong", f"right in the search, wrong in some runs of the final comparison: {verdict.message}"
+        )
+    return time.perf_counter() - started
+
+
 def _run(bench: Bench, field: list[LoadedVariant], results: dict[int, Evaluated], ends: float) -> None:
     """Run rounds until the finalists are told apart or the time is up; those that drop out go into ``results``."""
     if len(field) < 2:
@@ -108,13 +126,17 @@ def _run(bench: Bench, field: list[LoadedVariant], results: dict[int, Evaluated]
     running = [loaded for loaded in field if loaded.job.number in runs]
     slowest = max((loaded.job.best or 0.0 for loaded in running), default=0.0)
     bench.announce("run", max(ends - time.perf_counter(), 0.0) + (1 + ranking.LEAST_ROUNDS) * len(running) * max(slowest, timing.burst))
+    began, comparing = time.perf_counter(), 0.0
     for turn in range(1, ranking.LOOKS[-1] + 1):
         started = time.perf_counter()
+        compared = turn <= _COMPARED and (turn <= _ALWAYS_COMPARED or comparing < _COMPARING * (started - began))
         shift = turn % max(len(running), 1)
         for loaded in running[shift:] + running[:shift] if turn % 2 else reversed(running[shift:] + running[:shift]):
             seconds = timed(loaded)
             if seconds is not None:
                 loaded.record.samples.append(seconds)
+            if seconds is not None and compared:
+                comparing += _compare(bench, loaded, results)
         running = [loaded for loaded in running if loaded.job.number not in results]
         now = time.perf_counter()
         if len(running) < 2 or (turn >= ranking.LEAST_ROUNDS and now + (now - started) > ends):

@@ -276,8 +276,9 @@ class Supervisor:
         wake = min([until, *(child.deadline for child in children)])
         started = time.monotonic()
         ready = self._selector.select(None if math.isinf(wake) else max(wake - started, 0))
-        for child in children:  # what stopped this process may have stopped them too
-            child.deadline += self._waking.overslept(max(wake, started))
+        if late := self._waking.overslept(max(wake, started)):
+            for child in children:  # what stopped this process, at any time of the wait, may have stopped them too
+                child.deadline += late + max(wake - started, 0.0)
         for key, _ in ready:
             worker: WorkerProcess = key.data
             try:

@@ -145,6 +145,10 @@ class Bench:
                 again = self._time(loaded)
                 if not again.ok:
                     return record.outcome(job, "wrong", f"the first run was right, a later one wrong: {again.message}")
+                if job.best is None or min(record.samples) < _BEHIND * job.best:  # it may win
+                    around = self.surroundings(loaded)
+                    if not around.ok:
+                        return record.outcome(job, "wrong", around.message)
                 record.errors = (*record.errors[:-1], max(record.errors[-1], again.error))
                 return record.outcome(job, "ok", record.remark, max(record.errors))
         except CompileError as error:
@@ -178,6 +182,14 @@ class Bench:
             verdicts.append(verdict)
         loaded.record.errors = tuple(verdict.error for verdict in verdicts)
         return worst(verdicts)
+
+    def surroundings(self, loaded: LoadedVariant) -> Verdict:
+        """Whether nothing was written in wide margins around the operands, those of the timed case included."""
+        verdict = worst([self.case_operands[part.case].surroundings(far=True) for part in loaded.job.parts])
+        if not verdict.ok:
+            for operands in self.case_operands:
+                operands.restore()
+        return verdict
 
     def timed(self, loaded: LoadedVariant) -> CaseOperands:
         """The operands on which a variant is timed."""

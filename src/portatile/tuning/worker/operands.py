@@ -1,4 +1,4 @@
-"""One case's operands in the memory of a timing worker's device: poisoned, guarded by canaries, restored, and compared."""
+"""One case's operands in the memory of a timing worker's device: poisoned, between canaries, restored, and compared."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Device, Image, Memory, Queue
+from portatile.device.base import PART_ALIGNMENT, Device, Image, Memory, Queue
 from portatile.errors import DeviceError
 from portatile.tuning.protocol import Case
 from portatile.tuning.shared_arrays import SharedArraysView
-from portatile.verify import GUARD_BYTES, POISON_BYTE, Verdict, compare, guard, guard_verdict, unchanged, worst
+from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, compare, guard, margin_verdict, unchanged, worst
 from portatile.workload import Expected
 
+MARGIN = 256 * PART_ALIGNMENT  # bytes of canary on either side; those next to the operand are looked at after each check
 _COMPARED_BYTES = 1 << 24  # inputs up to this size are compared in full after a run, of larger ones this much
+
+_WORD = GUARD_WORD.to_bytes(4, "little")
 
 
 @dataclass
 class DeviceOperand:
-    """One operand's memory on the device, with a canary behind it unless it is an image, and its initial content."""
+    """One operand's memory on the device and its initial content; unless it is an image, it lies in ``whole`` between canaries."""
 
     name: str
     writable: bool
     initial: NDArray[Any]
     memory: Memory
+    whole: Memory
     pristine: Memory | None
     host: NDArray[Any]
 
@@ -62,6 +66,9 @@ class CaseOperands:
                     self.queue.upload(memory, operand.initial)
                 if not operand.image:
                     self.queue.upload(memory, tail, offset=operand.initial.nbytes)
+            if not operand.image:
+                for start in (0, MARGIN + operand.body):
+                    self.queue.fill(operand.whole, _WORD, start, MARGIN)
         self.queue.finish()
 
     def reset(self, queue: Queue) -> None:
@@ -82,14 +89,16 @@ class CaseOperands:
                 verdicts.append(compare(operand.host, self.expected[operand.name], bound, operand.name))
         return worst(verdicts)
 
-    def surroundings(self) -> Verdict:
-        """Whether canaries and inputs are unchanged."""
+    def surroundings(self, far: bool = False) -> Verdict:
+        """Whether canaries and inputs are unchanged; ``far``: all of the canaries, not only what is next to the operands."""
         verdicts = []
-        tail = np.empty(GUARD_BYTES, np.uint8)
+        reach = MARGIN if far else GUARD_BYTES
+        before, behind = np.empty(reach, np.uint8), np.empty(reach, np.uint8)
         for operand in self.operands:
             if not operand.image:
-                self.queue.download(tail, operand.memory, offset=operand.body)
-                verdicts.append(guard_verdict(operand.name, tail))
+                self.queue.download(before, operand.whole, offset=MARGIN - reach)
+                self.queue.download(behind, operand.whole, offset=MARGIN + operand.body)
+                verdicts.append(margin_verdict(operand.name, before, behind))
             if not operand.writable and not operand.image:  # what a kernel reads as an image it cannot write
                 part = operand.initial[: _COMPARED_BYTES // operand.initial.itemsize]
                 now = np.empty_like(part)
@@ -100,14 +109,16 @@ class CaseOperands:
 
     def _operand(self, device: Device, name: str, initial: NDArray[Any]) -> DeviceOperand:
         form = self.case.forms.get(name)
-        size = initial.nbytes if form is not None else -(-initial.nbytes // 4) * 4 + GUARD_BYTES
+        body = -(-initial.nbytes // 4) * 4
+        size = initial.nbytes if form is not None else body + GUARD_BYTES
         writable = self.case.roles[name] != "in"
         pristine = None
-        memory = device.allocate(size) if form is None else device.image_of(form)
+        whole = device.allocate(body + 2 * MARGIN) if form is None else device.image_of(form)
+        memory = whole if form is not None else device.part(whole, MARGIN, size)
         if writable:
             try:
                 pristine = device.allocate(size)
             except DeviceError:
                 pristine = None  # no memory for a second copy: the initial content comes from the host every time
         host = device.pinned(initial.nbytes)[: initial.nbytes].view(initial.dtype) if writable and initial.size else np.empty_like(initial)
-        return DeviceOperand(name, writable, initial, memory, pristine, host)
+        return DeviceOperand(name, writable, initial, memory, whole, pristine, host)

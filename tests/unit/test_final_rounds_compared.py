@@ -1,0 +1,56 @@
+"""Results are compared after the rounds of the final comparison, so that one that is wrong only sometimes drops out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portatile.tuning.final import rounds
+from portatile.tuning.protocol import Evaluate, Timing
+from portatile.tuning.worker.bench import Record
+from portatile.verify import Verdict
+
+
+class Bench:
+    """A device on which variant 2 is wrong after every ``often``-th run; ``seconds`` is how long a comparison takes."""
+
+    def __init__(self, often: int, seconds: float = 0.0) -> None:
+        self.often, self.seconds, self.runs, self.compared = often, seconds, {1: 0, 2: 0}, 0
+
+    def burst(self, loaded: Any, runs: int) -> float:
+        self.runs[loaded.job.number] += 1
+        time.sleep(0.001)
+        return 1e-3
+
+    def outputs(self, loaded: Any) -> Verdict:
+        self.compared += 1
+        time.sleep(self.seconds)
+        wrong = loaded.job.number == 2 and self.runs[2] % self.often == 0
+        return Verdict(not wrong, 0.0, "y[3] is wrong")
+
+    announce: Callable[..., None] = staticmethod(lambda *args: None)
+
+
+def raced(bench: Bench) -> dict[int, Any]:
+    field = [SimpleNamespace(job=Evaluate(number, (), (), Timing(), 1e-3), record=Record()) for number in (1, 2, 3)]
+    bench.runs[3] = 0
+    results: dict[int, Any] = {}
+    rounds._run(bench, field, results, time.perf_counter() + 5)  # type: ignore[arg-type]
+    return results
+
+
+@pytest.mark.parametrize("often", [2, 4, 7])
+def test_a_result_that_is_wrong_only_sometimes_is_out(often: int) -> None:
+    results = raced(Bench(often))
+    assert {number: outcome.status for number, outcome in results.items()} == {2: "wrong"}
+    assert "in some runs" in results[2].message
+
+
+def test_comparing_does_not_take_the_race_over() -> None:
+    bench = Bench(10**9, seconds=0.05)
+    assert raced(bench) == {}
+    assert bench.compared == 3 * rounds._ALWAYS_COMPARED

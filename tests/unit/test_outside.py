@@ -1,0 +1,61 @@
+"""Failures from outside: signals that no kernel raises, processes that are stopped, and a clock that goes on meanwhile."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from portatile.tuning.search import outside
+from portatile.tuning.search.supervisor import Setup, Supervisor
+
+
+def test_signals_from_outside_are_told_from_faults() -> None:
+    assert outside.killed(-signal.SIGKILL)
+    assert outside.killed(-signal.SIGTERM)
+    assert not any(outside.killed(code) for code in (None, 0, 1, 9, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS, -signal.SIGFPE))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says it")
+def test_a_stopped_process_is_seen() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert not outside.stopped(process.pid)
+        os.kill(process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        assert outside.stopped(process.pid)
+    finally:
+        process.kill()
+        process.communicate()
+    assert not outside.stopped(2**22 + 1)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_deadline_that_passed_while_the_parent_stood_still_is_moved(late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a sleep in place of being stopped; without one the worker is ended as before."""
+    monkeypatch.setattr(outside, "_LATE", 0.2)
+    supervisor = Supervisor(Setup(None, tmp_path, 1 << 20, -1))
+    child: Any = SimpleNamespace(deadline=time.monotonic() + 0.05, since=time.monotonic(), phase="run", ready=True, variant=1)
+    ended: list[str] = []
+    monkeypatch.setattr(supervisor, "_timer", child)
+    monkeypatch.setattr(supervisor, "_replace_failed", lambda child, status, reason: ended.append(status))
+
+    class Sleeper(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> list[Any]:
+            time.sleep((timeout or 0) + (0.5 if late else 0.01))
+            return []
+
+    monkeypatch.setattr(supervisor, "_selector", Sleeper())
+    supervisor._step(time.monotonic() + 10)
+    assert ended == ([] if late else ["timeout"])
+    assert not late or child.deadline > time.monotonic()
+    monkeypatch.setattr(supervisor, "_timer", None)
+    supervisor.close()
