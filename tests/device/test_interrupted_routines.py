@@ -1,4 +1,4 @@
-"""Interrupts at random times inside routines: the process lives on, and nothing is written after the exception has come."""
+"""Interrupts at random times inside routines, and the end of the interpreter: no crash, and nothing is written late."""
 
 from __future__ import annotations
 
@@ -61,3 +61,23 @@ def test_interrupts_at_random_times(device: Device) -> None:
     interrupted, late = map(int, done.stdout.split())
     assert interrupted > 10, "nothing was interrupted: the test tells nothing"
     assert late == 0
+
+
+_DAEMONS = """
+import sys, threading, time
+import numpy as np
+import portatile
+a = np.random.default_rng(1).random((300, 300))
+portatile.matmul(a, a, device=sys.argv[1])
+def work():
+    while True:
+        portatile.matmul(a, a, device=sys.argv[1])
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.3)
+"""
+
+
+def test_the_interpreter_ends_while_daemon_threads_compute(device: Device) -> None:
+    done = subprocess.run([sys.executable, "-c", _DAEMONS, device.info.id], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from portatile.runtime.deferred import waiting
 from portatile.select import Choice
 
 _MAX_PREPARED = 4096  # problems, each with its kernels
+_PATIENCE = 10.0  # seconds that the end of the interpreter waits for a call
 
 
 @dataclass(frozen=True)
@@ -201,3 +203,19 @@ def forget_engines() -> None:
         known = list(_engines.values())
     for engine in known:
         engine.forget()
+
+
+@atexit.register
+def _close() -> None:
+    """When the interpreter ends: threads that are inside a driver come out, and none goes in again.
+
+    Python ends daemon threads where they ask for its lock, and a driver's frames do not survive that: the process would abort. So
+    they are kept at a lock that this thread, which may go on, never gives back.
+    """
+    for engine in list(_engines.values()):
+        if engine.device.abandoned:
+            continue
+        inside, outside = engine.lock, threading.RLock()
+        outside.acquire()
+        engine.lock = outside
+        inside.acquire(timeout=_PATIENCE)
