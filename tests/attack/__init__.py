@@ -42,7 +42,9 @@ class Report:
     def __str__(self) -> str:
         told = ", ".join(f"{outcome} {times}" for outcome, times in self.outcomes.most_common())
         lines = [f"{self.name}: {sum(self.outcomes.values())} attempts ({told}), {len(self.broken)} broken"]
-        return "\n".join(lines + [f"  --only {self.name} --seed {self.seed} --first {number}: {what}" for number, what in self.broken.items()])
+        return "\n".join(
+            lines + [f"  --only {self.name} --seed {self.seed} --first {number}: {what}" for number, what in self.broken.items()]
+        )
 
 
 def drive(name: str, seed: int, seconds: float, place: Place, first: int = 0, most: int | None = None) -> Report:
