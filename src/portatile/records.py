@@ -141,10 +141,10 @@ class DeviceInfo:
     caches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Take ``physical_id`` from records that called it ``chip``."""
-        if self.chip:
-            object.__setattr__(self, "physical_id", self.physical_id or self.chip)
-            object.__setattr__(self, "chip", "")
+        """Take ``physical_id`` from records that called it ``chip``, a name that is written no more."""
+        older = self.__dict__.pop("chip", "")
+        if older and not self.physical_id:
+            object.__setattr__(self, "physical_id", older)
 
     @cached_property
     def can(self) -> Capabilities:

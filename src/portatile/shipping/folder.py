@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 
 from portatile import cache, device, execute, program, workloads
-from portatile.device.base import Device, Target
+from portatile.device.base import Device
+from portatile.device.target import Target
 from portatile.errors import CompileError, UsageError
 from portatile.records import Arg, Binary, Config, DeviceInfo, Entry, Launch, Plan, Problem, Source, digest
 from portatile.select import choose, resolver
