@@ -33,7 +33,7 @@ def test_nothing_is_multiplied_for_a_file_that_cannot_be_written(
     rest: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(phases, "split", lambda plea: pytest.fail("it was multiplied"))
-    monkeypatch.setattr("portatile.cli._bench_matmul._host", lambda *given: pytest.fail("it was multiplied"))
+    monkeypatch.setattr("portatile.measure.products.Product.on_the_host", lambda *given: pytest.fail("it was multiplied"))
     assert main(["bench", "matmul", *rest, "-o", str(tmp_path / "missing" / "c.npy")]) == 2
     assert "cannot be written" in capsys.readouterr().err
 
