@@ -52,7 +52,7 @@ def perform(request: Request) -> Bound | None:
 def _bound(request: Request) -> Bound | None:
     """The request's problem, prepared, and found again when it comes again. One too large for the device is computed here: then None."""
     operands = request.operands
-    if request.selector == devices.EVERY or not (request.selector is None or isinstance(request.selector, str)):
+    if request.selector == devices.EVERY or isinstance(request.selector, (list, tuple)):
         return _by_several(request, request.selector)
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
