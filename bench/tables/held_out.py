@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from recorded import Table, markdown, processor, runs, through
+from recorded import Table, markdown, natural, processor, runs, through
 from tables.portability import shape
 
 RULES = ("problem held out", "device held out", "hardware held out", "default")
@@ -25,6 +25,9 @@ def made(folder: Path) -> Iterator[Table]:
                     rows[name], files[name] = {"commit": run.commit}, run.file
             elif name in rows and row["loss"] is not None:
                 rows[name][_OLDER.get(row["rule"], row["rule"])] = f"{row['loss']:.2f}"
-    told = [[*name, *(row.get(rule, "") for rule in RULES), row["commit"]] for name, row in sorted(rows.items())]
+    told = [
+        [*name, *(row.get(rule, "") for rule in RULES), row["commit"]]
+        for name, row in sorted(rows.items(), key=lambda item: (item[0][0], natural(item[0][1])))
+    ]
     head = ("device", "problem", *RULES, "commit")
     yield Table("held-out", markdown(head, told), frozenset(files[name] for name in rows))

@@ -62,8 +62,8 @@ def _elsewhere(winner: str) -> str:
 
 def shape(text: str) -> str:
     """``m=512 n=512 k=512`` as 512."""
-    sizes = dict.fromkeys(part.partition("=")[2] for part in text.split())
-    return " x ".join(sizes)
+    sizes = [part.partition("=")[2] for part in text.split()]
+    return sizes[0] if len(set(sizes)) == 1 else " x ".join(sizes)
 
 
 def _map(rows: list[Row], run: Run) -> str:

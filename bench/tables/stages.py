@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from recorded import Table, markdown, processor, runs
+from tables.portability import shape
 
 STAGES = ("on paper", "once compiled", "early stop")
 
@@ -15,7 +16,7 @@ def made(folder: Path) -> Iterator[Table]:
     rows, files = {}, {}
     for run in runs("stages", folder):
         for study in run.document["studies"]:
-            sizes = "x".join(map(str, dict.fromkeys(study["problem"]["sizes"].values())))
+            sizes = shape(" ".join(f"{name}={size}" for name, size in study["problem"]["sizes"].items()))
             name = f"{processor(study['device'])}, {sizes} {study['problem']['dtype']}"
             left = [study["stages"][stage] for stage in STAGES]
             nearest = min((found["fastest of them"] for found in left if found["fastest of them"]), default=None)

@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 
 from portatile import device, program, repair, settings
-from portatile.device.base import Argument, Finding
+from portatile.device.backend import Finding
+from portatile.device.base import Argument
 from portatile.errors import DeviceNotFoundError, PortatileError, StoreError
 from portatile.records import DeviceInfo, Source, from_json, to_json
 

@@ -1,6 +1,6 @@
 """The model of a configuration before it is run: what cannot run, what cannot be fast, and a lower bound of the time.
 
-Limits of NVIDIA's chips are those of the table of technical specifications per compute capability in the CUDA programming guide.
+Limits of NVIDIA's devices are those of the table of technical specifications per compute capability in the CUDA programming guide.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import msgspec
 
 from portatile import dialect
 from portatile.cache import Cache
-from portatile.device.base import Target
+from portatile.device.target import Target
 from portatile.records import Binary, Source, canonical, digest
 
 PutOff = Callable[[Binary, Callable[[], None]], None]

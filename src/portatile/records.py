@@ -107,7 +107,8 @@ class DeviceInfo:
     names the code that runs on it (``sm_90``, ``x86_64-znver3``); ``compiler`` and ``driver`` belong to every binary's key.
     ``constant_memory`` is the largest ``__constant`` argument; what OpenCL asks of every device where it was not recorded.
     ``image_row_max``: bytes of an image's row, 0 where only ``image_2d_max`` bounds it; ``image_buffer_max``: pixels of an image over a
-    buffer, 0 for none. ``local_memory`` is what a launch may ask for; ``capabilities`` are asked for as ``can``.
+    buffer, 0 for none. ``local_memory`` is what a launch may ask for; ``capabilities`` are asked for as ``can``. ``caches``: of a
+    processor's core, its data caches, the nearest first; empty where nothing is known.
     """
 
     id: str
@@ -137,12 +138,13 @@ class DeviceInfo:
     image_buffer_max: int = 0
     capabilities: Capabilities | None = None
     chip: str = ""
+    caches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Take ``physical_id`` from records that called it ``chip``."""
-        if self.chip:
-            object.__setattr__(self, "physical_id", self.physical_id or self.chip)
-            object.__setattr__(self, "chip", "")
+        """Take ``physical_id`` from records that called it ``chip``, a name that is written no more."""
+        older = self.__dict__.pop("chip", "")
+        if older and not self.physical_id:
+            object.__setattr__(self, "physical_id", older)
 
     @cached_property
     def can(self) -> Capabilities:

@@ -76,7 +76,7 @@ def decoded(raw: bytes) -> Trial:
 
 
 def device_key(device: DeviceInfo) -> str:
-    """What makes two devices the same for a result: the chip and the way to it, not the driver, the machine or its place in a list."""
+    """What makes two devices the same for a result: the hardware and its back end, not the driver, the machine or its place in a list."""
     kind = {"backend": device.backend, "platform": device.platform, "name": device.name, "architecture": device.architecture}
     return digest(canonical(kind | {"vendor": device.vendor, "compute_units": device.compute_units}))
 
@@ -293,8 +293,8 @@ class ResultStore:
 def known_results() -> Callable[[str], Sequence[Trial]]:
     """What has been tuned, by name of the workload: the leaders of the user's store and of the results that come with the package.
 
-    Times of two machines are not to be compared, be their chips of one name. So what came with the package for a problem counts no more
-    once the problem was tuned here, which begins with it.
+    Times of two machines are not comparable, even if their devices have one name. So the package's results for a problem do not count
+    once the problem was tuned here, which begins with them.
 
     Read once per workload. A store that cannot be used warns and counts as empty: it must not stop a computation.
     """

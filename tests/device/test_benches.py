@@ -59,7 +59,7 @@ def test_gemm_measures_no_ceilings_where_none_are_wanted(tmp_path: Path) -> None
 
 def test_level3_compares_routines_with_the_blas(tmp_path: Path) -> None:
     """Two of them, others every time."""
-    host = next((chip.info.id for chip in device.devices() if chip.info.kind == "cpu"), None)
+    host = next((opened.info.id for opened in device.devices() if opened.info.kind == "cpu"), None)
     if host is None:
         pytest.skip("no OpenCL device is a processor")
     routines = random.Random(new_seed("routines")).sample(["trsm", "trmm", "symm", "syrk", "syr2k"], 2)

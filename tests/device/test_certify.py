@@ -26,7 +26,7 @@ WORKLOAD = Faulty()
 PROBLEM = WORKLOAD.problem({"n": 100_003})
 
 
-class Room:
+class Setup:
     """A certifier as an engine makes it, that counts what it builds."""
 
     def __init__(self, device: Device, folder: Path, workload: Faulty = WORKLOAD) -> None:
@@ -56,12 +56,12 @@ def older(trial: Trial) -> Trial:
 
 @pytest.mark.parametrize("fault", ["none", "wrong"])
 def test_what_was_tuned_with_what_is_here_is_taken_at_its_word(device: Device, tmp_path: Path, fault: str) -> None:
-    room = Room(device, tmp_path)
-    trial = room.trial({"fault": fault, "group": 32})
+    setup = Setup(device, tmp_path)
+    trial = setup.trial({"fault": fault, "group": 32})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert room.settle(trial).trial == trial
-    assert room.built == 0
+        assert setup.settle(trial).trial == trial
+    assert setup.built == 0
 
 
 def stale(trial: Trial, how: str) -> Trial:
@@ -71,15 +71,15 @@ def stale(trial: Trial, how: str) -> Trial:
 
 @pytest.mark.parametrize("how", ["driver", "compiler", "text"])
 def test_what_is_stale_is_checked_once(device: Device, tmp_path: Path, how: str) -> None:
-    room = Room(device, tmp_path)
-    trial = stale(room.trial({"fault": "none", "group": 32}), how)
+    setup = Setup(device, tmp_path)
+    trial = stale(setup.trial({"fault": "none", "group": 32}), how)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert room.settle(trial).trial == trial
-        assert room.built == 1
-        assert room.settle(trial).trial == trial
-        assert room.built == 1
-        later = Room(device, tmp_path)  # another process, with the same cache
+        assert setup.settle(trial).trial == trial
+        assert setup.built == 1
+        assert setup.settle(trial).trial == trial
+        assert setup.built == 1
+        later = Setup(device, tmp_path)  # another process, with the same cache
         assert later.settle(trial).trial == trial
         assert later.built == 0
 
@@ -88,42 +88,42 @@ def test_what_is_stale_is_checked_once(device: Device, tmp_path: Path, how: str)
     ("fault", "complaint"), [("wrong", "times the allowed error"), ("behind", "canary"), ("compile", "failed to build|does not build")]
 )
 def test_what_fails_now_gives_way_to_the_default(device: Device, tmp_path: Path, fault: str, complaint: str) -> None:
-    for room in (Room(device, tmp_path), Room(device, tmp_path)):  # the second knows it from the first
-        trial = older(room.trial({"fault": fault, "group": 32}))
+    for setup in (Setup(device, tmp_path), Setup(device, tmp_path)):  # the second knows it from the first
+        trial = older(setup.trial({"fault": fault, "group": 32}))
         with pytest.warns(RuntimeWarning, match=complaint) as caught:
-            choice = room.settle(trial)
+            choice = setup.settle(trial)
         assert (choice.config, choice.reason, choice.trial) == ({"fault": "none", "group": 16}, "default", None)
         assert "the driver before" in str(caught[0].message)
         assert "portatile tune faulty" in str(caught[0].message)
-    assert room.built == 0
+    assert setup.built == 0
 
 
 def test_another_driver_is_another_certificate(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = Room(device, tmp_path)
-    trial = older(room.trial({"fault": "none", "group": 32}))
-    room.settle(trial)
+    setup = Setup(device, tmp_path)
+    trial = older(setup.trial({"fault": "none", "group": 32}))
+    setup.settle(trial)
     monkeypatch.setattr(device, "info", replace(device.info, driver="the driver after"))
-    room.settle(trial)
-    assert room.built == 2
+    setup.settle(trial)
+    assert setup.built == 2
 
 
 @pytest.mark.parametrize("kind", [LaunchError, DeviceError])
 def test_what_the_device_refuses_now_is_tried_again_later(
     device: Device, tmp_path: Path, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(chip: Device, nbytes: int) -> Memory:
+    def refuse(opened: Device, nbytes: int) -> Memory:
         raise kind("out of memory, which another process has")
 
-    room = Room(device, tmp_path)
-    trial = older(room.trial({"fault": "none", "group": 32}))
+    setup = Setup(device, tmp_path)
+    trial = older(setup.trial({"fault": "none", "group": 32}))
     with monkeypatch.context() as patch:
         patch.setattr(type(device), "allocate", refuse)
         for _ in range(2):  # the second time it is known
             with pytest.warns(RuntimeWarning, match="another process has"):
-                assert room.settle(trial).reason == "default"
-    room.certifier.forget()
-    assert room.settle(trial).trial == trial
-    assert Room(device, tmp_path).settle(trial).trial == trial
+                assert setup.settle(trial).reason == "default"
+    setup.certifier.forget()
+    assert setup.settle(trial).trial == trial
+    assert Setup(device, tmp_path).settle(trial).trial == trial
 
 
 class Large(Faulty):
@@ -147,11 +147,11 @@ def test_a_problem_is_made_as_small_as_stays_legal(device: Device, tmp_path: Pat
             seen.append(problem.sizes["n"])
             return super().inputs(problem, rng)
 
-    room = Room(device, tmp_path, Watched())
-    good = older(room.trial({"fault": "none", "group": 32}))
-    assert room.settle(good).trial == good
+    setup = Setup(device, tmp_path, Watched())
+    good = older(setup.trial({"fault": "none", "group": 32}))
+    assert setup.settle(good).trial == good
     with pytest.warns(RuntimeWarning, match="allowed error"):
-        assert room.settle(older(room.trial({"fault": "wrong", "group": 32}))).reason == "default"
+        assert setup.settle(older(setup.trial({"fault": "wrong", "group": 32}))).reason == "default"
     assert len(seen) == 2
     assert all(Large.least <= n < 2 * Large.least + 2 for n in seen)
 

@@ -24,7 +24,7 @@ kernel void late(global int *x, int steps) {
 
 
 @pytest.fixture
-def chip(device: Device) -> ClDevice:
+def opened(device: Device) -> ClDevice:
     """The device, with nothing in its pool and no queue but the default one."""
     if not isinstance(device, ClDevice):
         pytest.skip(f"{device.info.id}: memory of CUDA comes from the driver's pool")
@@ -37,44 +37,44 @@ def _handle(memory: Memory) -> int:
     return int(memory.handle.int_ptr)
 
 
-def test_memory_given_back_is_handed_on(chip: ClDevice) -> None:
+def test_memory_given_back_is_handed_on(opened: ClDevice) -> None:
     """By release, by ``with``, and with the last reference; to who asks for as much."""
-    with chip.allocate(_NBYTES) as memory:
+    with opened.allocate(_NBYTES) as memory:
         first = _handle(memory)
-    with chip.allocate(_NBYTES) as again, chip.allocate(_NBYTES) as other, chip.allocate(_NBYTES + 4) as larger:
+    with opened.allocate(_NBYTES) as again, opened.allocate(_NBYTES) as other, opened.allocate(_NBYTES + 4) as larger:
         assert _handle(again) == first
         assert first not in (_handle(other), _handle(larger))
         assert memory.handle is None
         memory.release()  # a second time: it is another's now
         assert _handle(again) == first
-    dropped = chip.allocate(_NBYTES + 8)
+    dropped = opened.allocate(_NBYTES + 8)
     second = _handle(dropped)
     del dropped
-    with chip.allocate(_NBYTES + 8) as again:
+    with opened.allocate(_NBYTES + 8) as again:
         assert _handle(again) == second
-    assert chip._pool.held >= 4 * _NBYTES
-    chip.release()
-    assert chip._pool.held == 0
+    assert opened._pool.held >= 4 * _NBYTES
+    opened.release()
+    assert opened._pool.held == 0
 
 
-def test_nothing_is_handed_on_beside_another_queue(chip: ClDevice) -> None:
-    chip.allocate(_NBYTES).release()
-    held = chip._pool.held
-    with chip.queue(), chip.allocate(_NBYTES):
-        assert chip._pool.held == held
-    assert chip._pool.held == held  # what was given back beside it is the driver's
+def test_nothing_is_handed_on_beside_another_queue(opened: ClDevice) -> None:
+    opened.allocate(_NBYTES).release()
+    held = opened._pool.held
+    with opened.queue(), opened.allocate(_NBYTES):
+        assert opened._pool.held == held
+    assert opened._pool.held == held  # what was given back beside it is the driver's
 
 
-def test_a_new_queue_comes_after_what_is_still_done_in_memory_handed_on(chip: ClDevice) -> None:
-    binary = program.build(Source("late.cl", _LATE), chip.target, None)
+def test_a_new_queue_comes_after_what_is_still_done_in_memory_handed_on(opened: ClDevice) -> None:
+    binary = program.build(Source("late.cl", _LATE), opened.target, None)
     fresh = np.arange(_NBYTES // 4, dtype=np.int32)
-    with chip.load(binary) as module:
-        memory = chip.allocate(_NBYTES)
-        queued, first = chip.default_queue(), _handle(memory)
+    with opened.load(binary) as module:
+        memory = opened.allocate(_NBYTES)
+        queued, first = opened.default_queue(), _handle(memory)
         queued.launch(module.kernel("late"), (fresh.size, 1, 1), (1, 1, 1), [memory, np.int32(20_000)])
         queued.flush()
         memory.release()
-        with chip.allocate(_NBYTES) as again, chip.queue() as other:
+        with opened.allocate(_NBYTES) as again, opened.queue() as other:
             assert _handle(again) == first
             other.upload(again, fresh)
             queued.finish()

@@ -75,12 +75,12 @@ def test_a_gpu_does_little_else(quantity: str, dtype: str, instruction: str, lea
 def test_matrix_units_multiply_tiles(wgs: int, ilp: int) -> None:
     """Whole and broken tiles, run by the interpreter of PTX."""
     rng = np.random.default_rng(new_seed("product"))
-    chip = PtxDevice()
+    opened = PtxDevice()
     config = {"WGS": wgs, "VECTOR": 1, "ILP": ilp, "UNROLL": 2, "MAD": "mma"}
     awkward = PEAK.awkward(PEAK.problem({"n": 64, "rounds": 4}, "float64", {"quantity": "product"}))
     for problem in (case for case in awkward if case.sizes["n"] * case.sizes["rounds"] < 10000):
-        assert PEAK.space(problem, chip.info).violated(config) is None
-        verdict = check(chip, PEAK, problem, config, rng)
+        assert PEAK.space(problem, opened.info).violated(config) is None
+        verdict = check(opened, PEAK, problem, config, rng)
         assert verdict.ok, f"{verdict.message}\n{problem}"
 
 
@@ -110,7 +110,7 @@ def test_matrix_units_assemble() -> None:
         launch = PEAK.plan(asked, config, info).steps[0]
         resources = program.build(launch.source, CudaTarget("sm_90"), None).resources.get("peak")
         if resources is None:  # beside a GPU, and only there, NVRTC may answer from the driver's cache, which tells nothing of them
-            assert any(chip.info.backend == "cuda" for chip in devices())
+            assert any(opened.info.backend == "cuda" for opened in devices())
             continue
         assert (resources.spill_loads, resources.spill_stores) == (0, 0)
         assert resources.registers * config["WGS"] <= 65536

@@ -299,11 +299,11 @@ def test_jax_arrays_in_and_out(cuda: Device, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax = pytest.importorskip("jax")
     try:
-        chip = jax.devices("cuda")[0]
+        opened = jax.devices("cuda")[0]
     except RuntimeError as error:
         pytest.skip(f"this JAX sees no GPU: {error}")
     host_a, host_b = values((M, K)), values((K, N), seed=1)
-    a, b = jax.device_put(host_a, chip).block_until_ready(), jax.device_put(host_b, chip).block_until_ready()
+    a, b = jax.device_put(host_a, opened).block_until_ready(), jax.device_put(host_b, opened).block_until_ready()
     out = Buffer.empty((M, N), "float32", cuda)
     portatile.matmul(a, b, out=out)
     with watched(monkeypatch) as seen:

@@ -144,6 +144,18 @@ def test_called_again_and_from_threads(device: Device) -> None:
         check_product(result, a, b)
 
 
+@pytest.mark.parametrize("there", ["host", "device"])
+def test_an_array_given_twice_is_two_operands(device: Device, there: str) -> None:
+    """Calls that come again are recorded: what is recorded of one array in two places is not taken for two arrays."""
+    one, other = (values((37, 37), "float32", seed=seed) for seed in (1, 2))
+    place = (lambda array: Buffer.from_numpy(array, device)) if there == "device" else np.array
+    given = {"one": (one, place(one)), "other": (other, place(other))}
+    for names in (("one", "one"), ("other", "one"), ("one", "other"), ("other", "other"), ("one", "one")):
+        (a, first), (b, second) = (given[name] for name in names)
+        got = portatile.matmul(first, second, device=device.info.id)
+        check_product(got.numpy() if isinstance(got, Buffer) else got, a, b)
+
+
 def test_buffer_in_buffer_out(device: Device) -> None:
     host_a, host_b = values((33, 18), "float32"), values((18, 29), "float32", seed=1)
     a, b = Buffer.from_numpy(host_a, device), Buffer.from_numpy(np.ascontiguousarray(host_b.T), device)

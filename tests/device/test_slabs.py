@@ -133,8 +133,8 @@ class Meter:
         kind = type(device.allocate(4))
         release = kind.release
 
-        def counted(chip: Device, nbytes: int) -> Any:
-            memory = allocate(chip, nbytes)
+        def counted(opened: Device, nbytes: int) -> Any:
+            memory = allocate(opened, nbytes)
             self.now += nbytes
             self.most = max(self.most, self.now)
             memory.counted = weakref.finalize(memory, self.give_back, nbytes)  # type: ignore[attr-defined]
@@ -327,9 +327,9 @@ def test_pinned_memory_is_small_and_kept(device: Device, monkeypatch: pytest.Mon
     monkeypatch.setattr(slabs, "_CROSSING", 1 << 16)
     pin, asked = type(device).pinned, list[int]()
 
-    def noted(chip: Device, nbytes: int) -> Any:
+    def noted(opened: Device, nbytes: int) -> Any:
         asked.append(nbytes)
-        return pin(chip, nbytes)
+        return pin(opened, nbytes)
 
     monkeypatch.setattr(type(device), "pinned", noted)
     psi, taps = np.random.default_rng(new_seed("pinned")).random((64, 2048)), np.random.default_rng(1).random(16)

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from portatile import device as devices
-from portatile.device.base import Survey
+from portatile.device.backend import Survey
 from portatile.device.cuda import context, event, image, kernel, memory, packed, queue, survey
 from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda import driver as cuda_driver

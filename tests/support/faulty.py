@@ -1,4 +1,4 @@
-"""A workload whose variants fail in every way that a variant can, for the tests of the tuning room."""
+"""A workload whose variants fail in every way that a variant can, for the tests of tuning."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from portatile import program
-from portatile.device.base import Target
+from portatile.device.target import Target
 from portatile.errors import CompileError
 from portatile.records import Binary, Source
 

@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from portatile import device
-from portatile.device.base import Device, Finding, Survey
+from portatile.device.backend import Finding, Survey
+from portatile.device.base import Device
 from portatile.errors import DeviceNotFoundError
 from portatile.records import DeviceInfo
 from support.devices import GPU as PAPER

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from portatile import doctor
 from portatile.cli.devices import command as devices_command
 from portatile.cli.doctor import command as doctor_command
-from portatile.device.base import Finding
+from portatile.device.backend import Finding
 from portatile.doctor import Examination, SelfTest
 from portatile.errors import DeviceNotFoundError
 

@@ -67,11 +67,11 @@ def finals_of(workers: Workers, *trials: Trial, seconds: float) -> tuple[FinalCo
     def add(one: Trial) -> None:
         known[canonical(one.config)] = one
 
-    room: Any = workers
+    supervisor: Any = workers
     goal = Goal("time", DEVICE)
     planner: Any = Planner()
     made = FinalComparison(
-        PROBLEM, planner, room, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None, goal
+        PROBLEM, planner, supervisor, known, canonical(trials[0].config), add, lambda who: None, lambda: seconds, lambda: None, goal
     )
     return made, known
 

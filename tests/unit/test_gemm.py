@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from portatile import program, workloads
 from portatile.device.cuda import compiler as cuda_compiler
+from portatile.device.opencl.caches import data_caches
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import DeviceInfo, Layout, Value
 from portatile.workloads import operands
 from portatile.workloads.gemm import forms, presets
-from portatile.workloads.gemm.forms.cpu.point import register
+from portatile.workloads.gemm.forms.cpu import processors
+from portatile.workloads.gemm.forms.cpu.point import Cpu, register
 from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
 from portatile.workloads.gemm.forms.gpu import tail
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
-from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.point import Point, declaration
 from support.checking import check
 from support.devices import on_paper
 from support.gemm import CPU, GPU, WORKLOAD, launches, problem
@@ -130,6 +133,38 @@ def test_processors_compute_no_more_than_c(dtype: str) -> None:
         assert 0 < int(WORKLOAD.default(problem(500, 500, 60000, dtype), info)["KB"]) <= 2048
     with pytest.raises(ArgumentError, match="KEEP in the cpu form"):
         WORKLOAD.plan(problem(9, 900, 900, dtype), replace(register(4, 4, 1), TC=2, KEEP=True, PACK_B=False).config(), wide)
+
+
+def test_thresholds_follow_from_caches() -> None:
+    """On the caches that were measured the sizes that were found there; with half of the second cache, half of the bytes."""
+    wide, arm = replace(CPU, architecture="x86_64-rocketlake"), replace(CPU, architecture="aarch64-neoverse-n1")
+    found = {(CPU, 4): (1200, 1200, 43), (CPU, 8): (980, 980, 32), (wide, 4): (2500, 2500, 43), (wide, 8): (2500, 1100, 43)}
+    for (info, itemsize), sizes in found.items():
+        near = processors.thresholds(info, itemsize)
+        assert (near.banded, near.banded_packed, near.band) == sizes
+        assert (near.panels, near.deep) == (6 << 20, 8192 // itemsize)
+        known = processors.processor(info)
+        assert processors.thresholds(replace(info, caches=known.caches), itemsize) == near
+        half = processors.thresholds(replace(info, caches=(known.caches[0], known.caches[1] // 2)), itemsize)
+        assert half.banded == pytest.approx(near.banded / 2**0.5, abs=1)
+        assert (half.panels, half.deep) == (near.panels // 2, near.deep // 2)
+    legal = declaration(Cpu).parameters["RASTER"].values
+    assert all(processors.thresholds(info, itemsize).band in legal for info in (CPU, wide, arm) for itemsize in (4, 8))
+    tiles = [
+        [WORKLOAD.default(problem(900, 900, 900, dtype), arm)[name] for name in ("VL", "TR", "TC")] for dtype in ("float32", "float64")
+    ]
+    assert tiles == [[4, 8, 12], [2, 6, 8]], "tiles for 32 registers of 16 bytes"
+    assert {path.stem for path in processors.FILES.glob("*.json")} == {"avx2", "avx512", "neon"}
+
+
+def test_caches_are_read_as_linux_tells_them(tmp_path: Path) -> None:
+    told = (("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "2M"), ("3", "Unified", "96M"))
+    for place, values in enumerate(told):
+        (index := tmp_path / f"index{place}").mkdir()
+        for name, text in zip(("level", "type", "size"), values, strict=True):
+            (index / name).write_text(f"{text}\n")
+    assert data_caches(tmp_path) == (48 << 10, 2 << 20, 96 << 20)
+    assert data_caches(tmp_path / "nothing") == ()
 
 
 def test_defaults_follow_the_device() -> None:

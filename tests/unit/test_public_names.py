@@ -18,8 +18,8 @@ def test_all_is_sorted_and_has_no_repeats() -> None:
 def test_all_equals_the_public_names() -> None:
     submodules = {path.stem for path in FACE.parent.glob("*.py")} | {path.name for path in FACE.parent.iterdir() if path.is_dir()}
     seen = {name for name in dir(portatile) if not name.startswith("_")}
-    rooms = {name for name in seen & submodules if isinstance(getattr(portatile, name), ModuleType)}
-    seen -= rooms - set(portatile.__all__) | {"annotations"}
+    modules = {name for name in seen & submodules if isinstance(getattr(portatile, name), ModuleType)}
+    seen -= modules - set(portatile.__all__) | {"annotations"}
     assert set(portatile.__all__) == seen
 
 
@@ -33,7 +33,7 @@ def test_every_public_name_is_there_and_explained() -> None:
 
 
 def test_the_face_holds_nothing_else() -> None:
-    """No function bodies, no classes: they live in their rooms."""
+    """No function bodies, no classes: they live in their modules."""
     tree = ast.parse(FACE.read_text())
     defined = [node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("__")]
     assert defined == []

@@ -27,7 +27,7 @@ from support import reporting
 pytestmark = pytest.mark.usefixtures("own_directories")
 
 VOID = {"meta", "link", "img"}
-ROOM = Path(reports.__file__).parent
+FOLDER = Path(reports.__file__).parent
 
 
 @pytest.fixture(scope="module")

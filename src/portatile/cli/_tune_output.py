@@ -104,7 +104,7 @@ def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
 
 
 def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
-    """That no reading could be refused as impossible, where there is something to refuse it by but for the device's ceilings."""
+    """That no measurement could be refused as impossible, although the workload says what it computes, without the device's ceilings."""
     if workload.name in ceilings.MEASURING or not (workload.flops(result.problem) or workload.traffic(result.problem)):
         return
     known = ceilings.load(result.device)

@@ -12,7 +12,7 @@ import msgspec
 from portatile import cache, device, execute, program, settings, store, workloads
 from portatile.cli import Suggesting, _console, _formatting, _options
 from portatile.cli._workloads import flat_plan
-from portatile.device.base import Target
+from portatile.device.target import Target
 from portatile.errors import ArgumentError, CompileError, UsageError
 from portatile.formats import limits
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, to_json

@@ -10,7 +10,8 @@ from portatile import device, program
 from portatile.cli import _console, _options
 from portatile.cli._kernels import KernelFile, kernel_file, without_kernels
 from portatile.cli._resources import figured, figures
-from portatile.device.base import BackEnd, Product, Target
+from portatile.device.backend import BackEnd, Product
+from portatile.device.target import Target
 from portatile.errors import UsageError
 from portatile.records import Binary, Entry, Resources, duration, to_json
 

@@ -13,7 +13,7 @@ from portatile import cache, device, execute, program, workloads
 from portatile.cli import _console, _options
 from portatile.cli._resources import figured, figures
 from portatile.cli._workloads import Sized, flat_plan, parameter_text, per_workload
-from portatile.device.base import Target
+from portatile.device.target import Target
 from portatile.dialect.preprocess import preprocess
 from portatile.errors import ArgumentError, UnknownNameError, UsageError
 from portatile.records import Config, DeviceInfo, Launch, Plan, Problem, Resources, Source, Value, spelled

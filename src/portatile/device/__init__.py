@@ -11,7 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from portatile import settings
-from portatile.device.base import BackEnd, Device, Finding, Survey, Target
+from portatile.device.backend import BackEnd, Finding, Survey
+from portatile.device.base import Device
+from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceNotFoundError, UnknownNameError
 from portatile.records import DeviceInfo
 

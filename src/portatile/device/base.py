@@ -1,180 +1,23 @@
-"""What a back end supplies: Target lowers and compiles, Device loads and allocates, Queue runs, Event tells when.
+"""What a back end supplies to run kernels: Device loads and allocates, Queue runs, Event tells when.
 
-A back end is one folder beside this file, with ``BACKEND = BackEnd(...)`` in its ``__init__``, which imports nothing else of it.
-What the files of a back end are called is what ``BackEnd`` looks for. Devices know nothing of tuning or workloads.
+Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what a back end is, ``target.py`` what its compiler does.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile import dialect
+from portatile.device.target import Target
 from portatile.errors import ArgumentError, DeviceError, LaunchError, UsageError
 from portatile.images import ImageForm, Sampler
-from portatile.records import Binary, DeviceInfo, Entry, Resources, Size3, Source
+from portatile.records import Binary, DeviceInfo, Entry, Resources, Size3
 
 PART_ALIGNMENT = 4096  # bytes; OpenCL asks for the largest vector's size at least, 128, and drivers for more
-
-
-@dataclass(frozen=True)
-class Product:
-    """Something that a back end makes of kernel text: its name, which is ``Binary.kind``, and the ending of its files.
-
-    ``readable``: it is text. ``compiled``: it is the compiler's, not what the compiler is given.
-    """
-
-    name: str
-    ending: str
-    readable: bool = False
-    compiled: bool = True
-
-
-@dataclass(frozen=True)
-class BackEnd:
-    """One way to devices, or to a compiler for them.
-
-    ``title`` is its name for people. Of the ways to one device the one of the highest ``rank`` is preferred. ``products``: what its
-    targets make, first what its devices load. ``offline``: its compiler needs no device. ``usual`` is the architecture that it compiles
-    for where none is named and no device is here.
-    """
-
-    name: str
-    title: str
-    rank: int
-    products: tuple[Product, ...]
-    offline: bool = False
-    usual: str = ""
-
-    def survey(self) -> Survey:
-        """Look for devices; cheap, creates no context. From ``survey.py``."""
-        found: Survey = self._file("survey").survey()
-        return found
-
-    def target(self, architecture: str, product: str = "") -> Target:
-        """A compiler that needs no device, for one of ``products`` (default: the first). From ``compiler.py``.
-
-        Raises DeviceNotFoundError where the compiler is missing or does not know the architecture, UsageError where it is a device's.
-        """
-        if not self.offline:
-            raise UsageError(f"{self.title} compiles for devices that are here, not for {architecture!r}")
-        made: Target = self._file("compiler").target(architecture, product or self.products[0].name)
-        return made
-
-    def datasheet(self, architecture: str) -> DeviceInfo | None:
-        """A common device of an architecture, from its data sheet; None for one not listed. From ``datasheet.py``."""
-        if not self.offline:
-            return None
-        known: DeviceInfo | None = self._file("datasheet").datasheet(architecture)
-        return known
-
-    def datasheets(self) -> tuple[str, ...]:
-        """The architectures that ``datasheet`` knows."""
-        return tuple(self._file("datasheet").ARCHITECTURES) if self.offline else ()
-
-    def product(self, name: str) -> Product | None:
-        """The product of that name."""
-        return next((product for product in self.products if product.name == name), None)
-
-    @property
-    def assembly(self) -> str:
-        """The product that is the compiler's instructions as text, which may be what devices load."""
-        return next((product.name for product in self.products if product.readable and product.compiled), self.products[0].name)
-
-    def _file(self, name: str) -> Any:
-        return import_module(f"{__package__}.{self.name}.{name}")
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that a back end looked for: ``level`` is ``ok``, ``absent`` (not installed, which is fine) or ``broken``.
-
-    ``remedy`` says how to mend what is broken, or how to get what is absent.
-    """
-
-    level: Literal["ok", "absent", "broken"]
-    subject: str
-    detail: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What a back end found: its usable devices, in a stable order, and what it has to say about the rest."""
-
-    devices: tuple[Device, ...]
-    findings: tuple[Finding, ...]
-
-
-class Instruction(Protocol):
-    """One instruction of a compiled kernel: the function it stands in, its family (``load``, ``fma``, ...) and its kind."""
-
-    @property
-    def function(self) -> str: ...
-    @property
-    def family(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-
-
-class Target(Protocol):
-    """An architecture and a compiler, which needs no device where its back end is ``offline``."""
-
-    backend: str
-    architecture: str
-    compiler: str
-    draft: bool = False
-    """Whether what is compiled is for this process alone, once: then the driver need not make a binary of it."""
-    defers: bool = False
-    """Whether the driver has to compile once more to make a binary of what it built: then ``defer`` spares whoever waits that."""
-
-    prelude: Literal["opencl", "cuda"] = "opencl"
-    """Which of the dialect's preludes ``lower`` puts before a text."""
-
-    def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
-        """OpenCL C as ``compile`` takes it, and the kernels in it as far as they are known: here with the prelude before it.
-
-        Raises CompileError with file and line for what the dialect does not support.
-        """
-        text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
-        return replace(source, text=text), ()
-
-    def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
-        """Build a lowered source; raises CompileError with the compiler's log in the lines and words of the text before it was lowered.
-
-        ``entries`` are what the dialect knows of the kernels; where it is empty the back end finds them.
-        """
-        ...
-
-    def payload(self, binary: Binary) -> bytes:
-        """The driver's own binary or the text inside, for programs that load it without portatile."""
-        return binary.data
-
-    def assembly(self, binary: Binary) -> str:
-        """The compiler's instructions as text; raises UsageError where the back end gives none."""
-        raise UsageError(f"{self.compiler} gives no text of its instructions; name an architecture that another compiles for, with --arch")
-
-    def instructions(self, assembly: str) -> Iterable[Instruction]:
-        """What such a text consists of."""
-        return ()
-
-    def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
-        """As ``compile``, but what comes back can be loaded in this process only, and a function makes the binary for others of it.
-
-        That function contains what was compiled for launches until then. Devices load the first for as long as it is referred to.
-        """
-        made = self.compile(source, entries)
-        return made, lambda: made
-
-    def settle(self, binary: Binary) -> None:
-        """Have the driver do now what it does when a binary is loaded for the first time, if it keeps that for other processes."""
-        return
 
 
 class Memory(ABC):

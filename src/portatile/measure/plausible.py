@@ -14,7 +14,7 @@ from portatile.records import DeviceInfo
 
 _MODERN = 70  # NVIDIA's compute capability, ten times, from which on _NVIDIA holds
 
-# For each compute unit and cycle: floating-point operations, functions, bytes of local memory. Of an NVIDIA multiprocessor what no chip
+# For each compute unit and cycle: floating-point operations, functions, bytes of local memory. Of an NVIDIA multiprocessor what no device
 # exceeds (float64 less than that on most); of a core twice what two units of 512 bits do; of other GPUs several times what is usual.
 _NVIDIA = {"fp32": 256.0, "fp64": 128.0, "mma": 256.0, "special": 16.0, "local": 128.0}
 _NEWER_FUNCTIONS = (103, 32.0)  # from this capability on there are twice as many units for functions
@@ -27,7 +27,7 @@ _TOLD = 1.3  # of the memory's own rate: some of an array is still in the cache,
 _COPIED = 4.0  # of the rate of copies within the device, which read and write as streams do
 _UNKNOWN_CLOCK = 6e9
 _BOOST = {"nvidia": 1.25, "other": 2.0}  # a device may run this much faster than the clock it tells: NVIDIA tells the highest
-_LINK = 1e12  # bytes a second between host and device: more than any link between chips
+_LINK = 1e12  # bytes a second between host and device: more than any link between devices
 _RESOLUTION = 1e-8  # seconds: a run that is shorter was not timed
 
 

@@ -77,6 +77,8 @@ class Recorder:
             places = library.describe(arrays if out is None else (*arrays, out), said)
             if places is None:
                 return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
+            if len(set(places)) < len(places):  # an array given twice: what is recorded of it suits no two arrays
+                said.append(tuple(map(places.index, places)))
             if library.on_host:
                 said += (memory_limit.asked(), settings.selection())
             key = tuple(said)

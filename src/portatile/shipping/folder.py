@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 
 from portatile import cache, device, execute, program, workloads
-from portatile.device.base import Device, Target
+from portatile.device.base import Device
+from portatile.device.target import Target
 from portatile.errors import CompileError, UsageError
 from portatile.records import Arg, Binary, Config, DeviceInfo, Entry, Launch, Plan, Problem, Source, digest
 from portatile.select import choose, resolver
@@ -40,7 +41,7 @@ class ShippedItem:
     why: str
     trial: Trial | None = None
 
-    def entry(self, programs: Programs) -> dict[str, Any]:
+    def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
         """Its entry in the table; its kernels are added to ``programs``. Raises UsageError or CompileError for what cannot be shipped."""
         workload = workloads.get(self.problem.workload)
         reason = workload.space(self.problem, self.info).violated(self.config)
@@ -79,7 +80,7 @@ def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] |
     cannot be shipped is left out with its reason. Raises UsageError for a folder that holds something else.
     """
     _make_room(folder)
-    shipped, programs, problems = Shipped(), Programs(folder), []
+    shipped, programs, problems = Shipped(), ShippedPrograms(folder), []
     for item in items:
         try:
             problems.append(item.entry(programs))
@@ -112,7 +113,7 @@ def _make_room(folder: Path) -> None:
     (folder / PROGRAMS).mkdir(parents=True)
 
 
-class Programs:
+class ShippedPrograms:
     """The texts and binaries of a folder, each once."""
 
     def __init__(self, folder: Path) -> None:
@@ -180,7 +181,7 @@ class _Absent(Target):
 
 
 def described(
-    item: ShippedItem, plan: Plan, operands: list[dict[str, Any]], scalars: Mapping[str, float], programs: Programs
+    item: ShippedItem, plan: Plan, operands: list[dict[str, Any]], scalars: Mapping[str, float], programs: ShippedPrograms
 ) -> dict[str, Any]:
     """An item's entry in the table, with a flat plan of what it launches."""
     problem, info = item.problem, item.info
@@ -211,7 +212,7 @@ def _operands(workload: Workload, problem: Problem) -> list[dict[str, Any]]:
     return made
 
 
-def _launches(plan: Plan, programs: Programs, info: DeviceInfo) -> list[dict[str, Any]]:
+def _launches(plan: Plan, programs: ShippedPrograms, info: DeviceInfo) -> list[dict[str, Any]]:
     made = []
     for step in plan.steps:
         assert isinstance(step, Launch)

@@ -57,8 +57,8 @@ def terms(node: ast.expr, kind: type[ast.operator], inverse: type[ast.operator] 
     """The operands of a chain of one operator, each with whether it is inverted (subtracted)."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, (kind, inverse) if inverse else kind):
         right = terms(node.right, kind, inverse)
-        turned = inverse is not None and isinstance(node.op, inverse)
-        return terms(node.left, kind, inverse) + [(sign != turned, term) for sign, term in right]
+        negated = inverse is not None and isinstance(node.op, inverse)
+        return terms(node.left, kind, inverse) + [(sign != negated, term) for sign, term in right]
     return [(False, node)]
 
 

@@ -21,8 +21,8 @@ from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.measure.phases import PhasesRequest, split
-from portatile.measure.products import Product
-from portatile.records import Config
+from portatile.measure.products import MatrixProduct
+from portatile.records import Config, DeviceInfo, Problem
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
 from portatile.workloads.matmul import BASE
 
@@ -110,7 +110,7 @@ def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
         row = MemoryRow("host", python, python, "host", 1, size, request.dtype, *(None,) * 6, "ok", 1, "")
         if run.known(row):
             continue
-        product = Product("host", None, dict.fromkeys("mnk", size), None, request.dtype)
+        product = MatrixProduct("host", None, dict.fromkeys("mnk", size), None, request.dtype)
         seconds, matrices = product.on_the_host(seed=0)
         a, b, c = (matrices[name].astype(np.float64) for name in "abc")
         if np.any(np.abs(c - a @ b) > size * np.finfo(request.dtype).eps * (np.abs(a) @ np.abs(b))):
@@ -123,22 +123,30 @@ def _measured(device: Device, run: Run, request: MemoryRequest) -> Iterator[Memo
     matmul, info = workloads.get("matmul"), device.info
     for size, config in points(request):
         problem = matmul.problem(dict.fromkeys("mnk", size), request.dtype)
-        kind, block = str(config["ALGORITHM"]), int(config["BLOCK"])
-        row = MemoryRow(info.id, info.name, info.driver, kind, block, size, request.dtype, *(None,) * 6, "ok", 0, "")
-        if run.known(row):
-            continue
-        if why := matmul.space(problem, info).violated(config):
-            yield replace(row, status=why, time=now())
-            continue
-        try:
-            done, _ = split(PhasesRequest(lambda _, p=problem, c=config: (p, c), info.id, repeat=request.repeat))  # type: ignore[misc]
-            kernel = min((done.seconds["kernel"], *done.again))
-            allocate, back = done.seconds["allocate"], done.seconds["transfer out"]
-            gflops = matmul.flops(problem) / kernel / 1e9
-            row = replace(row, allocate=allocate, kernel=kernel, read_back=back, window=allocate + kernel + back, gflops=gflops)
-            yield replace(row, samples=1 + len(done.again), time=now())
-        except PortatileError as error:
-            yield replace(row, status=str(error).splitlines()[0], time=now())
+        if not run.known(_blank(info, problem, config)):
+            yield product(device, problem, config, request.repeat)
+
+
+def _blank(info: DeviceInfo, problem: Problem, config: Config) -> MemoryRow:
+    what = str(config["ALGORITHM"]), int(config["BLOCK"]), problem.sizes["m"], problem.dtype
+    return MemoryRow(info.id, info.name, info.driver, *what, *(None,) * 6, "ok", 0, "")
+
+
+def product(device: Device, problem: Problem, config: Config, repeat: int) -> MemoryRow:
+    """One product of ``matmul``, checked, with its phases; the kernel's time is the fastest of 1 + ``repeat`` runs."""
+    matmul, info = workloads.get("matmul"), device.info
+    row = _blank(info, problem, config)
+    if why := matmul.space(problem, info).violated(config):
+        return replace(row, status=why, time=now())
+    try:
+        done, _ = split(PhasesRequest(lambda _: (problem, config), info.id, repeat=repeat))
+    except PortatileError as error:
+        return replace(row, status=str(error).splitlines()[0], time=now())
+    kernel = min((done.seconds["kernel"], *done.again))
+    allocate, back = done.seconds["allocate"], done.seconds["transfer out"]
+    gflops = matmul.flops(problem) / kernel / 1e9
+    row = replace(row, allocate=allocate, kernel=kernel, read_back=back, window=allocate + kernel + back, gflops=gflops)
+    return replace(row, samples=1 + len(done.again), time=now())
 
 
 def figures(rows: Sequence[MemoryRow]) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""What may be tuned: a folder for each computation, found by its name."""
+"""The workloads: a folder for each tunable computation, found by its name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["get", "names", "problem", "resolved"]
 
 
 def names() -> tuple[str, ...]:
-    """The workloads there are: every folder beside this file."""
+    """The names of all workloads: the folders beside this file."""
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg))
 
 
@@ -39,7 +39,7 @@ def resolved(name: str) -> str:
 def problem(name: str, dtype: str, given: Mapping[str, Value]) -> Problem:
     """The problem of the workload called ``name`` whose sizes and options are ``given`` together, by name.
 
-    Raises UnknownNameError for a name that is neither, ArgumentError for a value that does not fit.
+    Raises UnknownNameError for a name that is neither, ArgumentError for an invalid value.
     """
     workload = get(name)
     for key in given:

@@ -1,4 +1,4 @@
-"""What a kernel is passed of an operand: its memory and where the elements lie in it, as arguments of a launch."""
+"""The arguments of a launch for an operand: its memory, offset and strides."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def literals(values: Mapping[str, int], index: str = "int") -> tuple[Arg, ...]:
 
 
 def index_type(problem: Problem, shapes: Shapes, spare: int = _SPARE) -> str:
-    """``int`` where it holds every place in the operands of these shapes and ``spare`` more, else ``long``."""
+    """``int`` if it can index every element of operands of these shapes and ``spare`` more, else ``long``."""
     return "int" if max(problem.layout[name].extent(shape) for name, shape in shapes.items()) < 2**31 - spare else "long"
 
 

@@ -1,4 +1,4 @@
-"""One filtered axis: how many points are read and written, and which of them every output takes."""
+"""One filtered axis: the numbers of points read and written, and the points that each output sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of matrices as steps of a plan: sub-matrices by their layout, products of them as Calls of gemm, scalars of launches."""
+"""Blocked algorithms as steps of a plan: sub-matrices by their layout, their products as Calls of gemm, scalars of launches."""
 
 from __future__ import annotations
 

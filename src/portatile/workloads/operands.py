@@ -29,12 +29,12 @@ def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[
 
 
 def storage(layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
-    """Memory that just holds an operand, at least one element long; every element is NaN."""
+    """Memory just large enough for an operand, at least one element; every element is NaN."""
     return np.full(max(layout.extent(tuple(shape)), 1), np.nan, np.dtype(dtype))
 
 
 def random(rng: np.random.Generator, layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
-    """Memory of an operand with values uniform in [-0.5, 0.5); what the layout does not reach is NaN."""
+    """Memory of an operand with values uniform in [-0.5, 0.5); elements outside the layout are NaN."""
     memory = storage(layout, shape, dtype)
     if 0 not in tuple(shape):
         kind = np.float32 if dtype == "float32" else np.float64
@@ -87,7 +87,7 @@ def lines(rng: np.random.Generator, length: int, count: int) -> NDArray[np.int64
 
 
 def whole(memory: NDArray[Any], layout: Layout, values: NDArray[Any], scale: NDArray[Any]) -> Expected:
-    """An output that is checked everywhere: ``values`` at the operand's places, the padding of ``memory`` unchanged."""
+    """The expectation of an output that is checked everywhere: ``values`` in the operand, the padding of ``memory`` unchanged."""
     expected, magnitude = memory.astype(np.float64), np.zeros(memory.size, np.float64)
     if values.size:
         view(expected, layout, values.shape)[...] = values

@@ -1,4 +1,4 @@
-"""What products with symmetric and triangular matrices share: random operands, float64 references, bound, blocks."""
+"""Shared by products with symmetric and triangular matrices: random operands, float64 references, bound, blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/* Heat on a chip: a block with a halo, clamped at the borders.
+/* Heat on a die: a block with a halo, clamped at the borders.
    run: hotspot --global 16,16 --local 8,8 16x16=random 16x16=random(320,340) 16x16 16 16 0.5 0.1 0.1 0.05 80.0 */
 #define BLOCK 8
 #define IN_RANGE(x, min, max) ((x) >= (min) && (x) <= (max))

@@ -1,6 +1,6 @@
 """The amdgcn back end: kernels compiled for AMD's GPUs by the distribution's Clang and libclc; nothing runs here."""
 
-from portatile.device.base import BackEnd, Product
+from portatile.device.backend import BackEnd, Product
 
 BACKEND = BackEnd(
     "amdgcn",

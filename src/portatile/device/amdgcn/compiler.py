@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 
 from portatile.device.amdgcn import isa, toolchain
-from portatile.device.base import Instruction, Target
+from portatile.device.target import Instruction, Target
 from portatile.errors import CompileError, DeviceNotFoundError, UsageError
 from portatile.records import Binary, Entry, Source
 

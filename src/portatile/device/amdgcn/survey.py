@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from portatile.device.amdgcn import toolchain
-from portatile.device.base import Finding, Survey
+from portatile.device.backend import Finding, Survey
 
 _SUBJECT = "AMD GPUs (compile only)"
 

@@ -1,6 +1,6 @@
 """The CUDA back end: NVIDIA's GPUs through cuda-bindings, compiled by NVRTC, which needs none."""
 
-from portatile.device.base import BackEnd, Product
+from portatile.device.backend import BackEnd, Product
 
 BACKEND = BackEnd(
     "cuda",

@@ -10,7 +10,7 @@ from typing import Any
 
 from portatile import dialect
 from portatile.device import ptx, ptxas
-from portatile.device.base import Instruction, Target
+from portatile.device.target import Instruction, Target
 from portatile.errors import CompileError, DeviceNotFoundError, UsageError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Source
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from portatile.device.base import Finding, Survey
+from portatile.device.backend import Finding, Survey
 from portatile.device.cuda import compiler
 from portatile.device.cuda.compiler import CudaTarget
 from portatile.device.cuda.device import CudaDevice

@@ -15,9 +15,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from portatile.device import ptx, ptxas
-from portatile.device.base import Instruction, Target
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
+from portatile.device.target import Instruction, Target
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
 

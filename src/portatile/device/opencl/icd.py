@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 
 from portatile import settings
-from portatile.device.base import Finding
+from portatile.device.backend import Finding
 
 _NVIDIA_LIBRARY = "libnvidia-opencl.so.1"
 NVIDIA_FOLDERS = ("/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib")

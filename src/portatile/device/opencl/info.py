@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia
+from portatile.device.opencl.caches import data_caches
 from portatile.device.opencl.driver import cl
 from portatile.records import DeviceInfo
 
@@ -49,6 +50,7 @@ def describe(identity: str, device: Any) -> DeviceInfo:
         constant_memory=device.max_constant_buffer_size,
         capabilities=_capabilities(device, extensions, kind, architecture),
         image_buffer_max=_buffer_pixels(device) if images else 0,
+        caches=data_caches() if kind == "cpu" else (),
     )
 
 

@@ -6,7 +6,8 @@ import shutil
 from typing import Any
 
 from portatile import settings
-from portatile.device.base import Device, Finding, Survey
+from portatile.device.backend import Finding, Survey
+from portatile.device.base import Device
 from portatile.device.opencl import icd
 from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.driver import cl, import_error

@@ -30,7 +30,7 @@ class Conditions:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StudyOutcome:
     """The finished table. ``ended``: complete, interrupted by the user, or at the end of its time; ``before``: rows of an earlier run."""
 
     study: Study
@@ -44,7 +44,7 @@ class Outcome:
 COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"
 
 
-def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> Outcome:
+def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
     """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so."""
     conditions, listener = conditions or Conditions(), listener or Listener()
     started = time.monotonic()
@@ -83,4 +83,4 @@ def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, li
         close = getattr(measuring, "close", None)
         if close is not None:
             close()
-    return Outcome(study, asked, study.finish(rows), ended, before, time.monotonic() - started)
+    return StudyOutcome(study, asked, study.finish(rows), ended, before, time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""A one-dimensional convolution that transposes, the building block of separable filters in any number of dimensions.
+"""A one-dimensional convolution with a transposition: the building block of separable filters in any number of dimensions.
 
 BigDFT's magic filter is the model: BigDFT applies it along one axis and transposes, so that three passes filter a
 three-dimensional array and restore its order, each reading and writing contiguous memory.
@@ -65,13 +65,13 @@ class Convolution(Workload):
         return {"psi": (axis.rows, ndat), "filter": (axis.phases, axis.taps), "out": (ndat, axis.length)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All parameters; one that a form does not use is fixed for it."""
+        """All parameters; a form fixes those that it does not use."""
         axis = filtered(problem)
         widest = 64 if device.kind == "cpu" else 16
         facts: dict[str, Value] = {"phases": axis.phases, "ends": axis.taps - axis.phases, "widest": widest}
         filters = axis.phases * axis.filter_ld * problem.itemsize
         facts["spare"] = _most_skew(problem)
-        facts["room"] = (device.local_memory if device.kind == "cpu" else min(device.local_memory, 49152)) - filters
+        facts["local_free"] = (device.local_memory if device.kind == "cpu" else min(device.local_memory, 49152)) - filters
         return ParameterSpace(
             {
                 "FORM": ("staged", "direct", "block"),
@@ -99,10 +99,10 @@ class Convolution(Workload):
                 "FORM == 'block' or WGS * WINDOW <= TI * TJ <= 16 * WGS * WINDOW",
                 "FORM == 'block' or max(TI, TJ) <= WGS * VECTOR",
                 "not OVERLAY or (FORM == 'staged' and WGS * WINDOW == TI * TJ)",
-                "FORM != 'direct' or itemsize * TJ * (TI + ends + PADDING) <= room",
-                "FORM != 'block' or itemsize * TJ * (TI + ends) <= room",
-                "FORM != 'staged' or OVERLAY or itemsize * TJ * (2 * TI + ends + spare + PADDING) <= room",
-                "not OVERLAY or itemsize * TJ * max(TI + ends + spare, TI + PADDING) <= room",
+                "FORM != 'direct' or itemsize * TJ * (TI + ends + PADDING) <= local_free",
+                "FORM != 'block' or itemsize * TJ * (TI + ends) <= local_free",
+                "FORM != 'staged' or OVERLAY or itemsize * TJ * (2 * TI + ends + spare + PADDING) <= local_free",
+                "not OVERLAY or itemsize * TJ * max(TI + ends + spare, TI + PADDING) <= local_free",
             ),
             {**problem.facts(), **device.facts(), **facts},
         )
@@ -219,7 +219,7 @@ class Convolution(Workload):
         return float(problem.itemsize * problem.sizes["ndat"] * (axis.rows + axis.length))
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
-        """Between the lines that are filtered."""
+        """Splits between the lines that are filtered."""
         return (Cut("ndat", {"psi": "columns", "out": "rows"}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:

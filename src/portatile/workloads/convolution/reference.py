@@ -1,4 +1,4 @@
-"""What a convolution with transposition must give, by definition, in float64."""
+"""The float64 reference of a convolution with transposition, by definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A convolution along two axes in one pass: what a volume's filters read and write once instead of twice.
+"""A convolution along two axes in one pass, which reads and writes a volume once instead of twice.
 
 The values between the two filters stay in local memory. Three separable filters of a volume are one such pass and one of
 ``convolution``: four arrays' worth of traffic instead of six.
@@ -40,7 +40,7 @@ class Convolution2d(Workload):
     Parameters: T1, T2, TJ: outputs of a work-group along the first and second axis, and its lines. WINDOW: neighbouring
     outputs that an item sums at a time along the first axis, by which the group steps, and TURN along the second. VECTOR: elements
     of a store.
-    AHEAD: the next step's values are asked for before this one's are summed. OVERLAY: the turned tile lies over the first.
+    AHEAD: the next step's values are loaded before this one's are summed. OVERLAY: the transposed tile lies over the first.
     RESIDENT: work-groups for which CUDA's compiler must leave registers; 0: as it likes.
     """
 
@@ -65,7 +65,7 @@ class Convolution2d(Workload):
         """All parameters; a group has an item for each column that the second filter reads."""
         one, _ = axes(problem)
         facts: dict[str, Value] = {"phases": one.phases, "ends": one.ends}
-        facts["room"] = min(device.local_memory, 49152) - one.phases * one.filter_ld * problem.itemsize
+        facts["local_free"] = min(device.local_memory, 49152) - one.phases * one.filter_ld * problem.itemsize
         return ParameterSpace(
             {
                 "T1": (16, 32, 64, 128, 256),
@@ -86,8 +86,8 @@ class Convolution2d(Workload):
                 "VECTOR * itemsize <= 16",
                 "RESIDENT == 0 or launch_bounds",
                 "(T2 + ends) * TJ <= min(max_work_group_size, 1024) // 32 * 32",
-                "OVERLAY or itemsize * WINDOW * TJ * (2 * T2 + ends + 1 + VECTOR) <= room",
-                "itemsize * WINDOW * TJ * max(T2 + ends + 1, T2 + VECTOR) <= room",
+                "OVERLAY or itemsize * WINDOW * TJ * (2 * T2 + ends + 1 + VECTOR) <= local_free",
+                "itemsize * WINDOW * TJ * max(T2 + ends + 1, T2 + VECTOR) <= local_free",
             ),
             {**problem.facts(), **device.facts(), **facts},
         )

@@ -1,4 +1,4 @@
-"""What two filters along two axes must give, by definition: one axis after the other, in float64."""
+"""The float64 reference of two filters along two axes, by definition: one axis after the other."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Coulomb(Workload):
                 "device_kind != 'gpu' or WGX * WGY * SPLIT >= 16",
                 "CHUNK >= 0 or device_kind != 'gpu' or WGX * WGY >= 32",  # a warp's items read the same atom
                 f"CHUNK >= 0 or atoms <= -{_MOST_LAUNCHES} * CHUNK",
-                "-16 * CHUNK + 4096 <= constant_memory",  # with the room that is watched behind it
+                "-16 * CHUNK + 4096 <= constant_memory",  # with the canary behind it
                 "max(16 * CHUNK, 4 * (SPLIT // 2) * PX * PY * WGX * WGY) + 16 <= min(local_memory, 49152)",
             ),
             {**problem.facts(), **device.facts()},

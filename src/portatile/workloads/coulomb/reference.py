@@ -1,4 +1,4 @@
-"""The Coulomb potential in float64 at float32 grid coordinates: what every configuration is checked against."""
+"""The float64 reference of the Coulomb potential at float32 grid coordinates."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Matmul(Workload):
         return {"a": (m, k), "b": (k, n), "c": (m, n)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All of the parameters; one that an algorithm does not use is fixed for it.
+        """All parameters; an algorithm fixes those that it does not use.
 
         ``sequential`` is legal only where it ends soon: up to 2^30 multiplications on a CPU, 2^24 elsewhere.
         """
@@ -122,7 +122,7 @@ class Matmul(Workload):
         return {**BASE, "BLOCK": 64, "DEPTH": 16, "WPT": 8, "VECTOR": wide}
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """Without NVIDIA's instructions where they are not."""
+        """``config`` without NVIDIA's instructions on other devices."""
         return config if device.nvidia else {name: _LATER.get(name, value) for name, value in config.items()}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
@@ -209,7 +209,7 @@ class Matmul(Workload):
 
 
 def sequential(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.floating]:
-    """A B by three loops of plain Python, one multiplication after another: the bottom line that every speed-up is against.
+    """A B by three loops of plain Python, one multiplication after another: the baseline of every speed-up.
 
     ``a`` (m x k) and ``b`` (k x n) of one type; some 10^6 multiplications a second, so for small sizes only. Raises
     ArgumentError if they do not fit.

@@ -81,7 +81,7 @@ class Mri(Workload):
                 "20 * max(CHUNK, 0) + 8 * (SPLIT - 1) * PV * WGS <= min(local_memory, 49152)",
                 "CHUNK >= 0 or device_kind != 'gpu' or WGS >= 32",  # a warp's items read the same sample
                 f"CHUNK >= 0 or samples <= -{_MOST_LAUNCHES} * CHUNK",
-                "-20 * CHUNK + 8192 <= constant_memory",  # with the room that is watched behind the two arrays
+                "-20 * CHUNK + 8192 <= constant_memory",  # with the canary behind the two arrays
             ),
             {**problem.facts(), **device.facts()},
         )

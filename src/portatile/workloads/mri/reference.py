@@ -1,4 +1,4 @@
-"""The sums over k-space in float64, with the magnitude that their rounding errors are measured by."""
+"""The float64 reference of the sums over k-space, with the scale of their rounding errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arithmetic without memory, the kernels by which a device's peak is measured: multiply-adds, products, functions, local memory."""
+"""The kernels that measure a device's peak: multiply-adds, matrix products, functions, local memory; without global memory."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Stencil(Workload):
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """All parameters."""
         one, *_ = axes(problem)
-        room = min(device.local_memory, _MAX_LOCAL) - 2 * one.filter_ld * problem.itemsize
+        local_free = min(device.local_memory, _MAX_LOCAL) - 2 * one.filter_ld * problem.itemsize
         return ParameterSpace(
             {
                 "FORM": ("march", "vectors"),
@@ -79,9 +79,9 @@ class Stencil(Workload):
                 "FORM == 'march' or T2 % (WINDOW * VECTOR) == 0",
                 "FORM == 'march' or itemsize * ((ends + 1) * T1 * T2 + (T1 + ends) * (T2 + ends)) <= most_private",
                 "RESIDENT == 0 or (FORM == 'march' and launch_bounds and RESIDENT * T2 <= 1024)",
-                "FORM == 'vectors' or itemsize * (T2 + 2 * WINDOW * ((T2 + ends + 30) // 32 * 32 + 1)) <= room",
+                "FORM == 'vectors' or itemsize * (T2 + 2 * WINDOW * ((T2 + ends + 30) // 32 * 32 + 1)) <= local_free",
             ),
-            {**problem.facts(), **device.facts(), "ends": _reach(one)[1], "room": room, "most_private": _MOST_PRIVATE},
+            {**problem.facts(), **device.facts(), "ends": _reach(one)[1], "local_free": local_free, "most_private": _MOST_PRIVATE},
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:

@@ -42,7 +42,7 @@ class Syr2k(Syrk):
         return ParameterSpace({"JOIN": (False, True), "NB": structured.ORDERS, "WGS": structured.GROUPS}, rules, facts)
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
-        """One block where it pays and the device has room for it."""
+        """One block where it pays and fits into the device."""
         n, k = problem.sizes["n"], problem.sizes["k"]
         block = n * blocks.padded(n) * problem.itemsize
         large = block > device.max_allocation or 2 * (block + n * k * problem.itemsize) > device.global_memory

@@ -115,8 +115,8 @@ class Triangular(Workload):
     def awkward(self, problem: Problem) -> list[Problem]:
         """One element; orders below, between and above the blocks, with padded rows and offsets."""
         cases = (((1, 1), 0, 0), ((7, 5), 0, 0), ((45, 37), 3, 5), ((77, 20), 0, 0), ((299, 13), 1, 2))
-        turned = [((count, order), pad, offset) for (order, count), pad, offset in cases]
-        return operands.padded_problems(self, problem, turned if problem.options["side"] == "R" else cases)
+        transposed = [((count, order), pad, offset) for (order, count), pad, offset in cases]
+        return operands.padded_problems(self, problem, transposed if problem.options["side"] == "R" else cases)
 
 
 def _processor(problem: Problem, device: DeviceInfo) -> Config:

@@ -83,8 +83,8 @@ def bound(problem: Problem, method: str, nb: int) -> float:
 def _lower(problem: Problem, a: NDArray[np.generic]) -> NDArray[np.generic]:
     """A view of A in which the system is L X = B with L lower triangular."""
     across = (problem.options["side"] == "L") == (problem.options["trans"] == "N")
-    turned = a if across else a.T
-    return turned if forward(problem) else turned[::-1, ::-1]
+    transposed = a if across else a.T
+    return transposed if forward(problem) else transposed[::-1, ::-1]
 
 
 def _substitute(lower: NDArray[np.generic], right: NDArray[np.float64], unit: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

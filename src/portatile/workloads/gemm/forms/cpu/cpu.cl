@@ -1,3 +1,23 @@
+{#
+   The register tile of a work-item, which is a group by itself: TR rows x TC columns, a row as TC / VL vectors, in registers for all of k.
+
+                        B: a panel TC wide (PACK_B), or k x n in place
+                       +----------+----------+
+               step kk | b0 (VL)  | b1 (VL)  |   loaded once a step, for all rows
+                       +----------+----------+
+      A      +---+     +----------+----------+
+      TR     | a |  x  |  c0_0    |  c0_1    |   row r of the tile: c(r)_(v) += a b(v); a is one element,
+      rows   | a |     |  c1_0    |  c1_1    |   spread over a vector. With PACK_A the TR elements of a step
+             | a |     |  c2_0    |  c2_1    |   are neighbours in a panel.
+             +---+     +----------+----------+
+
+   Groups walk down the rows of a band of RASTER tiles, then to the next columns: what they share of B stays in the nearest cache,
+   what they share of A in the second.
+
+        band 0   1  4  7        band 1 follows with the tiles below
+                 2  5  8
+                 3  6  9
+#}
 // GEMM for processors with vector registers: a work-item keeps a register tile of TR rows x TC columns over all of its k.
 //
 // C = alpha op(A) op(B) + beta C, every operand row-major. The compiler sees one work-item per group, explicit vectors of VL

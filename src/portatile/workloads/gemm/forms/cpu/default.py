@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms.cpu.point import Cpu, register
+from portatile.workloads.gemm.forms.cpu.processors import Registers, processor, thresholds
 from portatile.workloads.gemm.storage import transposed
 
-_LONG, _LONG_DOUBLE = 1200, 980  # the sizes in float32 and float64 from which the caches want the problem in bands of rows
-_LONG_WIDE = 2500  # the same for processors with AVX-512, whose caches are larger; then in blocks of k too
-_LONG_PACKED = 1100  # the same for float64 whose A is packed: one stream of A comes slower from the last cache than several rows do
-_PANELS = 6 << 20  # bytes of A's panels from which bands of rows keep a part of them near
-_DEEP = 2048  # steps of k in float32 for which one panel of B stays in the second cache
+_BAND = 43  # rows of tiles, of six rows each: 256 of A, whose blocks of k then fit a second cache of 2 MiB
+_LONG_SUM = 4096  # steps of k from which they go in blocks whatever else
 _FEW = 64  # rows of C up to which B is read in place where ...
 _NEAR = 1024  # ... its rows lie no more bytes apart, so that the cache holds all of what is read again
 _AGAIN = 4  # tiles of columns from which an A that is not contiguous along k had better be packed than read so by each of them
@@ -24,32 +22,15 @@ _STAGE = 256  # steps of k that a work-item brings to local memory: with its col
 _STAGED_ROWS = 128  # of C, up to which a launch that packs B costs more than each work-item's own copy of its columns ...
 _STAGED_DEPTH = 64  # ... or steps of k, ...
 _STAGED_ALL = 1 << 24  # ... or multiply-adds
-_STAGED_DEEP = 640  # steps of k in float32 up to which, with the few registers of AVX2, ...
-_STAGE_DEEP = 512  # ... a copy of so many in local memory is better for tiles of any number than packed panels
+_STAGE_DEEP = 512  # steps of k in local memory where copies are better for tiles of any number than packed panels
 _ALONE = 1 << 18  # multiply-adds that are done before another core has been told of them
 _STEPS = 32  # vectors across C up to which narrow tiles pay where zeros follow its diagonal
 _TRANSPOSED_COLUMNS = 32  # of C, up to which vectors down them are better for an A that is contiguous that way
 
 
-@dataclass(frozen=True)
-class Registers:
-    """What a processor's vector registers hold: ``lanes`` elements each, a tile at most ``vectors`` of them wide, with the rows for each
-    number of vectors; ``dots`` sums of products along k at once.
-    """
-
-    lanes: int
-    vectors: int
-    rows: dict[int, int]
-    dots: int
-
-
-_WIDE = {4: Registers(16, 4, {1: 8, 2: 8, 3: 8, 4: 6}, 16), 8: Registers(8, 4, {1: 8, 2: 8, 3: 8, 4: 6}, 16)}
-_NARROW = {4: Registers(8, 2, {1: 8, 2: 6}, 8), 8: Registers(4, 3, {1: 8, 2: 6, 3: 4}, 8)}
-
-
 def point(problem: Problem, device: DeviceInfo) -> Cpu:
-    """Register tiles for AVX-512 or AVX2, whichever the compiler targets."""
-    registers = (_WIDE if device.wide_vectors else _NARROW)[problem.itemsize]
+    """Register tiles for the vector registers that the compiler targets."""
+    registers = processor(device).tiles[problem.itemsize]
     dots = _dots(problem, registers)
     if dots is not None:
         return dots
@@ -64,12 +45,13 @@ def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Cpu:
 
     ``stepped`` where the zeros begin at other places for each column, so that a wide tile computes many of them.
     """
-    registers = (_WIDE if device.wide_vectors else _NARROW)[problem.itemsize]
+    registers = processor(device).tiles[problem.itemsize]
     if stepped and problem.sizes["n"] <= _STEPS * registers.lanes:
         registers = replace(registers, vectors=2)
     lanes, vectors, rows = _shape(problem, registers)
-    large = problem.sizes["m"] * problem.sizes["k"] * problem.itemsize > _PANELS
-    return replace(register(lanes, rows, vectors, band=43 if large else 0), PACK_A=True)
+    near = thresholds(device, problem.itemsize)
+    large = problem.sizes["m"] * problem.sizes["k"] * problem.itemsize > near.panels
+    return replace(register(lanes, rows, vectors, band=_BAND if large else 0), PACK_A=True)
 
 
 def _dots(problem: Problem, registers: Registers) -> Cpu | None:
@@ -104,7 +86,7 @@ def _streamed(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu
     if problem.options["trans_b"] == "N" and n >= lanes * vectors:
         step = problem.layout["b"].strides[0] * problem.itemsize
         if m <= _FEW and step <= _NEAR:
-            deep = _DEEP * 4 // problem.itemsize
+            deep = thresholds(device, problem.itemsize).deep
             return replace(register(lanes, rows, vectors, block=deep if k > deep else 0), PACK_B=False)
         if m <= rows:
             return replace(register(lanes, rows, vectors, block=_STAGE if k > _STAGE else 0), PACK_B=False)
@@ -118,7 +100,7 @@ def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu |
     point = _streamed(problem, registers, device)
     small = m <= _STAGED_ROWS or k <= _STAGED_DEPTH or m * n * k <= _STAGED_ALL
     slow = problem.options["trans_a"] == "T"
-    if (not small and not (slow and n <= point.columns)) or (slow and k >= 2 * _DEEP):
+    if (not small and not (slow and n <= point.columns)) or (slow and k >= _LONG_SUM):
         return None
     if m * n * k <= _ALONE:
         return point
@@ -127,7 +109,7 @@ def _staged(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu |
 
 def _banded(problem: Problem, point: Cpu, device: DeviceInfo) -> Cpu | None:
     """The point with bands of as many rows as leave work for every core; None where none do."""
-    points = (replace(point, RASTER=band) for band in (0, 43, 32, 8))
+    points = (replace(point, RASTER=band) for band in (0, _BAND, 32, 8))
     return next((one for one in points if one.groups(problem) >= device.compute_units), None)
 
 
@@ -138,21 +120,16 @@ def _stage(problem: Problem, columns: int, device: DeviceInfo) -> int:
 
 def _tile(problem: Problem, registers: Registers, device: DeviceInfo) -> Cpu:
     """A tile no larger than C, in blocks where the operands are larger than the caches."""
-    wide = device.wide_vectors
+    known, near = processor(device), thresholds(device, problem.itemsize)
     m, n, k = (problem.sizes[size] for size in "mnk")
-    slow, single, least = problem.options["trans_a"] == "T", problem.itemsize == 4, min(m, n, k)
+    slow = problem.options["trans_a"] == "T"
     lanes, vectors, rows = _shape(problem, registers)
-    if wide:
-        long = _LONG_PACKED if slow and not single else _LONG_WIDE
-        block, band = (_DEEP if single else _DEEP // 2, 43) if least > long else (0, 0)
-    else:
-        block, band = 0, (43 if least > _LONG else 0) if single else (32 if least > _LONG_DOUBLE else 0)
-    if block == 0 and k >= 2 * _DEEP:
-        block = _DEEP if single else _DEEP // 2
-    pack_a = slow or (not wide and n > _AGAIN * lanes * vectors)  # addresses that grow evenly cost the few registers there are less
-    if slow and m * k * problem.itemsize > _PANELS:
-        band = band or 43
-    if not wide and single and (lanes, vectors) == (registers.lanes, 2) and k <= _STAGED_DEEP:
+    long = min(m, n, k) > (near.banded_packed if slow else near.banded)
+    band, block = near.band if long else 0, near.deep if (long and known.band_blocks) or k >= _LONG_SUM else 0
+    pack_a = slow or (known.packs_wide and n > _AGAIN * lanes * vectors)  # addresses that grow evenly cost few registers less
+    if slow and m * k * problem.itemsize > near.panels:
+        band = band or _BAND
+    if (lanes, vectors) == (registers.lanes, 2) and k <= known.staged_deep.get(problem.itemsize, 0):
         deep = replace(register(2 * lanes, rows, 1, block=_STAGE_DEEP), SM=True, PACK_A=pack_a, PACK_B=False)
         banded = _banded(problem, deep, device) if _STAGE_DEEP * deep.TC * problem.itemsize <= device.local_memory else None
         if banded is not None:

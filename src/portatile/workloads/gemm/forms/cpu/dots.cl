@@ -1,3 +1,11 @@
+{#
+   A work-item holds TR x TC sums, each a vector over k that is added up in the end:
+
+        A, TR rows:   |----VL----|----VL----|...   along k, from where it lies
+        B, TC columns:|----VL----|----VL----|...   along k, from where it lies or from panels one column wide
+
+        v(r)_(c) += x(r) * y(c), UNROLL vectors of k at a time; sums[r][c] = v(r)_(c).s0 + v(r)_(c).s1 + ...
+#}
 // GEMM for processors where one side of C is a few elements: a work-item multiplies TR rows of op(A) by TC columns of op(B), both
 // read along k in vectors of VL, and adds each product's vector up in the end.
 //

@@ -1,3 +1,16 @@
+{#
+   A work-item's columns of B, KB steps of k at a time, in local memory; past them go the tiles of a band, one below the other:
+
+             local memory: panel[KB][TC]
+                 +--------+
+        k0..k1   |        |       written once a stage by the work-item itself
+                 +--------+
+                 +--------+
+        tile 0   | TR x TC|       registers over the stage, then added to C
+                 +--------+
+        tile 1   | TR x TC|
+                 +--------+  ...  RASTER tiles, or all rows of C
+#}
 // GEMM for processors where a work-item has columns of its own: it brings TC columns of B, KB steps of k at a time, to local memory and
 // multiplies them by all rows of A, or by those of its band.
 //

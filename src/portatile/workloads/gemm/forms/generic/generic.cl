@@ -1,3 +1,22 @@
+{#
+   The tile of C that a work-group computes, here with TRR = TCR = 2: blocks of (TBR TR) x (TBC TC), in each of which the
+   work-item (tr, tc) holds TR x TC elements, whole vectors of VL along a row, in registers for all of k.
+
+                          B: k x n
+                     +---------+---------+
+                     | KB rows | KB rows |   SM: in local memory as b_tile[KB][BN + PAD]
+                     +---------+---------+
+       A: m x k         TBC TC    TBC TC        columns of C ->
+      +-------+      +---------+---------+
+      |       | TBR  |  . . . .|  . . . .|   one # is TR x TC elements of work-item (tr, tc):
+      |  KB   | TR   |  . # . .|  . # . .|   it has one in each of the TRR x TCR blocks, so that
+      | steps |      |  . . . .|  . . . .|   neighbours along a row read neighbouring vectors of B
+      |       |      +---------+---------+
+      |       | TBR  |  . . . .|  . . . .|   SM: A in local memory as a_tile[KB][BM + PAD],
+      |       | TR   |  . # . .|  . # . .|   transposed, so that a step of k is a row of both
+      |       |      |  . . . .|  . . . .|
+      +-------+      +---------+---------+   BM = TBR TR TRR rows, BN = TBC TC TCR columns
+#}
 // GEMM by the ten parameters of Du et al. (Table 4): C = alpha op(A) op(B) + beta C, every operand row-major.
 //
 // A work-group of TBR x TBC work-items computes TRR x TCR blocks of (TBR TR) x (TBC TC) elements, a work-item TR x TC of each.

@@ -1,3 +1,27 @@
+{#
+   The tile of C of a work-group, here TRR = 2, TCR = 2: as in generic.cl blocks of (TBR TR) x (TBC TC), TR x TC of each to a work-item, but
+   a warp of 32 has a patch of 32 / LANES rows and LANES columns of work-items, so that few rows of the tiles serve all of its loads.
+
+        B's tiles in local memory    [STAGES][KB][bn]:  |stage 0|stage 1|stage 2|   filled by asynchronous copies,
+        A's tiles beside them        [STAGES][KB][bm]   STAGES - 1 ahead of the one that is multiplied
+
+              bn = TBC TC TCR columns
+             +--------+--------+--------+--------+
+             | warp 0 | warp 1 | warp 0 | warp 1 |    LANES columns of work-items, TC elements each, are a warp's
+             +--------+--------+--------+--------+    part of a block
+       bm =  | warp 2 | warp 3 | warp 2 | warp 3 |
+       TBR   +--------+--------+--------+--------+    registers of a work-item: acc[TRR TR][TCR TC],
+       TR    | warp 0 | warp 1 | warp 0 | warp 1 |    a[TRR TR] and b[TCR TC] of a step of k, twice with DOUBLE
+       TRR   +--------+--------+--------+--------+
+             | warp 2 | warp 3 | warp 2 | warp 3 |    KG such teams of warps share a stage: part p has steps
+             +--------+--------+--------+--------+    p KB / KG .. (p + 1) KB / KG of it
+
+   With MMA a warp multiplies squares of 16 x 16; of each, lane 4 g + t (or with eight LANES the same with rows and columns exchanged) holds
+
+             4t 4t+1 4t+2 4t+3
+        2g    c   c    c    c        C: two rows of four columns
+        2g+1  c   c    c    c        A: rows 2g, 2g + 1 of steps 2t, 2t + 1; B: the same steps of columns 2g, 2g + 1
+#}
 // GEMM for GPUs: tiles of both operands flow through STAGES of local memory by asynchronous copies, each work-item keeps a
 // register tile and, with DOUBLE, loads the next operands from local memory while it multiplies the current ones.
 //

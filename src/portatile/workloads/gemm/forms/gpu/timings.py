@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -64,7 +65,7 @@ class Case:
 def read(path: Path) -> list[Timings]:
     """The timings in a file, of each back end; a file of ``bench/results/tiles-*`` is read too. Raises ArgumentError for any other."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
         if isinstance(document, dict) and "devices" in document:
             return [_of_bench(document, backend) for backend in document["devices"]]
         return [msgspec.convert(document, Timings)]

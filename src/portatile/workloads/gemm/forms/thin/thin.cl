@@ -1,3 +1,16 @@
+{#
+   C has a few columns, so a work-item has TR rows x all TC of its columns, and what a group shares is k (here KG = 4):
+
+        A: m x k                                              B: k x n, TC columns; with SM KB steps in local memory
+        +------+------+------+------+------+------+           +--+
+        | p 0  | p 1  | p 2  | p 3  | p 0  | p 1  | ...  TR   |p0|    part p of a block has every KG-th run of k:
+        +------+------+------+------+------+------+      rows |p1|    K_FAST: a vector along k, UNROLL of them under way;
+        | p 0  | p 1  | p 2  | p 3  | p 0  | p 1  | ...       |p2|    else UNROLL steps, whose vectors lie across k
+        +------+------+------+------+------+------+           |p3|
+          TBR such blocks to a group                          +--+
+
+        registers: sum(r)_(c), TR x TC of each part; in the end the KG parts are added in local memory, `together` sums at a time
+#}
 // GEMM for GPUs where one side of C is a few elements: every element of A is read once, in vectors, by the work-item that multiplies it.
 //
 // C = alpha op(A) op(B) + beta C, A the large operand, m its long side; with TURN C is stored transposed. A work-item multiplies TR rows of

@@ -1,0 +1,76 @@
+"""What a back end's compiler supplies: Target lowers kernel text, compiles it, and reads what it made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Literal, Protocol
+
+from portatile import dialect
+from portatile.errors import UsageError
+from portatile.records import Binary, Entry, Source
+
+
+class Instruction(Protocol):
+    """One instruction of a compiled kernel: the function it stands in, its family (``load``, ``fma``, ...) and its kind."""
+
+    @property
+    def function(self) -> str: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+
+
+class Target(Protocol):
+    """An architecture and a compiler, which needs no device where its back end is ``offline``."""
+
+    backend: str
+    architecture: str
+    compiler: str
+    draft: bool = False
+    """Whether what is compiled is for this process alone, once: then the driver need not make a binary of it."""
+    defers: bool = False
+    """Whether the driver has to compile once more to make a binary of what it built: then ``defer`` spares whoever waits that."""
+
+    prelude: Literal["opencl", "cuda"] = "opencl"
+    """Which of the dialect's preludes ``lower`` puts before a text."""
+
+    def lower(self, source: Source) -> tuple[Source, tuple[Entry, ...]]:
+        """OpenCL C as ``compile`` takes it, and the kernels in it as far as they are known: here with the prelude before it.
+
+        Raises CompileError with file and line for what the dialect does not support.
+        """
+        text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
+        return replace(source, text=text), ()
+
+    def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:
+        """Build a lowered source; raises CompileError with the compiler's log in the lines and words of the text before it was lowered.
+
+        ``entries`` are what the dialect knows of the kernels; where it is empty the back end finds them.
+        """
+        ...
+
+    def payload(self, binary: Binary) -> bytes:
+        """The driver's own binary or the text inside, for programs that load it without portatile."""
+        return binary.data
+
+    def assembly(self, binary: Binary) -> str:
+        """The compiler's instructions as text; raises UsageError where the back end gives none."""
+        raise UsageError(f"{self.compiler} gives no text of its instructions; name an architecture that another compiles for, with --arch")
+
+    def instructions(self, assembly: str) -> Iterable[Instruction]:
+        """What such a text consists of."""
+        return ()
+
+    def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
+        """As ``compile``, but what comes back can be loaded in this process only, and a function makes the binary for others of it.
+
+        That function contains what was compiled for launches until then. Devices load the first for as long as it is referred to.
+        """
+        made = self.compile(source, entries)
+        return made, lambda: made
+
+    def settle(self, binary: Binary) -> None:
+        """Have the driver do now what it does when a binary is loaded for the first time, if it keeps that for other processes."""
+        return

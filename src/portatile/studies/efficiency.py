@@ -1,0 +1,294 @@
+"""What does a matrix product reach on each device: Gflop/s, of the measured peak, per watt, and for its price?
+
+Du et al., table 6, and figure 15 beside the CPU's BLAS, which is NumPy's here. Watts are measured while the product runs where a counter
+can be read, else what ``--tdp`` states. Prices are the user's, in a file that says source and date; nothing is assumed.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from portatile import ceilings, workloads
+from portatile.device.base import Device
+from portatile.errors import DeviceError, PortatileError, StoreError, UsageError
+from portatile.figures.bars import BarChart
+from portatile.figures.svg import Figure
+from portatile.measure import peaks, runs
+from portatile.measure.runs import Length
+from portatile.records import DeviceInfo, Problem
+from portatile.studies.form import power
+from portatile.studies.form.power import Power, StatedPower
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+
+_COLUMNS = ("name", "price", "currency", "date", "source")
+_LOAD = 1.0  # seconds for which power is measured: counters move some ten times a second
+_LENGTH = Length(samples=5, seconds=0.5, burst=0.02)
+_HOST = "host"
+
+
+@dataclass(frozen=True)
+class EfficiencyRow:
+    """One product by portatile or, on the ``host``, by NumPy. Figures are None where nobody knows them, or it did not run: see ``status``.
+
+    ``peak`` is Gflop/s of multiply-adds as measured on the device. ``watts`` come from ``power_from``; ``per_price`` is Gflop/s for
+    one unit of ``currency``, at a price of ``price_date`` from ``price_source``.
+    """
+
+    device: str
+    name: str
+    driver: str
+    by: str
+    dtype: str
+    size: int
+    seconds: float | None
+    gflops: float | None
+    peak: float | None
+    of_peak: float | None
+    watts: float | None
+    power_from: str
+    per_watt: float | None
+    price: float | None
+    currency: str
+    price_date: str
+    price_source: str
+    per_price: float | None
+    error: float | None
+    status: str
+    samples: int
+    time: str
+
+
+@dataclass(frozen=True)
+class EfficiencyOptions:
+    """Products of ``size`` x ``size`` matrices with the best configuration known for each device: tune first."""
+
+    size: int = option(1024, Option("Rows and columns of the matrices.", least=1))
+    dtypes: tuple[str, ...] = option(("float32", "float64"), Option("float32 or float64; repeat. Default: both.", names=("--dtype",)))
+    tdp: tuple[str, ...] = option(
+        (), Option("Watts of a device whose power cannot be measured: H200=700, host=65; repeat.", metavar="NAME=WATTS")
+    )
+    prices: str | None = option(None, Option("A CSV file of prices: name,price,currency,date,source.", metavar="FILE"))
+    load: float = option(_LOAD, Option("Seconds for which the power is measured.", least=0.0))
+
+
+@dataclass(frozen=True)
+class Price:
+    """What the devices whose name contains ``name`` cost, where that stands and when it was so."""
+
+    name: str
+    amount: float
+    currency: str
+    date: str
+    source: str
+
+
+def prices(path: Path | None) -> list[Price]:
+    """The lines of a price file. Raises UsageError for a missing column, an amount that is none, or a price without date or source."""
+    if path is None:
+        return []
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    reader = csv.DictReader(text.splitlines())
+    missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+    if missing:
+        raise UsageError(f"{path} lacks {', '.join(missing)}; its first line is {','.join(_COLUMNS)}")
+    found = []
+    for number, line in enumerate(reader, 2):
+        try:
+            amount = float(line["price"] or "")
+        except ValueError:
+            amount = 0.0
+        words = [(line[name] or "").strip() for name in ("name", "currency", "date", "source")]
+        if not 0 < amount < float("inf") or not all(words):
+            raise UsageError(f"{path}, line {number}: a price has a name, a positive amount, a currency, a date and a source")
+        found.append(Price(words[0], amount, *words[1:]))
+    return found
+
+
+def measure(run: Run) -> Iterator[EfficiencyRow]:
+    """Every device in every element type that it has, then NumPy on the host."""
+    asked: EfficiencyOptions = run.options
+    known, stated = prices(Path(asked.prices) if asked.prices else None), [StatedPower.parse(text) for text in asked.tdp]
+    wanted = [(device, dtype) for device in run.devices for dtype in asked.dtypes if dtype != "float64" or device.info.fp64]
+    run.expect(len(wanted) + len(asked.dtypes))
+    for device, dtype in wanted:
+        problem = workloads.get("gemm").problem(dict.fromkeys("mnk", asked.size), dtype)
+        info = device.info
+        row = _blank(info.id, info.name, info.driver, "portatile", problem)
+        if not run.known(row):
+            run.say(f"{dtype} on {info.id}")
+            yield _priced(_on_device(device, problem, row, run, stated), known)
+    processor = next((device.info for device in run.devices if device.info.kind == "cpu"), None)
+    for dtype in asked.dtypes:
+        problem = workloads.get("gemm").problem(dict.fromkeys("mnk", asked.size), dtype)
+        name = f"{processor.name if processor else 'this processor'}, NumPy"
+        row = _blank(_HOST, name, f"NumPy {np.__version__}", "NumPy", problem)
+        if not run.known(row):
+            yield _priced(_by_numpy(problem, row, processor, asked.load, stated), known)
+
+
+def _blank(device: str, name: str, driver: str, by: str, problem: Problem) -> EfficiencyRow:
+    what = by, problem.dtype, problem.sizes["m"]
+    nothing = (None,) * 5
+    return EfficiencyRow(device, name, driver, *what, *nothing, "", None, None, "", "", "", None, None, "ok", 0, "")
+
+
+def _on_device(device: Device, problem: Problem, row: EfficiencyRow, run: Run, stated: Sequence[StatedPower]) -> EfficiencyRow:
+    gemm = workloads.get("gemm")
+    try:
+        config = runs.known(problem, device).config
+        with runs.prepared(device, problem) as ready, runs.loaded(device, problem, config) as executable:
+            error = ready.check(executable, gemm.bound(problem, config), label=str(dict(config)))
+            samples = ready.samples(executable, _LENGTH)
+            median = float(np.median(samples))
+            burst = max(round(0.05 / median), 1)
+
+            def work() -> None:
+                for _ in range(burst):
+                    executable.run(ready.queue, ready.memory, ready.inputs.scalars)
+                ready.queue.finish()
+
+            drawn = power.under_load(work, run.options.load, device.info, stated)
+    except PortatileError as failure:
+        return replace(row, status=str(failure).splitlines()[0], time=now())
+    row = replace(row, seconds=median, samples=len(samples), error=error, time=now())
+    return _with_rates(row, gemm.flops(problem), peak(device, problem.dtype, run.say), drawn)
+
+
+def _by_numpy(
+    problem: Problem, row: EfficiencyRow, processor: DeviceInfo | None, load: float, stated: Sequence[StatedPower]
+) -> EfficiencyRow:
+    """The BLAS that NumPy is built with, on arrays that lie ready; the fastest threads it takes by itself."""
+    n, rng = problem.sizes["m"], np.random.default_rng(0)
+    a, b = (rng.uniform(-1, 1, (n, n)).astype(problem.dtype) for _ in range(2))
+    c = np.empty_like(a)
+    np.matmul(a, b, out=c)
+    rows = min(n, 4)
+    exact = a[:rows].astype(np.float64) @ b.astype(np.float64)
+    bound = n * np.finfo(c.dtype).eps * (np.abs(a[:rows]).astype(np.float64) @ np.abs(b).astype(np.float64))
+    error = float(np.max(np.abs(c[:rows] - exact) / bound))
+    if error > 1:
+        raise DeviceError("NumPy multiplies wrongly")
+    samples: list[float] = []
+    ends = time.perf_counter() + _LENGTH.seconds
+    while len(samples) < _LENGTH.samples or time.perf_counter() < ends:
+        start = time.perf_counter()
+        np.matmul(a, b, out=c)
+        samples.append(time.perf_counter() - start)
+    drawn = power.under_load(lambda: np.matmul(a, b, out=c), load, None, stated)
+    known = None if processor is None else ceilings.load(processor)
+    reached = None if known is None else known.flops(problem.dtype)
+    row = replace(row, seconds=float(np.median(samples)), samples=len(samples), error=error, time=now())
+    return _with_rates(row, 2.0 * n**3, reached, drawn)
+
+
+def peak(device: Device, dtype: str, say: Callable[[str], None] = lambda text: None) -> float | None:
+    """flop/s of multiply-adds for products, as kept, else as measured now and kept; None where that fails, and ``say`` hears why."""
+    known = ceilings.load(device.info)
+    if known is None or known.arithmetic(dtype, products=True) is None:
+        wanted = {"float32": ("fp32",), "float64": ("fp64", "mma")}[dtype]
+        try:
+            asked = [question for question in peaks.arithmetic_questions(device.info) if question.name in wanted]
+            known = ceilings.add(device.info, [peaks.answer(device, question) for question in asked])
+        except (DeviceError, StoreError) as error:
+            say(f"the peak of {device.info.id} is not known: {error}; `portatile bench peak` measures it")
+            return None
+    best = known.arithmetic(dtype, products=True)
+    return None if best is None else best[1]
+
+
+def _with_rates(row: EfficiencyRow, flops: float, top: float | None, drawn: Power | None) -> EfficiencyRow:
+    assert row.seconds is not None
+    rate = flops / row.seconds
+    row = replace(row, gflops=rate / 1e9, peak=None if top is None else top / 1e9, of_peak=None if top is None else rate / top)
+    if drawn is None:
+        return row
+    return replace(row, watts=drawn.watts, power_from=drawn.source, per_watt=rate / 1e9 / drawn.watts)
+
+
+def _priced(row: EfficiencyRow, known: Sequence[Price]) -> EfficiencyRow:
+    price = next((price for price in known if price.name.lower() in f"{row.device} {row.name}".lower()), None)
+    if price is None:
+        return row
+    told = replace(row, price=price.amount, currency=price.currency, price_date=price.date, price_source=price.source)
+    return told if row.gflops is None else replace(told, per_price=row.gflops / price.amount)
+
+
+def figures(rows: Sequence[EfficiencyRow]) -> list[Figure]:
+    """Bars for each device, one for each element type: speed, share of the peak, speed per watt and for the price."""
+    quantities = (
+        ("gflops", "Speed", "Gflop/s"),
+        ("of_peak", "Share of the measured peak", "%"),
+        ("per_watt", "Speed per watt", "Gflop/s/W"),
+        ("per_price", "Speed for the price", "Gflop/s for a unit of the currency"),
+    )
+    dtypes = tuple(dict.fromkeys(row.dtype for row in rows))
+    made: list[Figure] = []
+    for field, title, unit in quantities:
+        known = {(row.device, row.dtype): getattr(row, field) for row in rows}
+        there = [(device, name) for device, name in dict.fromkeys((row.device, row.name) for row in rows)]
+        groups = [(device, name) for device, name in there if any(known.get((device, dtype)) is not None for dtype in dtypes)]
+        if groups:
+            values = tuple(tuple(known.get((device, dtype)) for dtype in dtypes) for device, _ in groups)
+            said = f"{title} of {rows[0].size} x {rows[0].size} products in {' and '.join(dtypes)}."
+            labels = tuple(f"{name} ({device})" for device, name in groups)
+            made.append(BarChart(title, said, title.lower(), unit, labels, dtypes, values))
+    return made
+
+
+def notes(rows: Sequence[EfficiencyRow]) -> list[str]:
+    """Where watts and prices come from, and whose are missing."""
+    said = []
+    for device in dict.fromkeys(row.device for row in rows if row.watts is None and row.status == "ok"):
+        said.append(f"{device}: its power cannot be read here (NVML, RAPL); state it with --tdp {device}=WATTS")
+    for price in dict.fromkeys((row.name, row.price, row.currency, row.price_date, row.price_source) for row in rows if row.price):
+        name, amount, currency, date, source = price
+        said.append(f"{name}: {amount:g} {currency} on {date}, {source}")
+    return said
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, EfficiencyOptions(size=4096 if all(device.info.kind == "gpu" for device in devices) else 512))
+
+
+STUDY = Study(
+    name="efficiency",
+    answers=("D1.10",),
+    question="What does a matrix product reach on each device: of its peak, per watt and for its price?",
+    minutes=1.0,
+    timed="kernels back to back by the device's clock, NumPy's product by the host's; no transfers, no compilation. Watts are a mean "
+    "over a load of a second.",
+    row=EfficiencyRow,
+    key=("device", "by", "dtype", "size"),
+    columns=(
+        Column("device", "device"),
+        Column("name", "name"),
+        Column("by", "by"),
+        Column("element", "dtype"),
+        Column("time", "seconds", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("peak", "peak"),
+        Column("of peak", "of_peak", "%"),
+        Column("watts", "watts"),
+        Column("from", "power_from"),
+        Column("Gflop/s/W", "per_watt"),
+        Column("price", "price"),
+        Column("", "currency"),
+        Column("Gflop/s for 1", "per_price"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=EfficiencyOptions,
+    notes=notes,
+    devices="all",
+    sample=_sample,
+)

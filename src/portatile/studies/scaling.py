@@ -1,0 +1,185 @@
+"""How does a matrix product scale with its size: one compiled loop on a processor, global memory, local memory, on every device?
+
+Transue et al.: their curves over the size, linear and logarithmic, of the kernel alone and with buffers (``window``: allocating them, the
+kernel, reading the result back), and OpenCL beside CUDA. The bottom line is not Python but the kernel of one work-item, compiled for a
+processor. Devices that are one piece of hardware, reached through several back ends, are compared by ``ratio``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.svg import Figure
+from portatile.records import Config
+from portatile.studies import memory
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
+from portatile.workloads.matmul import BASE
+
+
+@dataclass(frozen=True)
+class ScalingRow:
+    """One product. Seconds, ``gflops`` and ``ratio`` are None where it did not run: ``status`` says why.
+
+    ``language`` is what the device's compiler is given. ``ratio``: the kernel's time over the least of the same kernel and size on the same
+    hardware (``physical_id``), where several devices are that; 1 is the fastest. ``samples`` runs of the kernel ended at ``time`` (UTC).
+    """
+
+    device: str
+    name: str
+    driver: str
+    kind: str
+    language: str
+    physical_id: str
+    algorithm: str
+    size: int
+    dtype: str
+    allocate: float | None
+    kernel: float | None
+    read_back: float | None
+    window: float | None
+    gflops: float | None
+    ratio: float | None
+    status: str
+    samples: int
+    time: str
+
+
+@dataclass(frozen=True)
+class ScalingOptions:
+    """The sizes of the matrices; ``block`` is the edge of work-group and tile."""
+
+    sizes: tuple[int, ...] = option((64, 128, 256, 512), "Rows and columns of the matrices; the document's go to 4096.")
+    block: int = option(16, Option("Edge of work-group and tile.", least=1))
+    dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
+    sequential: int = option(512, Option("The largest size for one work-item, on processors only.", least=0))
+    repeat: int = option(3, Option("Runs of each kernel after the first.", least=0))
+
+
+def points(device: Device, asked: ScalingOptions) -> list[tuple[int, Config]]:
+    """Sizes and kernels on a device: one work-item only on a processor, up to the size that the user allows."""
+    found: list[tuple[int, Config]] = []
+    for size in asked.sizes:
+        if device.info.kind == "cpu" and size <= asked.sequential:
+            found.append((size, {**BASE, "ALGORITHM": "sequential", "BLOCK": 2}))
+        found += [(size, {**BASE, "ALGORITHM": algorithm, "BLOCK": asked.block}) for algorithm in ("global", "local")]
+    return found
+
+
+def measure(run: Run) -> Iterator[ScalingRow]:
+    """Every kernel on every device, the small sizes first, each checked."""
+    asked: ScalingOptions = run.options
+    run.expect(sum(len(points(device, asked)) for device in run.devices))
+    matmul = workloads.get("matmul")
+    for device in run.devices:
+        info = device.info
+        where = info.id, info.name, info.driver, info.kind, info.can.language, info.physical_id
+        for size, config in points(device, asked):
+            row = ScalingRow(*where, str(config["ALGORITHM"]), size, asked.dtype, *(None,) * 6, "ok", 0, "")
+            if run.known(row):
+                continue
+            found = memory.product(device, matmul.problem(dict.fromkeys("mnk", size), asked.dtype), config, asked.repeat)
+            row = replace(row, allocate=found.allocate, kernel=found.kernel, read_back=found.read_back, window=found.window)
+            yield replace(row, gflops=found.gflops, status=found.status, samples=found.samples, time=found.time)
+
+
+def finish(rows: Sequence[ScalingRow]) -> list[ScalingRow]:
+    """The ratios between devices that are one piece of hardware."""
+    times: dict[tuple[str, str, int, str], dict[str, float]] = {}
+    for row in rows:
+        if row.kernel:
+            times.setdefault(_same(row), {})[row.device] = row.kernel
+
+    def with_ratio(row: ScalingRow) -> ScalingRow:
+        there = times.get(_same(row), {})
+        return replace(row, ratio=row.kernel / min(there.values())) if row.kernel and len(there) > 1 else row
+
+    return [with_ratio(row) for row in rows]
+
+
+def _same(row: ScalingRow) -> tuple[str, str, int, str]:
+    return row.physical_id, row.algorithm, row.size, row.dtype
+
+
+def figures(rows: Sequence[ScalingRow]) -> list[Figure]:
+    """Kernel time and time with buffers over the size, each with logarithmic and with linear axes; ratios where there are any."""
+    made: list[Figure] = []
+    for title, of, said in (
+        ("Kernel time", lambda row: row.kernel, "The fastest run of the kernel alone, by the host's clock."),
+        (
+            "Time with buffers",
+            lambda row: row.window,
+            "Allocating the buffers, the kernel, reading the result back, by the host's clock.",
+        ),
+    ):
+        for log in (True, False):
+            how = "logarithmic" if log else "linear"
+            made += _curves(rows, of, f"{title} over the size, {how}", said, Axis("time", "s", log=log))
+    said = "A kernel's time over the least of the same kernel on the same hardware: 1 is the fastest back end."
+    return made + _curves(rows, lambda row: row.ratio, "Back ends of the same hardware", said, Axis("time over the least"))
+
+
+def _curves(rows: Sequence[ScalingRow], of: Callable[[ScalingRow], float | None], title: str, said: str, up: Axis) -> list[Figure]:
+    valid = [(row, value) for row in rows if (value := of(row)) is not None]
+    curves = []
+    for device, language, algorithm in dict.fromkeys((row.device, row.language, row.algorithm) for row, _ in valid):
+        points = tuple((float(row.size), value) for row, value in valid if (row.device, row.algorithm) == (device, algorithm))
+        curves.append(Series(f"{device} {algorithm} ({language})", points))
+    if not curves:
+        return []
+    sizes = tuple(sorted({float(row.size) for row, _ in valid}))
+    return [LineChart(title, said, Axis("size", log=up.log), up, tuple(curves), sizes)]
+
+
+def notes(rows: Sequence[ScalingRow]) -> list[str]:
+    """What local memory saves at the largest size, and how many times as fast as one work-item a device is there."""
+    said = []
+    known = {(row.device, row.algorithm, row.size): row for row in rows if row.kernel}
+    sequential = {row.size: row for row in rows if row.algorithm == "sequential" and row.kernel}
+    for device in dict.fromkeys(row.device for row in rows):
+        largest = max((size for place, _, size in known if place == device), default=None)
+        local, plain = known.get((device, "local", largest or 0)), known.get((device, "global", largest or 0))
+        if local is None or plain is None or not (local.kernel and plain.kernel):
+            continue
+        text = f"{device} at {largest}: local memory saves {1 - local.kernel / plain.kernel:.0%} of the time"
+        slowest = sequential.get(largest or 0)
+        if slowest is not None and slowest.kernel:
+            text += f"; {slowest.kernel / min(local.kernel, plain.kernel):.3g} times as fast as one work-item on {slowest.device}"
+        said.append(text)
+    return said
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, ScalingOptions((64, 128, 256, 512, 1024, 2048) if any(d.info.kind == "gpu" for d in devices) else (64, 128, 256)))
+
+
+STUDY = Study(
+    name="scaling",
+    answers=("D2.4", "D2.6", "D2.8"),
+    question="How does a matrix product scale with its size, sequential, from global and from local memory, on every device?",
+    minutes=2.0,
+    timed="kernel: the fastest run, by the host's clock, without transfers; with buffers: allocating them, that run, reading C back.",
+    row=ScalingRow,
+    key=("device", "algorithm", "size", "dtype"),
+    columns=(
+        Column("device", "device"),
+        Column("language", "language"),
+        Column("kernel", "algorithm"),
+        Column("size", "size"),
+        Column("kernel time", "kernel", "s"),
+        Column("with buffers", "window", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("ratio", "ratio"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=ScalingOptions,
+    finish=finish,
+    notes=notes,
+    devices="all",
+    sample=_sample,
+)

@@ -1,0 +1,98 @@
+"""What the cpu form knows of processors: registers and caches, a file each in ``models/processors``, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import isqrt
+from pathlib import Path
+
+import msgspec
+
+from portatile.records import DeviceInfo
+
+FILES = Path(__file__).parents[2] / "models" / "processors"
+_SECOND = 1  # place of the second cache: the largest that a core has to itself
+
+
+@dataclass(frozen=True)
+class Registers:
+    """What a processor's vector registers hold: ``lanes`` elements each, a tile at most ``vectors`` of them wide, with the rows for each
+    number of vectors; ``dots`` sums of products along k at once.
+    """
+
+    lanes: int
+    vectors: int
+    rows: Mapping[int, int]
+    dots: int
+
+    @property
+    def full(self) -> int:
+        """Rows of the widest tile."""
+        return self.rows[self.vectors]
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A file of ``models/processors``; maps are by bytes of an element.
+
+    ``caches``: bytes of a core's data caches, the nearest first, of the processor that the following bytes were found on; they scale with
+    the second one. ``banded``: of a square A from which bands of rows pay; ``banded_packed``: the same where a packed A is transposed.
+    ``band_rows``: rows of A in a band; ``band_blocks``: whether k goes in blocks then. ``panels``: of A's panels from which bands keep a
+    part of them near. ``deep``: along k of a panel of B, for each of its columns, that stays in the second cache. ``packs_wide``:
+    whether A is packed for a wide C, because few registers are left for addresses. ``staged_deep``: steps of k up to which work-items
+    copy columns of B themselves.
+    """
+
+    about: str
+    caches: tuple[int, ...]
+    tiles: Mapping[int, Registers]
+    banded: Mapping[int, int]
+    banded_packed: Mapping[int, int]
+    band_rows: Mapping[int, int]
+    band_blocks: bool
+    panels: int
+    deep: Mapping[int, int]
+    packs_wide: bool
+    staged_deep: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What follows for a device and an element type: sizes from which a problem is done in bands, with A as it lies and packed; rows of
+    tiles in a band; bytes of panels; steps of k in a block.
+    """
+
+    banded: int
+    banded_packed: int
+    band: int
+    panels: int
+    deep: int
+
+
+def processor(device: DeviceInfo) -> Processor:
+    """The description for the vector registers that the device's compiler targets."""
+    if device.architecture.startswith(("aarch64", "arm")):
+        return _read("neon")
+    return _read("avx512" if device.wide_vectors else "avx2")
+
+
+def thresholds(device: DeviceInfo, itemsize: int) -> Thresholds:
+    """What follows from the device's caches, or from the described processor's where the device does not say."""
+    known = processor(device)
+    second = device.caches[_SECOND] if len(device.caches) > _SECOND else known.caches[_SECOND]
+    part = second / known.caches[_SECOND]
+    steps = int(known.deep[itemsize] * part) // itemsize
+    return Thresholds(
+        banded=isqrt(int(known.banded[itemsize] * part) // itemsize),
+        banded_packed=isqrt(int(known.banded_packed[itemsize] * part) // itemsize),
+        band=-(-known.band_rows[itemsize] // known.tiles[itemsize].full),
+        panels=int(known.panels * part),
+        deep=min(max(1 << steps.bit_length() - 1, 256), 2048),
+    )
+
+
+@cache
+def _read(name: str) -> Processor:
+    return msgspec.json.decode((FILES / f"{name}.json").read_bytes(), type=Processor)

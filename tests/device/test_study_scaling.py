@@ -1,0 +1,43 @@
+"""The scaling study: kernels over sizes on every device, one work-item on processors only, back ends of one piece of hardware compared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from portatile.device.base import Device
+from portatile.studies import scaling
+from portatile.studies.form.conduct import conduct
+from portatile.studies.form.study import Asked
+
+pytestmark = [pytest.mark.usefixtures("own_directories"), pytest.mark.unoptimised]
+
+
+def test_every_kernel_over_the_size(device: Device) -> None:
+    options = scaling.ScalingOptions((8, 24), 4, sequential=8, repeat=1)
+    rows = conduct(scaling.STUDY, Asked((device,), options)).rows
+    first = ["sequential", "global", "local"] if device.info.kind == "cpu" else ["global", "local"]
+    assert [(row.algorithm, row.size) for row in rows] == [*((name, 8) for name in first), ("global", 24), ("local", 24)]
+    for row in rows:
+        assert (row.status, row.samples, row.language) == ("ok", 2, device.info.can.language), row.status
+        assert row.window == pytest.approx(row.allocate + row.kernel + row.read_back)
+        assert row.gflops == pytest.approx(2 * row.size**3 / row.kernel / 1e9)
+        assert row.ratio is None
+    titles = [figure.title for figure in scaling.figures(rows)]
+    assert titles == [f"{what} over the size, {how}" for what in ("Kernel time", "Time with buffers") for how in ("logarithmic", "linear")]
+    (said,) = scaling.notes(rows)
+    assert f"{device.info.id} at 24: local memory saves" in said
+
+
+def test_back_ends_of_the_same_hardware() -> None:
+    row = scaling.ScalingRow(
+        "a:0", "Chip", "1", "gpu", "OpenCL C", "pci:1", "local", 64, "float32", 0.0, 3e-3, 0.0, 3e-3, 1.0, None, "ok", 1, ""
+    )
+    other, elsewhere = replace(row, device="b:0", language="CUDA C++", kernel=2e-3), replace(row, device="c:0", physical_id="cpu:0")
+    failed = replace(row, device="b:0", algorithm="global", kernel=None)
+    rows = scaling.finish([row, other, elsewhere, failed])
+    assert [row.ratio for row in rows] == [1.5, 1.0, None, None]
+    chart = scaling.figures(rows)[-1]
+    assert chart.title == "Back ends of the same hardware"
+    assert [one.name for one in chart.series] == ["a:0 local (OpenCL C)", "b:0 local (CUDA C++)"]
