@@ -159,6 +159,7 @@ def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -
 def _device(request: Request) -> Device:
     """The device of the operands that lie on one, else the one selected; raises ArgumentError for a conflict."""
     selector = request.selector
+    devices.check(selector)
     assert selector is None or isinstance(selector, str)  # several are dealt with before
     places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
     device: Device | None = places[0]
