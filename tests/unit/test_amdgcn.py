@@ -216,6 +216,7 @@ def sources(name: str, architecture: str, chosen: str) -> list[Source]:
     return list(execute.sources(execute.flatten(workload.plan(problem, config, info), resolve)))
 
 
+@pytest.mark.drawn(1 / 2)
 @needs_clang
 @pytest.mark.parametrize("name", NAMES)
 def test_every_workload_compiles(name: str) -> None:
