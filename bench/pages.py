@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write the tables of the pages in docs/, and the pictures beside them, from the recorded results.
 
-    python3 bench/pages.py           # write what differs
-    python3 bench/pages.py --check   # only say what differs
+    PYTHONPATH=src python3 bench/pages.py           # write what differs
+    PYTHONPATH=src python3 bench/pages.py --check   # only say what differs
 
 A page says where a table belongs: between ``<!-- table NAME -->`` and ``<!-- end -->``; NAME may be a pattern, as in ``gemm-nvidia-*``, and
 then every table that fits stands there under a heading of its own. Each module of ``tables/`` makes those of one bench.

@@ -16,8 +16,8 @@ from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _files, _options
 from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
-from portatile.measure.phases import PhasesRequest, Split, split
-from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, Product
+from portatile.measure.phases import PhasesRequest, PhaseTimes, split
+from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, MatrixProduct
 from portatile.records import duration, to_json
 
 
@@ -93,7 +93,7 @@ def matmul(
     if switches and algorithm == "host":
         raise UsageError(f"--{switches[0].lower()} is for kernels: leave it out, or choose another --algorithm")
     _console.say("multiplying, and checking with NumPy")
-    product = Product(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype, preset, switches)
+    product = MatrixProduct(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype, preset, switches)
     if algorithm == "host" and rung is None and preset is None:
         _host(product, seed, output, as_json)
         return
@@ -111,7 +111,7 @@ def matmul(
     _print(product, done, best, rate)
 
 
-def _print(product: Product, done: Split, best: float, rate: float) -> None:
+def _print(product: MatrixProduct, done: PhaseTimes, best: float, rate: float) -> None:
     title = f"{product.title} on {done.device.name} ({done.device.id})"
     rows = [(phase, duration(value), f"{value / done.total:.0%}") for phase, value in done.seconds.items()]
     rows.append(("all", duration(done.total), ""))
@@ -148,7 +148,7 @@ def _selector(device: str | None, platform: int | None, cpu: bool) -> str | None
     return device
 
 
-def _host(product: Product, seed: int, output: Path | None, as_json: bool) -> None:
+def _host(product: MatrixProduct, seed: int, output: Path | None, as_json: bool) -> None:
     """The baseline: the product in plain Python."""
     seconds, matrices = product.on_the_host(seed)
     if output is not None:

@@ -12,7 +12,7 @@ from portatile.errors import UsageError, reason
 from portatile.figures import png, svg
 from portatile.figures.heat import Heat
 from portatile.studies.form import conduct, page, table
-from portatile.studies.form.conduct import Outcome
+from portatile.studies.form.conduct import StudyOutcome
 
 KINDS = (".csv", ".json", ".svg", ".png", ".html")
 OPTIONS: list[click.Parameter] = [
@@ -46,7 +46,7 @@ class StudyOutput:
             png.renderer()
         _files.writable(self.output)
 
-    def give(self, outcome: Outcome) -> None:
+    def give(self, outcome: StudyOutcome) -> None:
         """Write the file, and print the table or data."""
         study, rows = outcome.study, outcome.rows
         if self.output is not None and rows:
@@ -61,7 +61,7 @@ class StudyOutput:
         else:
             _show(outcome)
 
-    def _write(self, path: Path, outcome: Outcome) -> None:
+    def _write(self, path: Path, outcome: StudyOutcome) -> None:
         study, rows = outcome.study, outcome.rows
         if path.suffix == ".csv":
             path.write_text(table.to_csv(study.row, rows), encoding="utf-8")
@@ -80,7 +80,7 @@ class StudyOutput:
                 path.write_text(drawn, encoding="utf-8")
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: StudyOutcome) -> None:
     """The table, or the maps where that is what the study draws; remarks, and what was timed."""
     study, rows = outcome.study, outcome.rows
     if not rows:
@@ -89,13 +89,10 @@ def _show(outcome: Outcome) -> None:
     for heat in maps:
         _heat.show(heat)
     if not maps:
-        cells = table.cells(study.columns, rows)
-        used = [place for place in range(len(study.columns)) if any(line[place] for line in cells)]
-        headings = [study.columns[place].heading for place in used]
-        left = sum(place < table.texts(study.columns, rows) for place in used)
+        shown = table.readable(study.columns, rows)
         problem = outcome.asked.problem
         title = study.question if problem is None else f"{study.question} {problem.workload} {problem.dtype}"
-        _console.out.print(_console.table(title, headings, [[line[place] for place in used] for line in cells], left=left))
+        _console.out.print(_console.table(title, shown.headings, shown.cells, left=shown.left))
     _console.out.print()
     for note in study.notes(rows):
         _console.out.print(note, markup=False)

@@ -21,7 +21,7 @@ PHASES = ("platform", "context", "queue", "build", "extract", "allocate", "trans
 
 
 @dataclass(frozen=True)
-class Split:
+class PhaseTimes:
     """Seconds of each of ``PHASES`` and, with ``repeat``, of more runs of the kernel; ``error`` is in units of its bound.
 
     ``platform`` is the search for devices, which a process does once; ``build`` compiles, or takes binaries from the cache; ``extract``
@@ -55,7 +55,7 @@ class PhasesRequest:
     seed: int = 0
 
 
-def split(request: PhasesRequest) -> tuple[Split, dict[str, NDArray[Any]]]:
+def split(request: PhasesRequest) -> tuple[PhaseTimes, dict[str, NDArray[Any]]]:
     """Run once, phase by phase, check the result, and give the operands' memory after the run.
 
     Raises DeviceError where the result is outside its error bound.
@@ -113,7 +113,7 @@ def split(request: PhasesRequest) -> tuple[Split, dict[str, NDArray[Any]]]:
         verdict = verify.worst([verify.compare(after[name], values, bound, name) for name, values in expected.items()])
         if not verdict.ok:
             raise DeviceError(f"{problem.workload} computes wrongly on {opened.info.id} with {dict(config)}: {verdict.message}")
-    return Split(problem, dict(config), opened.info, seconds, again, verdict.error), {**inputs.operands, **after}
+    return PhaseTimes(problem, dict(config), opened.info, seconds, again, verdict.error), {**inputs.operands, **after}
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from portatile import processes
 from portatile.device import private_caches
 from portatile.errors import DeviceError, PortatileError
 from portatile.measure import runs
-from portatile.measure.phases import PhasesRequest, Split, split
+from portatile.measure.phases import PhasesRequest, PhaseTimes, split
 from portatile.records import Problem, from_json, to_json
 
 _SECONDS = 1800
@@ -32,8 +32,8 @@ class ProcessRun:
     repeat: int = 3
 
 
-def in_a_process(run: ProcessRun, caches: Path) -> Split:
-    """Split one run in a new process whose caches are under ``caches``. Raises DeviceError with what the process said where it fails."""
+def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
+    """Time one run in a new process whose caches are under ``caches``. Raises DeviceError with what the process said where it fails."""
     own = {"PORTATILE_CACHE_DIR": str(caches / "portatile")}
     environment = processes.environment() | private_caches(caches) | own
     command = [sys.executable, "-m", __name__]
@@ -47,13 +47,13 @@ def in_a_process(run: ProcessRun, caches: Path) -> Split:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise DeviceError(said[-1] if said else f"the process ended with {processes.fate(done.returncode)}")
     try:
-        return from_json(done.stdout.splitlines()[-1], Split)
+        return from_json(done.stdout.splitlines()[-1], PhaseTimes)
     except (msgspec.DecodeError, IndexError):
         raise DeviceError("the process said nothing that is understood") from None
 
 
 def main() -> None:
-    """The child: reads a ProcessRun from standard input, writes a Split as the last line of standard output."""
+    """The child: reads a ProcessRun from standard input, writes a PhaseTimes as the last line of standard output."""
     run = from_json(sys.stdin.buffer.read(), ProcessRun)
     try:
         done, _ = split(PhasesRequest(lambda device: (run.problem, runs.known(run.problem, device).config), run.device, repeat=run.repeat))

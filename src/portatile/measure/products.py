@@ -33,7 +33,7 @@ _HOST_LIMIT = 2**27  # multiplications of plain Python: a minute or two
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """A product of matrices, C (m x n) = A (m x k) B, by an algorithm or, where they are given, by a rung of the ladder or by one of
     ``PRESETS``.
 

@@ -44,7 +44,7 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True)
-class Figure:
+class ReportFigure:
     """A chart with its visible text and, if it has one, the link to its data."""
 
     title: str
@@ -190,7 +190,7 @@ def _table(stem: str, group: Group) -> dict[str, object]:
     return {"rows": rows, "names": names, "shared": formatting.config(shared(top)), "best_file": f"{stem}-best.csv", "best_link": link}
 
 
-def _convergence(anchor: str, stem: str, group: Group) -> list[Figure]:
+def _convergence(anchor: str, stem: str, group: Group) -> list[ReportFigure]:
     best = min((step.best for step in group.steps), default=0.0)
     if group.best is None:
         return []
@@ -205,11 +205,11 @@ def _convergence(anchor: str, stem: str, group: Group) -> list[Figure]:
             text = f"The first valid time, {quantities.duration(best)}, stays the best, reached {when}."
         title = f"Best time against {noun}"
         chart = charts.convergence(group, Caption(f"{anchor}-{noun}", title, text), seconds)
-        made.append(Figure(title, text, chart, "" if seconds else f"{stem}-trials.csv", "" if seconds else link))
+        made.append(ReportFigure(title, text, chart, "" if seconds else f"{stem}-trials.csv", "" if seconds else link))
     return made
 
 
-def _importance(anchor: str, stem: str, found: Sequence[Effect]) -> Figure | None:
+def _importance(anchor: str, stem: str, found: Sequence[Effect]) -> ReportFigure | None:
     known = [(effect.name, effect.share) for effect in found if effect.share is not None]
     told = [(name, share) for name, share in known if share >= _TOLD]
     if not told:
@@ -220,10 +220,10 @@ def _importance(anchor: str, stem: str, found: Sequence[Effect]) -> Figure | Non
     if len(told) < len(known):
         text += " The others explain no more than chance would."
     chart = charts.importance(told, Caption(f"{anchor}-importance", title, text))
-    return Figure(title, text, chart, f"{stem}-importance.csv", tables.uri(tables.importance_csv(found)))
+    return ReportFigure(title, text, chart, f"{stem}-importance.csv", tables.uri(tables.importance_csv(found)))
 
 
-def _strips(anchor: str, found: Sequence[Effect]) -> list[Figure]:
+def _strips(anchor: str, found: Sequence[Effect]) -> list[ReportFigure]:
     x = charts.times_scale(found)
     made = []
     for effect in found:
@@ -234,17 +234,17 @@ def _strips(anchor: str, found: Sequence[Effect]) -> list[Figure]:
         share = "" if effect.share is None else "explains no more than chance"
         if effect.share is not None and effect.share >= _TOLD:
             share = f"explains {quantities.percent(effect.share)}"
-        made.append(Figure(effect.name, share, charts.distribution(effect, x, caption)))
+        made.append(ReportFigure(effect.name, share, charts.distribution(effect, x, caption)))
     return made
 
 
-def _failures(anchor: str, stem: str, group: Group) -> Figure | None:
+def _failures(anchor: str, stem: str, group: Group) -> ReportFigure | None:
     if not group.failures:
         return None
     kinds = ", ".join(f"{failure.count} {failure.kind}" for failure in group.failures)
     text = f"{group.failed} of {quantities.count(len(group.trials), 'trial')} failed: {kinds}."
     chart = charts.failures(group, Caption(f"{anchor}-failures", "How the trials ended", text))
-    return Figure("How the trials ended", text, chart, f"{stem}-failures.csv", tables.uri(tables.failures_csv(group)))
+    return ReportFigure("How the trials ended", text, chart, f"{stem}-failures.csv", tables.uri(tables.failures_csv(group)))
 
 
 def _facts(anchor: str, device: DeviceInfo) -> DeviceFacts:

@@ -199,15 +199,15 @@ def crosses(engine: Engine, operands: Mapping[str, tuple[_Source, Matrix]]) -> b
 class _Begin:
     """The values that an output begins with, put there before the launches."""
 
-    def __init__(self, target: _Source, source: _Source | None) -> None:
-        self._target, self._source = target, source
+    def __init__(self, target: _Source, source: _Source | None, triangle: str) -> None:
+        self._target, self._source, self._triangle = target, source, triangle
 
     def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Put them."""
         array, source = self._target.array(given), None if self._source is None else self._source.array(given)
         if not isinstance(array, np.ndarray):
             array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
-        Begin(array, source).put(queue)
+        Begin(array, source, self._triangle).put(queue)
 
 
 _Step = _Launches | _Start | _Cross | _Begin
@@ -293,7 +293,7 @@ def _record(
                 return None
             if not library.on_host and not _whole(request.begin, given, target, source):
                 return None
-            steps.append(_Begin(target, source))
+            steps.append(_Begin(target, source, request.begin.triangle))
         if library.on_host:
             models = {
                 name: (source, stored._replace(array=None))

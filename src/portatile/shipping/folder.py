@@ -41,7 +41,7 @@ class ShippedItem:
     why: str
     trial: Trial | None = None
 
-    def entry(self, programs: Programs) -> dict[str, Any]:
+    def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
         """Its entry in the table; its kernels are added to ``programs``. Raises UsageError or CompileError for what cannot be shipped."""
         workload = workloads.get(self.problem.workload)
         reason = workload.space(self.problem, self.info).violated(self.config)
@@ -62,25 +62,25 @@ class Shipped:
 
 
 def untuned(problem: Problem, info: DeviceInfo) -> ShippedItem:
-    """A problem as the routines would run it on the device: in its tuned configuration, a near one, or the default."""
+    """A problem with the configuration that the routines would use on the device: tuned, of a near problem, or the default."""
     choice = choose(workloads.get(problem.workload), problem, info, known_results()(problem.workload))
     return ShippedItem(problem, choice.config, info, choice.explanation, choice.trial if choice.reason == "tuned" else None)
 
 
 def tuned(trials: Iterable[Trial]) -> list[ShippedItem]:
-    """An item for each trial of a workload that is here."""
+    """An item for each trial of a workload of this installation."""
     known = workloads.names()
     return [ShippedItem(t.problem, t.config, t.device, "tuned for this problem", t) for t in trials if t.problem.workload in known]
 
 
 def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] | None = None) -> Shipped:
-    """Write the items' kernels to ``folder``, which is new, empty, or was written by this function before; ``done`` after each item.
+    """Write the items' kernels to ``folder``, which is new, empty, or an earlier export; ``done`` is called after each item.
 
     Binaries are added for the OpenCL devices that are here, and cubin and PTX for CUDA, which takes NVRTC and no GPU. An item that
     cannot be shipped is left out with its reason. Raises UsageError for a folder that holds something else.
     """
     _make_room(folder)
-    shipped, programs, problems = Shipped(), Programs(folder), []
+    shipped, programs, problems = Shipped(), ShippedPrograms(folder), []
     for item in items:
         try:
             problems.append(item.entry(programs))
@@ -113,8 +113,8 @@ def _make_room(folder: Path) -> None:
     (folder / PROGRAMS).mkdir(parents=True)
 
 
-class Programs:
-    """The texts and binaries of a folder, each once."""
+class ShippedPrograms:
+    """The texts and binaries of a folder, each written once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -181,7 +181,7 @@ class _Absent(Target):
 
 
 def described(
-    item: ShippedItem, plan: Plan, operands: list[dict[str, Any]], scalars: Mapping[str, float], programs: Programs
+    item: ShippedItem, plan: Plan, operands: list[dict[str, Any]], scalars: Mapping[str, float], programs: ShippedPrograms
 ) -> dict[str, Any]:
     """An item's entry in the table, with a flat plan of what it launches."""
     problem, info = item.problem, item.info
@@ -212,7 +212,7 @@ def _operands(workload: Workload, problem: Problem) -> list[dict[str, Any]]:
     return made
 
 
-def _launches(plan: Plan, programs: Programs, info: DeviceInfo) -> list[dict[str, Any]]:
+def _launches(plan: Plan, programs: ShippedPrograms, info: DeviceInfo) -> list[dict[str, Any]]:
     made = []
     for step in plan.steps:
         assert isinstance(step, Launch)

@@ -12,7 +12,7 @@ from portatile.kernel import Kernel, TunedKernel
 from portatile.kernel.arguments import Scalar
 from portatile.records import Launch, Plan
 from portatile.shipping import folder as folders
-from portatile.shipping.folder import Programs, ShippedItem
+from portatile.shipping.folder import ShippedItem, ShippedPrograms
 from portatile.workload import packed_layout
 
 
@@ -22,7 +22,7 @@ class Own(ShippedItem):
 
     kernel: Kernel = field(kw_only=True)
 
-    def entry(self, programs: Programs) -> dict[str, Any]:
+    def entry(self, programs: ShippedPrograms) -> dict[str, Any]:
         """Its entry in the table: whole numbers are as the kernel was defined, for sizes follow them; others may be passed."""
         declared = self.kernel.arguments
         if declared.sampled or any(array.form is not None for array in declared.arrays):

@@ -1,4 +1,4 @@
-"""ParameterSpace: named values and the constraints between them, without listing more than is asked for."""
+"""ParameterSpace: parameters with their values and constraints; configurations are listed only as far as they are needed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ParameterSpace:
         return space
 
     def restricted(self, parameters: Mapping[str, Sequence[Value]]) -> ParameterSpace:
-        """The part of the space with these values of the same parameters."""
+        """The subspace in which the same parameters have these values only."""
         own = self.constraints[len(self.there) :]
         return ParameterSpace(parameters, own, self.facts, self.later, self.there, self._canonical)
 
@@ -100,7 +100,7 @@ class ParameterSpace:
         return sum(1 for _ in self) if counting is None else counting.total
 
     def complete(self, config: Config) -> Config:
-        """``config`` as the space names it, if it was recorded before the space became what it is."""
+        """``config``, perhaps recorded by an earlier version, in the space's present names."""
         return config if self._canonical is None else self._canonical(config)
 
     def full(self, config: Config) -> dict[str, Value]:
@@ -218,7 +218,7 @@ class ParameterSpace:
 
     @cached_property
     def _common(self) -> bool:
-        """Whether random combinations are legal often enough to wait for one; by its own dice, so that a seed repeats."""
+        """Whether random combinations are legal often enough to draw them; with its own generator, so that a seed repeats."""
         rng = np.random.default_rng(0)
         return any(self._legal(self._draw(rng)) for _ in range(self._effort.draws))
 

@@ -21,7 +21,7 @@ from portatile.figures.bars import BarChart
 from portatile.figures.lines import Axis, LineChart, Series
 from portatile.figures.svg import Figure
 from portatile.measure.phases import PhasesRequest, split
-from portatile.measure.products import Product
+from portatile.measure.products import MatrixProduct
 from portatile.records import Config, DeviceInfo, Problem
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
 from portatile.workloads.matmul import BASE
@@ -110,7 +110,7 @@ def _sequential(run: Run, request: MemoryRequest) -> Iterator[MemoryRow]:
         row = MemoryRow("host", python, python, "host", 1, size, request.dtype, *(None,) * 6, "ok", 1, "")
         if run.known(row):
             continue
-        product = Product("host", None, dict.fromkeys("mnk", size), None, request.dtype)
+        product = MatrixProduct("host", None, dict.fromkeys("mnk", size), None, request.dtype)
         seconds, matrices = product.on_the_host(seed=0)
         a, b, c = (matrices[name].astype(np.float64) for name in "abc")
         if np.any(np.abs(c - a @ b) > size * np.finfo(request.dtype).eps * (np.abs(a) @ np.abs(b))):

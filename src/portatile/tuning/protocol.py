@@ -1,7 +1,7 @@
 """The messages between the parent and its workers: data only, as length-prefixed MessagePack frames over pipes.
 
 The parent sends Open once, then to a timing worker Cases (once), Evaluate and Race, to a compile worker Build. A worker answers
-Opened, Ready (for Cases) or Refused, Entered whenever it begins a phase (the watchdog's clock), and Evaluated, Raced or Built. A
+Opened, CasesLoaded (for Cases) or Refused, Entered whenever it begins a phase (the watchdog's clock), and Evaluated, Raced or Built. A
 closed pipe ends the worker.
 """
 
@@ -133,7 +133,7 @@ class Opened(msgspec.Struct, frozen=True, tag=True):
     info: DeviceInfo
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
+class CasesLoaded(msgspec.Struct, frozen=True, tag=True):
     """The operands are on the device."""
 
 
@@ -189,7 +189,7 @@ class Built(msgspec.Struct, frozen=True, tag=True):
 
 
 Request = Open | Cases | Evaluate | Race | Build
-Reply = Opened | Ready | Refused | Entered | Evaluated | Raced | Built
+Reply = Opened | CasesLoaded | Refused | Entered | Evaluated | Raced | Built
 
 _HEAD = struct.Struct("<Q")
 _LONGEST = 1 << 31  # a longer frame is invalid

@@ -30,7 +30,7 @@ class Conditions:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StudyOutcome:
     """The finished table. ``ended``: complete, interrupted by the user, or at the end of its time; ``before``: rows of an earlier run."""
 
     study: Study
@@ -44,7 +44,7 @@ class Outcome:
 COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"
 
 
-def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> Outcome:
+def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
     """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so."""
     conditions, listener = conditions or Conditions(), listener or Listener()
     started = time.monotonic()
@@ -69,13 +69,15 @@ def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, li
             if study.known_by(row) in known:
                 continue
             rows.append(row)
-            if not study.by_trials:
-                journal.add(row)
-                listener.advance()
-            if until is not None and time.monotonic() > until:
-                ended = OUT_OF_TIME
+            over = until is not None and time.monotonic() > until
+            ended = OUT_OF_TIME if over else ended
+            if study.by_trials:
+                continue  # its rows come when its trials are measured, for which it has looked at the time
+            journal.add(row)
+            listener.advance()
+            if over:
                 break
-        else:
+        if ended == COMPLETE:
             journal.remove()
     except KeyboardInterrupt:
         ended = INTERRUPTED
@@ -83,4 +85,4 @@ def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, li
         close = getattr(measuring, "close", None)
         if close is not None:
             close()
-    return Outcome(study, asked, study.finish(rows), ended, before, time.monotonic() - started)
+    return StudyOutcome(study, asked, study.finish(rows), ended, before, time.monotonic() - started)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from portatile.device.base import Device
 from portatile.errors import PortatileError
-from portatile.studies.form.conduct import INTERRUPTED, Conditions, Listener, Outcome, conduct
+from portatile.studies.form.conduct import INTERRUPTED, Conditions, Listener, StudyOutcome, conduct
 from portatile.studies.form.page import Skipped
 from portatile.studies.form.study import Study
 
@@ -17,7 +17,7 @@ from portatile.studies.form.study import Study
 class Gallery:
     """What came of the studies, and which did not run."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[StudyOutcome, ...]
     skipped: tuple[Skipped, ...]
 
     @property
@@ -38,7 +38,7 @@ def gallery(
     """
     started = time.monotonic()
     waiting = sorted(studies, key=lambda study: study.minutes)
-    outcomes: list[Outcome] = []
+    outcomes: list[StudyOutcome] = []
     skipped: list[Skipped] = []
     while waiting:
         study = waiting.pop(0)

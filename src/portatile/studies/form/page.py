@@ -17,7 +17,7 @@ from portatile.figures import svg
 from portatile.figures.quantities import duration
 from portatile.records import spelled
 from portatile.studies.form import conduct, table
-from portatile.studies.form.conduct import Outcome
+from portatile.studies.form.conduct import StudyOutcome
 
 _FOLDER = Path(__file__).parent
 
@@ -31,7 +31,7 @@ class Skipped:
     reason: str
 
 
-def render(outcomes: Sequence[Outcome], skipped: Sequence[Skipped] = ()) -> str:
+def render(outcomes: Sequence[StudyOutcome], skipped: Sequence[Skipped] = ()) -> str:
     """The page, with a chapter for each outcome."""
     devices = {device.info.id: device.info for outcome in outcomes for device in outcome.asked.devices}
     return _template().render(
@@ -45,7 +45,7 @@ def render(outcomes: Sequence[Outcome], skipped: Sequence[Skipped] = ()) -> str:
     )
 
 
-def _chapter(outcome: Outcome) -> dict[str, object]:
+def _chapter(outcome: StudyOutcome) -> dict[str, object]:
     study, rows = outcome.study, outcome.rows
     figures = study.figures(rows) if rows else []
     drawn = [(figure.title, figure.text, figure.draw(f"{study.name}-{place}")) for place, figure in enumerate(figures)]
@@ -58,9 +58,7 @@ def _chapter(outcome: Outcome) -> dict[str, object]:
         "timed": study.timed,
         "about": "" if problem is None else f"{problem.workload} {spelled(problem.sizes)} {problem.dtype}",
         "figures": drawn,
-        "headings": [column.heading for column in study.columns],
-        "left": table.texts(study.columns, rows),
-        "rows": table.cells(study.columns, rows),
+        "table": table.readable(study.columns, rows),
         "notes": study.notes(rows) if rows else [],
         "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,
         "seconds": duration(outcome.seconds),

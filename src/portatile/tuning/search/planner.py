@@ -89,6 +89,14 @@ class Planner:
         """The flat plan of one problem."""
         return execute.flatten(self.workload.plan(problem, config, self.info), self._resolve)
 
+    def default_plan(self) -> Plan:
+        """The default's plan for the timed problem; without steps where the workload refuses to make it (its trial then says why)."""
+        timed = self.problems[-1]
+        try:
+            return self.plan(timed, self.workload.default(timed, self.info))
+        except (CompileError, LaunchError):
+            return Plan(())
+
     def variant(self, number: int, config: Config, timed: Plan) -> Variant:
         """A configuration's plans for every case for which it is legal; ``timed`` is the last case's plan, and its texts come first."""
         sources: list[Source] = []

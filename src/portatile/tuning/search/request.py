@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -189,3 +189,15 @@ class TuningResult:
 
 
 Listener = Callable[[Progress], None]
+
+
+def no_valid_message(trials: Sequence[Trial], known: int) -> str:
+    """The message where every trial failed: counts by status and the first message of each."""
+    lines = [f"all {len(trials)} variants failed" if len(trials) != 1 else "the only variant that was tried failed"]
+    for status, count in Counter(trial.status for trial in trials).items():
+        first = next(trial for trial in trials if trial.status == status)
+        config = " ".join(f"{name}={value}" for name, value in first.config.items())
+        lines.append(f"{status}: {count}, the first ({config}): {first.message}")
+    if known:
+        lines.append(f"{known} of them failed before and were not tried again; --no-resume (resume=False) tries them again")
+    return "\n".join(lines)

@@ -24,6 +24,7 @@ from portatile.tuning.protocol import (
     Built,
     Case,
     Cases,
+    CasesLoaded,
     Entered,
     Evaluate,
     Evaluated,
@@ -31,7 +32,6 @@ from portatile.tuning.protocol import (
     Opened,
     Race,
     Raced,
-    Ready,
     Refused,
     Reply,
 )
@@ -304,7 +304,7 @@ class Supervisor:
                 else:
                     self._failed_starts = 0
                     child.rest()
-            case Ready():
+            case CasesLoaded():
                 self._failed_starts = 0
                 child.rest()
             case Refused(name, message):

@@ -15,7 +15,7 @@ import numpy as np
 from portatile import device, execute, model, program, select, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, SpaceError
 from portatile.model import Screen
-from portatile.records import Config, Plan, Problem, canonical
+from portatile.records import Config, canonical
 from portatile.space import deadline
 from portatile.space.deadline import OverdueError
 from portatile.store import Query, ResultStore
@@ -29,7 +29,7 @@ from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
-from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult
+from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult, no_valid_message
 from portatile.tuning.search.supervisor import Setup, Supervisor
 from portatile.tuning.shared_arrays import SharedArrays
 
@@ -68,7 +68,7 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
         workload = request.workload or workloads.get(request.problem.workload)
         problems, cases = planner.cases(workload, request.problem, request.seed, arena)
         plans = Planner(workload, problems, cases, supervisor.info())
-        supervisor.compile_ahead(_default_plan(plans, request.problem))
+        supervisor.compile_ahead(plans.default_plan())
         supervisor.prepare(cases)
         concurrent = stack.enter_context(ConcurrentSearches(plans.info))
         concurrent.others()
@@ -371,7 +371,7 @@ class _Run:
         trials = (default, *(trial for trial in self.trials.values() if trial is not default))  # rejections on paper may finish sooner
         valid = [trial for trial in trials if trial.status == "ok"]
         if not valid:
-            raise NoValidVariantError(_no_valid_message(trials, self.known))
+            raise NoValidVariantError(no_valid_message(trials, self.known))
         best = min(valid, key=lambda trial: (not trial.fully_checked, trial.rank if self.goal.is_time else self.goal.score(trial)))
         if self.finalists and not self.goal.is_time:  # measurements of the search and of the final comparison are not comparable
             best = self.finalists[0]
@@ -411,23 +411,3 @@ class _Run:
         """Whether the budget allows no further variant."""
         evaluations = self.request.budget.evaluations
         return (evaluations is not None and self._evaluated() + len(self.waiting) >= evaluations) or self._seconds_left() <= 0
-
-
-def _default_plan(plans: Planner, problem: Problem) -> Plan:
-    """The default's plan; without steps where the workload refuses to make it (its trial then says why)."""
-    try:
-        return plans.plan(problem, plans.workload.default(problem, plans.info))
-    except (CompileError, LaunchError):
-        return Plan(())
-
-
-def _no_valid_message(trials: Sequence[Trial], known: int) -> str:
-    """Counts by kind and the first message of each."""
-    lines = [f"all {len(trials)} variants failed" if len(trials) != 1 else "the only variant that was tried failed"]
-    for status, count in Counter(trial.status for trial in trials).items():
-        first = next(trial for trial in trials if trial.status == status)
-        config = " ".join(f"{name}={value}" for name, value in first.config.items())
-        lines.append(f"{status}: {count}, the first ({config}): {first.message}")
-    if known:
-        lines.append(f"{known} of them failed before and were not tried again; --no-resume (resume=False) tries them again")
-    return "\n".join(lines)

@@ -28,6 +28,7 @@ from portatile.tuning.protocol import (
     Build,
     Built,
     Cases,
+    CasesLoaded,
     Entered,
     Evaluate,
     Evaluated,
@@ -37,7 +38,6 @@ from portatile.tuning.protocol import (
     Phase,
     Race,
     Raced,
-    Ready,
     Refused,
     Reply,
     Request,
@@ -92,7 +92,7 @@ class _Timing:
             case Cases(cases, draft):
                 self.draft = draft
                 self.bench = Bench(self.device, cases, SharedArraysView(self.arena), self._build, self._announce)
-                return Ready()
+                return CasesLoaded()
             case Evaluate():
                 assert self.bench is not None
                 return self.bench.evaluate(message)

@@ -1,0 +1,34 @@
+"""Binary caches damaged at random: what is loaded from them is right, or is compiled anew."""
+
+from __future__ import annotations
+
+import random
+
+from attack import Place, children
+
+_SCRIPT = """
+import random, sys
+import numpy as np
+from attack import calls
+call = calls.draw_named("matmul", random.Random(int(sys.argv[2])), sys.argv[1] or None, 24)
+out = call.empty.copy()
+call.run(out)
+assert (np.abs(out - call.exact) <= call.allowed).all()
+"""
+
+
+def attempt(rng: random.Random, place: Place) -> str:
+    """Fill a cache, damage some of its files, and use it again in another process."""
+    seed = rng.getrandbits(32)
+    children.run(place, _SCRIPT, seed, shared_cache=False)
+    files = [path for path in sorted((place.folder / "cache").rglob("*")) if path.is_file()]
+    for path in rng.sample(files, min(len(files), rng.randint(1, 4))):
+        data = bytearray(path.read_bytes())
+        if rng.random() < 0.3:
+            del data[rng.randrange(len(data) + 1) :]
+        elif data:
+            for _ in range(rng.choice((1, 20))):
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+    children.run(place, _SCRIPT, seed, shared_cache=False)
+    return "right"

@@ -1,0 +1,57 @@
+"""Interrupts at random times inside routines, by signals and by asynchronous exceptions: no crash, and no late write into an output."""
+
+from __future__ import annotations
+
+import random
+
+from attack import Place, children
+
+_EACH = 12
+_SCRIPT = """
+import ctypes, random, signal, sys, threading, time
+import numpy as np
+from attack import calls
+device, seed, count = sys.argv[1] or None, int(sys.argv[2]), int(sys.argv[3])
+rng = random.Random(seed)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+thrown = ctypes.pythonapi.PyThreadState_SetAsyncExc
+here = ctypes.c_ulong(threading.get_ident())
+call = calls.draw(rng, device, 400)
+call.run(call.empty.copy())
+started = time.perf_counter()
+call.run(call.empty.copy())
+lasts = time.perf_counter() - started
+interrupted = finished = 0
+for _ in range(count):
+    out, after = call.empty.copy(), rng.uniform(0, 1.2 * lasts) + 1e-6
+    asynchronous = rng.random() < 0.5
+    timer = threading.Timer(after, lambda: thrown(here, ctypes.py_object(KeyboardInterrupt)))
+    try:
+        if asynchronous:
+            timer.start()
+        else:
+            signal.setitimer(signal.ITIMER_REAL, after)
+        call.run(out)
+        timer.join() if asynchronous else signal.setitimer(signal.ITIMER_REAL, 0)
+        time.sleep(0.001)
+        finished += 1
+    except KeyboardInterrupt:
+        interrupted += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    seen = out.copy()
+    time.sleep(0.003)
+    assert np.array_equal(seen, out, equal_nan=True), f"{call.name}: the output changed after the exception"
+    del out, seen
+out = call.empty.copy()
+call.run(out)
+wrong = ~(np.abs(out - call.exact) <= call.allowed)
+assert not wrong.any(), f"{call.name} {out.shape} {out.dtype}: {wrong.sum()} wrong after interrupts, first {np.argwhere(wrong)[0]}"
+print(interrupted, finished)
+"""
+
+
+def attempt(rng: random.Random, place: Place) -> str:
+    """A routine in a child, interrupted a dozen times; afterwards it must still be right."""
+    interrupted, _ = map(int, children.run(place, _SCRIPT, rng.getrandbits(32), _EACH).split())
+    return "interrupted" if interrupted else "finished"
