@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Keep bench/results: only what a table of a page uses, of committed trees, each file named in the index.
 
-    PYTHONPATH=src python3 bench/results.py add FILE... [--command 'bench/gemm.py --sizes 512']   # compress, enter, write the pages anew
-    PYTHONPATH=src python3 bench/results.py prune                                                 # remove what no table uses
-    PYTHONPATH=src python3 bench/results.py check                                                 # say what is wrong; exit code 1 if anything is
+    PYTHONPATH=src python3 bench/results.py add FILE... [--command 'bench/gemm.py --sizes 512']
+    PYTHONPATH=src python3 bench/results.py prune
+    PYTHONPATH=src python3 bench/results.py check
+
+``add`` compresses files, enters them, and writes the pages anew; ``prune`` removes what no table uses; ``check`` says what is wrong, and
+ends with code 1 if anything is.
 
 A file whose index entry has ``kept``, the reason, stays though no table uses it.
 """

@@ -139,12 +139,31 @@ def test_a_study_ends_with_its_time(tmp_path: Path) -> None:
     assert len(conduct(slow, asked(), Conditions(folder=tmp_path)).rows) == 4
 
 
+def test_a_study_of_trials_gives_all_its_rows_when_its_time_is_over(tmp_path: Path) -> None:
+    def late(run: Run) -> Iterator[Row]:
+        assert run.trials is not None
+        assert run.seconds_left is not None
+        run.trials.touch()
+        time.sleep(0.02)
+        yield from measure(run)
+
+    by_trials = replace(STUDY, measure=late, by_trials=True)
+    found = conduct(by_trials, asked(), Conditions(seconds=0.01, folder=tmp_path))
+    assert (found.ended, len(found.rows)) == (OUT_OF_TIME, 4)
+    heard: list[str] = []
+    assert conduct(by_trials, asked(), Conditions(seconds=60.0, folder=tmp_path), Listener(say=heard.append)).ended == COMPLETE
+    assert "--fresh" in heard[0]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tables() -> None:
     rows = [Row("x", 1, 0.5), Row("y", 20, None, status="too large\nby far")]
     assert table.columns(Row) == ("device", "size", "seconds", "share", "status")
     assert table.to_csv(Row, rows).splitlines()[2].startswith("y,20,,,")
-    assert table.cells(STUDY.columns, rows) == [["x", "1", "500 ms", ""], ["y", "20", "", "too large"]]
-    assert table.texts(STUDY.columns, rows) == 1
+    shown = table.readable(STUDY.columns, rows)
+    assert shown.cells == (("x", "1", "500 ms", ""), ("y", "20", "", "too large"))
+    assert (shown.headings, shown.left) == (("device", "size", "time", ""), 1)
+    assert table.readable(STUDY.columns, rows[:1]).headings == ("device", "size", "time")
 
 
 class _Tags(HTMLParser):

@@ -89,13 +89,10 @@ def _show(outcome: StudyOutcome) -> None:
     for heat in maps:
         _heat.show(heat)
     if not maps:
-        cells = table.cells(study.columns, rows)
-        used = [place for place in range(len(study.columns)) if any(line[place] for line in cells)]
-        headings = [study.columns[place].heading for place in used]
-        left = sum(place < table.texts(study.columns, rows) for place in used)
+        shown = table.readable(study.columns, rows)
         problem = outcome.asked.problem
         title = study.question if problem is None else f"{study.question} {problem.workload} {problem.dtype}"
-        _console.out.print(_console.table(title, headings, [[line[place] for place in used] for line in cells], left=left))
+        _console.out.print(_console.table(title, shown.headings, shown.cells, left=shown.left))
     _console.out.print()
     for note in study.notes(rows):
         _console.out.print(note, markup=False)

@@ -85,7 +85,7 @@ def everything(budget: str | None, selectors: tuple[str, ...], output: Path, fre
 
 
 def _titled(study: Study) -> Listener:
-    _console.err.print(f"{study.name}: {study.question}", markup=False)
+    _console.err.print(f"{study.name}: {study.question}", markup=False, soft_wrap=True)
     return Listener(say=_say)
 
 
@@ -155,7 +155,7 @@ def _progress(study: Study) -> Iterator[Listener]:
 
 
 def _say(text: str) -> None:
-    _console.err.print(text, style="dim", markup=False)
+    _console.err.print(text, style="dim", markup=False, soft_wrap=True)
 
 
 @contextmanager

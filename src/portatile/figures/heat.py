@@ -1,4 +1,4 @@
-"""A table of shares as a picture: a square for each, the darker the larger, its figure in it; and the colours for a terminal."""
+"""Heat maps of shares: darker squares for larger shares, with the value inside; and their colours for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves: several series over one axis, each axis linear or logarithmic, with a band round a curve where one is known."""
+"""Line charts: several series, with linear or logarithmic axes, and a band around a curve where one is known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SVG as pixels, by a program that is at hand: rsvg-convert, cairosvg, Inkscape or a Chromium without a window."""
+"""Conversion of SVG to PNG by an installed program: rsvg-convert, cairosvg, Inkscape or headless Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How quantities are written for people: three digits, SI units, no-break spaces."""
+"""Quantities as text for people: three digits, SI units, no-break spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a chart: the element that names and describes it, text, values that the keyboard reaches, and documents of their own."""
+"""Parts of charts in SVG: titles and descriptions, text, values that the keyboard reaches, and self-contained documents."""
 
 from __future__ import annotations
 

@@ -62,19 +62,19 @@ class Shipped:
 
 
 def untuned(problem: Problem, info: DeviceInfo) -> ShippedItem:
-    """A problem as the routines would run it on the device: in its tuned configuration, a near one, or the default."""
+    """A problem with the configuration that the routines would use on the device: tuned, of a near problem, or the default."""
     choice = choose(workloads.get(problem.workload), problem, info, known_results()(problem.workload))
     return ShippedItem(problem, choice.config, info, choice.explanation, choice.trial if choice.reason == "tuned" else None)
 
 
 def tuned(trials: Iterable[Trial]) -> list[ShippedItem]:
-    """An item for each trial of a workload that is here."""
+    """An item for each trial of a workload of this installation."""
     known = workloads.names()
     return [ShippedItem(t.problem, t.config, t.device, "tuned for this problem", t) for t in trials if t.problem.workload in known]
 
 
 def write(folder: Path, items: Sequence[ShippedItem], done: Callable[[], None] | None = None) -> Shipped:
-    """Write the items' kernels to ``folder``, which is new, empty, or was written by this function before; ``done`` after each item.
+    """Write the items' kernels to ``folder``, which is new, empty, or an earlier export; ``done`` is called after each item.
 
     Binaries are added for the OpenCL devices that are here, and cubin and PTX for CUDA, which takes NVRTC and no GPU. An item that
     cannot be shipped is left out with its reason. Raises UsageError for a folder that holds something else.
@@ -114,7 +114,7 @@ def _make_room(folder: Path) -> None:
 
 
 class ShippedPrograms:
-    """The texts and binaries of a folder, each once."""
+    """The texts and binaries of a folder, each written once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""ParameterSpace: named values and the constraints between them, without listing more than is asked for."""
+"""ParameterSpace: parameters with their values and constraints; configurations are listed only as far as they are needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from portatile.errors import ArgumentError, SpaceError, UnknownNameError
+from portatile.errors import ArgumentError, SpaceError, UnknownNameError, UsageError
 from portatile.records import Config, Value
 from portatile.records import canonical as spelled
 from portatile.space.constraint import Constraint, Predicate
@@ -78,7 +78,7 @@ class ParameterSpace:
         return space
 
     def restricted(self, parameters: Mapping[str, Sequence[Value]]) -> ParameterSpace:
-        """The part of the space with these values of the same parameters."""
+        """The subspace in which the same parameters have these values only."""
         own = self.constraints[len(self.there) :]
         return ParameterSpace(parameters, own, self.facts, self.later, self.there, self._canonical)
 
@@ -100,8 +100,11 @@ class ParameterSpace:
         return sum(1 for _ in self) if counting is None else counting.total
 
     def complete(self, config: Config) -> Config:
-        """``config`` as the space names it, if it was recorded before the space became what it is."""
-        return config if self._canonical is None else self._canonical(config)
+        """``config``, perhaps recorded by an earlier version, in the space's present names; unchanged where it has none."""
+        try:
+            return config if self._canonical is None else self._canonical(config)
+        except UsageError:
+            return config
 
     def full(self, config: Config) -> dict[str, Value]:
         """Every parameter in the order of the space: what ``config`` lacks has the value that stands for it."""
@@ -121,7 +124,7 @@ class ParameterSpace:
     def violated(self, config: Config) -> str | None:
         """Why ``config`` is not legal, or None."""
         try:
-            config = self.complete(config)
+            config = config if self._canonical is None else self._canonical(config)
         except ArgumentError as error:
             return str(error)
         if unknown := set(config) - set(self.parameters):
@@ -140,9 +143,10 @@ class ParameterSpace:
         return next((f"violates {c.words or c.text}" for c in self.constraints if not c.check(values)), None)
 
     def __contains__(self, config: object) -> bool:
-        if not isinstance(config, Mapping) or not set(config) <= set(self.parameters):
+        if not isinstance(config, Mapping):
             return False
-        return self.violated(config) is None
+        named = self.complete(config)
+        return set(named) <= set(self.parameters) and self.violated(named) is None
 
     def __iter__(self) -> Iterator[dict[str, Value]]:
         if self._configs is not None:
@@ -218,7 +222,7 @@ class ParameterSpace:
 
     @cached_property
     def _common(self) -> bool:
-        """Whether random combinations are legal often enough to wait for one; by its own dice, so that a seed repeats."""
+        """Whether random combinations are legal often enough to draw them; with its own generator, so that a seed repeats."""
         rng = np.random.default_rng(0)
         return any(self._legal(self._draw(rng)) for _ in range(self._effort.draws))
 

@@ -1,4 +1,4 @@
-"""Between which numbers an expression lies while some of its names are only known to lie between others."""
+"""Interval arithmetic: bounds of an expression whose names have known bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A constraint of a parameter space: what it reads, whether it holds, and how early it can be told."""
+"""A constraint of a parameter space: the names it reads, whether it holds, and how early that is decided."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Predicate = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Constraint:
-    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression; ``words``: how people say it."""
+    """A predicate and the names of parameters and facts that it reads; ``code`` where it is an expression; ``words``: it in prose."""
 
     reads: tuple[str, ...]
     holds: Predicate
@@ -60,7 +60,7 @@ class Constraint:
             raise SpaceError(f"constraint {self.text} cannot be evaluated: {type(error).__name__}: {error}") from error
 
     def settle(self, values: dict[str, Value]) -> bool | None:
-        """Whether the constraint holds whatever the names have that ``values`` does not bind; None while that is open.
+        """Whether the constraint holds for every value of the names that ``values`` does not bind; None while that is open.
 
         An expression settles early: ``FORM != 'cpu' or TBR == 1`` holds as soon as FORM is 'gpu'.
         """

@@ -1,4 +1,4 @@
-"""Counts of the legal completions of partial configurations: how a space is counted and drawn from without being listed."""
+"""Counts of legal completions of partial configurations, by which a space is counted and sampled without listing it."""
 
 from __future__ import annotations
 

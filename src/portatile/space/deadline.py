@@ -1,4 +1,4 @@
-"""Until when legal configurations are looked for: a search with a budget must not wait longer for its first one."""
+"""A deadline for finding legal configurations, so that a search with a budget does not wait longer for its first one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def within(until: float | None) -> Iterator[None]:
 
 
 class Steps:
-    """Counts the combinations that are looked at, and looks at the clock now and then."""
+    """Counts examined combinations, and checks the clock from time to time."""
 
     def __init__(self) -> None:
         self.taken = 0

@@ -1,4 +1,4 @@
-"""How hard a space looks before it goes another way: draws at random, counts, descends."""
+"""Limits of each way to find configurations: random draws, counting, and descent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Effort:
-    """Limits, in tries. They decide which way a configuration is found, never which are legal.
+    """Limits, in tries. They decide how a configuration is found, never which are legal.
 
     ``draws``: random combinations of which one must be legal, or legal ones count as rare. ``states``: partial configurations, when
     legal ones are counted; ``few_states`` where that must be done soon. ``descents``: random ones, of which ``kept`` that reach the end

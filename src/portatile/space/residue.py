@@ -1,4 +1,4 @@
-"""What a constraint still depends on when some of its names are bound: the values of its subexpressions that are settled.
+"""The subexpressions of a constraint that are settled when some of its names are bound: the rest depends on their values only.
 
 Of ``a + b + c == 9`` with a and b bound only a + b counts: partial configurations that agree in it have the same completions.
 """

@@ -1,4 +1,4 @@
-"""The constraints of a space, settled one after another as its parameters are bound in their order."""
+"""The constraints of a space, decided one after another as its parameters are bound in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a constraint that is a callable calculates, as an expression: it is called once with symbols in place of values."""
+"""A callable constraint as an expression: it is called once with symbols in place of values."""
 
 from __future__ import annotations
 

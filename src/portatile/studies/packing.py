@@ -130,8 +130,6 @@ def _measured(ready: PreparedRun, row: PackingRow) -> PackingRow:
 def _kernel(ready: PreparedRun, row: PackingRow, held: ExitStack) -> Callable[[], object]:
     """Check a product that copies both operands so, then give what runs the copy of one."""
     gemm, chosen = workloads.get("gemm"), config(ready.problem, row.target)
-    if why := gemm.space(ready.problem, ready.device.info).violated(chosen):
-        raise DeviceError(f"not legal here: it {why}")
     whole = held.enter_context(runs.loaded(ready.device, ready.problem, chosen))
     ready.check(whole, gemm.bound(ready.problem, chosen), label=str(chosen))
     launch, temporary = packing(whole.plan, "a" if row.transposes else "b")

@@ -1,4 +1,4 @@
-"""The sum of filters along each axis of a volume, as the kinetic operator is one, of NumPy arrays and Buffers."""
+"""Sums of filters along each axis of a volume, such as the kinetic operator, of NumPy arrays and Buffers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _lines(array: Any) -> Any:
 
 
 def _by_passes(psi: NDArray[Any], filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
-    """Axis by axis, for what is too large for the device in one piece: each is the first in turn, and the others follow in order."""
+    """Axis by axis, for a volume that is too large for the device: each axis in turn comes first, and the others follow in order."""
     total: Any = None
     for taps, kind in zip(filters, boundary, strict=True):
         part: Any = convolve1d(psi, taps, lower=lower, boundary=kind, transposed=True, device=device)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Orbitals one by one: one, or each of a batch, in a device's own memory where that is better."""
+"""Operations on one orbital or on each of a batch, in a device's own memory where that is faster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FREE = 16  # points by which an axis grows at most
 
 
 def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
-    """Whether NumPy arrays are better worked on in the device's memory: it has its own, and they fit."""
+    """Whether to process NumPy arrays in the device's memory: it has its own, and they fit."""
     if not isinstance(psi, np.ndarray):
         return False
     chosen = devices.get(device)
@@ -28,7 +28,7 @@ def moves(psi: Any, others: tuple[Any, ...], device: str | None) -> bool:
 
 
 def stays(orbitals: Any, device: str | None) -> bool:
-    """Whether they are a Buffer of the device that is asked for, if one is."""
+    """Whether the orbitals are a Buffer, on the requested device if one is named."""
     return isinstance(orbitals, Buffer) and (device is None or devices.get(device) is orbitals.device)
 
 

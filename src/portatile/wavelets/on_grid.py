@@ -1,4 +1,4 @@
-"""What is computed of an orbital's values on the grid: one plan from its coefficients to the end, and little Python for each orbital.
+"""Operations on an orbital's values on the grid: one plan from coefficients to result, and little Python for each orbital.
 
 A filter along three axes gives the values. They are multiplied with a field and filtered back, or their squares are added to a sum.
 """

@@ -1,4 +1,4 @@
-"""What BigDFT computes of orbitals in Daubechies' basis: potential, kinetic operator, density."""
+"""BigDFT's operations on orbitals in Daubechies' basis: potential, kinetic operator, density."""
 
 from __future__ import annotations
 

@@ -69,13 +69,15 @@ def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, li
             if study.known_by(row) in known:
                 continue
             rows.append(row)
-            if not study.by_trials:
-                journal.add(row)
-                listener.advance()
-            if until is not None and time.monotonic() > until:
-                ended = OUT_OF_TIME
+            over = until is not None and time.monotonic() > until
+            ended = OUT_OF_TIME if over else ended
+            if study.by_trials:
+                continue  # its rows come when its trials are measured, for which it has looked at the time
+            journal.add(row)
+            listener.advance()
+            if over:
                 break
-        else:
+        if ended == COMPLETE:
             journal.remove()
     except KeyboardInterrupt:
         ended = INTERRUPTED

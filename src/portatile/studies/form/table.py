@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from portatile.figures.quantities import written
@@ -43,17 +43,22 @@ def as_json(rows: Sequence[Any]) -> str:
     return to_json(list(rows)).decode()
 
 
-def cells(shown: Sequence[Column], rows: Sequence[Any]) -> list[list[str]]:
-    """What people read of each row; the status of a row that is as it should be is left out."""
-    return [[_cell(getattr(row, column.name), column) for column in shown] for row in rows]
+@dataclass(frozen=True)
+class Readable:
+    """What people read of the rows: headings, of which the first ``left`` are text, and cells. Columns in which nothing stands are gone."""
+
+    headings: tuple[str, ...]
+    left: int
+    cells: tuple[tuple[str, ...], ...]
 
 
-def texts(shown: Sequence[Column], rows: Sequence[Any]) -> int:
-    """How many of the first columns hold text rather than figures."""
-    for place, column in enumerate(shown):
-        if any(isinstance(getattr(row, column.name), int | float) and column.name != "status" for row in rows):
-            return place
-    return len(shown)
+def readable(shown: Sequence[Column], rows: Sequence[Any]) -> Readable:
+    """The columns of a study with their units; the status of a row that is as it should be is left out."""
+    cells = [[_cell(getattr(row, column.name), column) for column in shown] for row in rows]
+    used = [place for place in range(len(shown)) if any(line[place] for line in cells)]
+    texts = [place for place in used if all(isinstance(getattr(row, shown[place].name), str) for row in rows)]
+    left = next((number for number, place in enumerate(used) if place not in texts), len(used))
+    return Readable(tuple(shown[place].heading for place in used), left, tuple(tuple(line[place] for place in used) for line in cells))
 
 
 def _cell(value: Any, column: Column) -> str:
