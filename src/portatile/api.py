@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import overload
 
 from portatile import device as device_module
-from portatile import workloads
+from portatile import settings, workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
-from portatile.runtime import perform, several
+from portatile.runtime import host_blas, perform, several
 from portatile.runtime.engine import Engine
 from portatile.runtime.several import Split
 from portatile.select import Choice
@@ -138,6 +139,8 @@ def explain(
     """
     problem = workloads.problem(workload, dtype, sizes)
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
-        return Engine(device_module.get(device)).choose(problem)
+        choice = Engine(device_module.get(device)).choose(problem)
+        note = host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""
+        return replace(choice, explanation=f"{choice.explanation}; {note}") if note else choice
     chosen = device_module.several(device)
     return several.last(problem, chosen) or several.expected(chosen, problem)

@@ -17,6 +17,8 @@ from typing import Any
 
 ATTACKS = ("problems", "interrupts", "kills", "stores", "caches", "files", "disks", "kernels")
 
+_ENOUGH = 20  # broken attempts
+
 
 class AttackError(AssertionError):
     """A promise of docs/internals/promises.md was broken."""
@@ -48,7 +50,7 @@ class Report:
 
 
 def drive(name: str, seed: int, seconds: float, place: Place, first: int = 0, most: int | None = None) -> Report:
-    """Repeat an attack for so many seconds, or ``most`` attempts, from number ``first`` on; at least once."""
+    """Repeat an attack for so many seconds, or ``most`` attempts, or until much is broken, from number ``first`` on; at least once."""
     attack: Any = importlib.import_module(f"attack.{name}")
     report, ends = Report(name, seed), time.monotonic() + seconds
     for number in count(first):
@@ -59,6 +61,6 @@ def drive(name: str, seed: int, seconds: float, place: Place, first: int = 0, mo
         except Exception as error:
             report.outcomes["broken"] += 1
             report.broken[number] = f"{type(error).__name__}: {error}"[:2000]
-        if time.monotonic() > ends or (most is not None and number - first + 1 >= most):
+        if time.monotonic() > ends or len(report.broken) >= _ENOUGH or (most is not None and number - first + 1 >= most):
             return report
     raise AssertionError("unreachable")

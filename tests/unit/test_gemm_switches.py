@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portatile import program, store, workloads
+from portatile import program, select, store, workloads
 from portatile.device import ptx
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import ArgumentError
 from portatile.records import Launch, Problem, Value
 from portatile.workloads.gemm import forms, rungs
+from portatile.workloads.gemm import space as gemm_space
 from portatile.workloads.gemm.capabilities import MMA_SHAPES, matrix_shapes
 from portatile.workloads.gemm.forms.cpu.point import register
 from portatile.workloads.gemm.forms.generic.point import MEDIUM, tile
@@ -25,6 +27,7 @@ from portatile.workloads.matmul import BASE
 from portatile.workloads.matmul import RUNGS as COURSE
 from support.checking import check
 from support.devices import DEVICES, on_paper
+from support.gemm import launches
 from support.ptx_machine.device import PtxDevice
 from support.seeds import new_seed
 
@@ -99,9 +102,21 @@ def test_what_all_forms_shared_once_is_read_where_it_does_nothing() -> None:
         assert message in str(WORKLOAD.space(problem(64, 64, 64), GPU).violated({**point.config(), **wrong}))
 
 
+def test_what_cannot_be_read_is_passed_over() -> None:
+    """A store may hold anything: it is not in the space, and the choice goes on without it."""
+    case = problem(300, 300, 300)
+    space, usual = WORKLOAD.space(case, GPU), WORKLOAD.default(case, GPU)
+    wrongs: tuple[dict[str, Value], ...] = ({}, {"FORM": "other"}, {**usual, "NEW": 1}, {**usual, "TXC": True}, {**usual, "KB": "16"})
+    for wrong in wrongs:
+        assert space.complete(wrong) == wrong
+        assert wrong not in space
+    trials = [replace(trial, problem=case, device=GPU, config=wrong) for trial in store.shipped("gemm")[:1] for wrong in wrongs]
+    assert select.choose(WORKLOAD, case, GPU, trials).config == usual
+
+
 def test_every_form_says_all_of_its_parameters() -> None:
     """A form has values that its own rules allow, a meaning for each parameter, and none that the texts do not read."""
-    assert set(forms.forms()) == {"generic", "cpu", "gpu", "thin"}
+    assert set(forms.forms()) >= {"generic", "cpu", "gpu", "thin"}
     for form in forms.forms().values():
         said = declaration(form.point)
         folder = Path(form.point.FILE).parent
@@ -252,3 +267,47 @@ def test_switches_are_right_without_a_gpu() -> None:
         case = course.problem({"m": 21, "n": 18, "k": 19}, dtype)
         verdict = check(PtxDevice(), course, case, {**BASE, **change, "SHUFFLE": True}, rng)
         assert verdict.ok, f"{change} {dtype}: {verdict.message}"
+
+
+def test_a_form_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a new folder declares is in the space, is checked, explained and planned, and nothing else was edited."""
+    (folder := tmp_path / "single").mkdir()
+    text = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from portatile.workloads.gemm.forms import Form
+from portatile.workloads.gemm.forms.generic.point import Generic
+from portatile.workloads.gemm.point import parameter
+
+@dataclass(frozen=True)
+class Single(Generic):
+    """A form for this test."""
+    FORM: ClassVar[str] = "single"
+    SPIN: int = parameter(1, (1, 2), "How often it turns round.", must={"SPIN must be odd where SM holds": "not SM or SPIN % 2 == 1"})
+
+    @property
+    def text(self) -> str:
+        return "generic"
+
+form = Form(Single, rank=1, default=lambda problem, device, batch: None)
+'''
+    (folder / "__init__.py").write_text(text)
+    caches = (forms.forms, forms.ranked, forms.parameters, forms._read, forms._canonical, gemm_space._union)
+    monkeypatch.setattr(forms, "__path__", [*forms.__path__, str(tmp_path)])
+    try:
+        for one in caches:
+            one.cache_clear()
+        case = problem(64, 64, 64)
+        space = WORKLOAD.space(case, GPU)
+        assert "single" in space.parameters["FORM"]
+        config = {**MEDIUM.config(), "FORM": "single", "SPIN": 1}
+        assert space.violated(config) is None
+        assert "SPIN must be odd" in str(space.violated({**config, "SPIN": 2}))
+        assert "SPIN=2 does nothing in the generic form" in str(space.violated({**MEDIUM.config(), "SPIN": 2}))
+        assert "How often it turns round." in forms.explained(config)["SPIN"]
+        assert launches(WORKLOAD.plan(case, config, GPU))[-1].source.file == "generic.cl"
+        assert WORKLOAD.default(case, GPU)["FORM"] != "single", "it offers no default"
+    finally:
+        sys.modules.pop("portatile.workloads.gemm.forms.single", None)
+        for one in caches:
+            one.cache_clear()

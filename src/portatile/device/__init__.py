@@ -179,7 +179,7 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
     return tuple(named)
 
 
-def check(selector: str | None) -> None:
+def check(selector: object) -> None:
     """Raise ArgumentError for a selector that is no text: a number, or a Device itself."""
     if selector is not None and not isinstance(selector, str):
         raise ArgumentError(

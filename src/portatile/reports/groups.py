@@ -12,6 +12,7 @@ from functools import cached_property
 from portatile import ceilings, workloads
 from portatile.ceilings import Ceilings, Work
 from portatile.device import backends
+from portatile.errors import UsageError
 from portatile.figures import quantities
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import formatting
@@ -228,9 +229,21 @@ def gather(trials: Iterable[Trial], kernels: Iterable[Workload] = ()) -> list[Gr
 def _group(trials: tuple[Trial, ...], own: Mapping[str, Workload]) -> Group:
     problem, device = trials[-1].problem, trials[-1].device
     workload = _workload(problem, own)
+    trials = tuple(_named(trial, workload) for trial in trials)
     packed = workload is None or all(problem.layout.get(name) == packed_layout(shape) for name, shape in workload.shapes(problem).items())
     notes = [note for note, holds in (("own layout", problem.layout and not packed), ("cold caches", trials[-1].cold)) if holds]
     return Group(problem, device, trials, workload, ceilings.load(device), " · ".join(notes))
+
+
+def _named(trial: Trial, workload: Workload | None) -> Trial:
+    """The trial with its parameters as the workload names them now, so that earlier and later ones stand in one table."""
+    if workload is None:
+        return trial
+    try:
+        config = workload.canonical(trial.config)
+    except UsageError:
+        return trial
+    return trial if config is trial.config else replace(trial, config=config)
 
 
 def _heading(group: Group) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ def matmul(a: Array, b: Array, *, out: Array | None = None, device: Selector | N
 
     With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
     that lie evenly in memory are one launch. ``out`` (m x n) receives the result if given and must not overlap the inputs.
-    ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for an
+    ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS if that
+    takes less time than a launch. Raises ArgumentError for what does not fit, DeviceNotFoundError for an
     unknown device.
 
     Examples:
@@ -105,4 +106,4 @@ def _plan(call: Call) -> Planned:
     return Planned(found.result, requests)
 
 
-_RECORDER = Recorder(("alpha", "beta"))
+_RECORDER = Recorder(("alpha", "beta"), product=True)

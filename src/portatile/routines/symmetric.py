@@ -138,8 +138,8 @@ def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
     if out is None and beta == 0:
         begin = Begin(stored_c.array)
     elif out is not None and begin is not None:  # the other triangle of out stays as it is
-        turned = stored_c.on_device and stored_c.transposed
-        begin = begin._replace(triangle=OTHER[uplo] if turned else uplo)
+        flipped = stored_c.on_device and stored_c.transposed
+        begin = begin._replace(triangle=OTHER[uplo] if flipped else uplo)
     if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
         uplo = OTHER[uplo]
     letters = "".join("T" if matrix.transposed else "N" for matrix in stored.values())

@@ -52,7 +52,7 @@ def perform(request: Request) -> Bound | None:
 def _bound(request: Request) -> Bound | None:
     """The request's problem, prepared, and found again when it comes again. One too large for the device is computed here: then None."""
     operands = request.operands
-    if request.selector == devices.EVERY or not (request.selector is None or isinstance(request.selector, str)):
+    if request.selector == devices.EVERY or isinstance(request.selector, (list, tuple)):
         return _by_several(request, request.selector)
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
@@ -159,6 +159,7 @@ def _too_large(engine: Engine, problem: Problem, operands: tuple[Matrix, ...]) -
 def _device(request: Request) -> Device:
     """The device of the operands that lie on one, else the one selected; raises ArgumentError for a conflict."""
     selector = request.selector
+    devices.check(selector)
     assert selector is None or isinstance(selector, str)  # several are dealt with before
     places = [stored.array.memory.device if isinstance(stored.array, Buffer) else None for stored in request.operands]
     device: Device | None = places[0]

@@ -20,6 +20,7 @@ from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
 from portatile.runtime import memory_limit
 from portatile.runtime.engine import Bound, Engine, Prepared
+from portatile.runtime.host_blas import Again, faster
 from portatile.runtime.in_flight import InFlight
 from portatile.runtime.perform import forgetting, perform, start
 from portatile.runtime.request import Request
@@ -54,13 +55,13 @@ Plan = Callable[[Call], Planned]
 class Recorder:
     """The calls of one routine, recorded. ``factors`` names its scalars, in the order of ``Call.factors``.
 
-    Of the arrays only the last may be the output itself. What is ``lasting`` is kept when results tuned since are to be used. Safe to
-    call from several threads.
+    Of the arrays only the last may be the output itself. What is ``lasting`` is kept when results tuned since are to be used. A
+    ``product`` is one of the first two arrays, which NumPy may compute. Safe to call from several threads.
     """
 
-    def __init__(self, factors: tuple[str, ...], lasting: bool = False) -> None:
-        self._factors = factors
-        self._known: dict[tuple[object, ...], _Recorded] = {}
+    def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False) -> None:
+        self._factors, self._product = factors, product
+        self._known: dict[tuple[object, ...], Again] = {}
         if not lasting:
             forgetting.append(self._known.clear)
 
@@ -96,8 +97,16 @@ class Recorder:
             if recorded is not None:
                 if len(self._known) >= _MOST:
                     self._known.clear()
-                self._known[key] = recorded
+                light = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
+                if light and call.factors[0] != 0 and call.factors[1] == 0:
+                    self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
+                else:
+                    self._known[key] = recorded
         return result
+
+
+def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]:
+    return [library.place(array) for array in (*arrays, result)]
 
 
 class _Source(NamedTuple):
@@ -217,10 +226,20 @@ class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
     def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], alignment: int) -> None:
-        self._engine, self._shape, self._alignment = engine, shape, alignment
+        self._engine, self.shape, self._alignment = engine, shape, alignment
         self._steps = tuple(step.run for step in steps)
         self.reach = (0, 0)  # of the output, in bytes from its first element
         self.apart: tuple[tuple[int, int, int], ...] = ()  # which arrays it must not overlap, and their reaches
+
+    def apart_from(self, places: Sequence[int]) -> bool:
+        """Whether the output, the last, shares no memory with an array that it must not overlap."""
+        low, high = self.reach
+        low, high = places[-1] + low, places[-1] + high
+        for at, first, last in self.apart:
+            place = places[at]
+            if low < place + last and place + first < high:
+                return False
+        return True
 
     def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, and nothing done, where the long way has to look at it."""
@@ -231,18 +250,14 @@ class _Recorded:
             if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
                 return None
         if out is None:
-            out = library.new(arrays[0], self._shape)
+            out = library.new(arrays[0], self.shape)
             place = library.place(out)
             if place & -place & MASK != self._alignment:
                 return None
             places.append(place)
         else:
-            low, high = self.reach
-            low, high = places[-1] + low, places[-1] + high
-            for at, first, last in self.apart:
-                place = places[at]
-                if low < place + last and place + first < high:
-                    return None
+            if not self.apart_from(places):
+                return None
         with engine.lock:
             queue = engine.queue_of(library.stream(out))
             for step in self._steps:
@@ -251,16 +266,6 @@ class _Recorded:
 
 
 _LARGEST = float(np.finfo(np.float32).max)
-
-
-def overlapping(places: Sequence[int], reach: tuple[int, int], others: Sequence[tuple[int, int, int]]) -> bool:
-    """Whether the last array may share memory with one of the others: index, and first and last byte from its first element."""
-    first, last = places[-1] + reach[0], places[-1] + reach[1]
-    for index, low, high in others:
-        place = places[index]
-        if first < place + high and place + low < last:
-            return True
-    return False
 
 
 def _record(
@@ -308,7 +313,7 @@ def _record(
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
-    return None if overlapping(places, recorded.reach, recorded.apart) else recorded
+    return recorded if recorded.apart_from(places) else None
 
 
 def _source(array: Any, given: Sequence[Any], places: Sequence[int]) -> _Source | None:

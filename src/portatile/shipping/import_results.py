@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portatile import workloads
+from portatile.device import backends
 from portatile.errors import ArgumentError, UsageError
 from portatile.formats import kernel_tuner, limits, portatile_json, t4
 from portatile.records import DeviceInfo, Problem, canonical
@@ -102,6 +103,8 @@ def _checked(trials: list[Trial], where: str) -> list[Trial]:
             raise ArgumentError(f"a trial that is ok has samples - {at}.samples`")
         if not trial.config:
             raise ArgumentError(f"a configuration names at least one parameter - {at}.config`")
+        if trial.device.backend not in backends():
+            raise ArgumentError(f"a back end is one of {', '.join(backends())} - {at}.device.backend`")
         if not trial.device.name:
             raise ArgumentError(f"a device has a name - {at}.device.name`")
         if trial.problem.key not in sound:

@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from portatile.errors import ArgumentError, SpaceError, UnknownNameError
+from portatile.errors import ArgumentError, SpaceError, UnknownNameError, UsageError
 from portatile.records import Config, Value
 from portatile.records import canonical as spelled
 from portatile.space.constraint import Constraint, Predicate
@@ -100,8 +100,11 @@ class ParameterSpace:
         return sum(1 for _ in self) if counting is None else counting.total
 
     def complete(self, config: Config) -> Config:
-        """``config``, perhaps recorded by an earlier version, in the space's present names."""
-        return config if self._canonical is None else self._canonical(config)
+        """``config``, perhaps recorded by an earlier version, in the space's present names; unchanged where it has none."""
+        try:
+            return config if self._canonical is None else self._canonical(config)
+        except UsageError:
+            return config
 
     def full(self, config: Config) -> dict[str, Value]:
         """Every parameter in the order of the space: what ``config`` lacks has the value that stands for it."""
@@ -121,7 +124,7 @@ class ParameterSpace:
     def violated(self, config: Config) -> str | None:
         """Why ``config`` is not legal, or None."""
         try:
-            config = self.complete(config)
+            config = config if self._canonical is None else self._canonical(config)
         except ArgumentError as error:
             return str(error)
         if unknown := set(config) - set(self.parameters):
@@ -140,9 +143,10 @@ class ParameterSpace:
         return next((f"violates {c.words or c.text}" for c in self.constraints if not c.check(values)), None)
 
     def __contains__(self, config: object) -> bool:
-        if not isinstance(config, Mapping) or not set(config) <= set(self.parameters):
+        if not isinstance(config, Mapping):
             return False
-        return self.violated(config) is None
+        named = self.complete(config)
+        return set(named) <= set(self.parameters) and self.violated(named) is None
 
     def __iter__(self) -> Iterator[dict[str, Value]]:
         if self._configs is not None:

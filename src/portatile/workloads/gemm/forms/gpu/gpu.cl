@@ -68,7 +68,7 @@
 {% set jump_of = {"a": TBR * TR, "b": TBC * TC} %}
 {% set xs = cols if flipped else rows %}
 {% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
-{% set turned = "turned" in (A_FROM, B_FROM) %}
+{% set transposed = "transposed" in (A_FROM, B_FROM) %}
 {% set space = [STAGES * stage, bm * bn if KG > 1 else 0] | max %}
 {% set local_argument = ", __local %s* tiles" % real if LOCAL_ARGUMENT else "" %}
 {% if real == "double" %}
@@ -122,7 +122,7 @@
 tiles + {{ base }} + ({{ at }}) * {{ KB }} + ({{ k_of }} ^ {{ shift(at) }}){{ " + lane % 4 * 2" if MMA }}
 {%- elif MMA %}
 tiles + {{ base }} + ({{ k_of }} + lane % 4 * 2) * {{ pitch }} + ({{ at }} ^ {{ skew("lane % 4 * 2") }})
-{%- elif source == "turned" %}
+{%- elif source == "transposed" %}
 tiles + {{ base }} + {{ k_of }} * {{ pitch }} + ({{ at }} ^ {{ turn("%s / %d" % (k_of, vector)) }})
 {%- else %}
 tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
@@ -276,7 +276,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% if DOUBLE %}
             if (step == {{ steps - 1 }}) {
-{% if turned %}
+{% if transposed %}
                 if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}                }
 {% endif %}
@@ -312,7 +312,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
         }
 {% if not DOUBLE and STAGES > 1 %}
-{% if turned %}
+{% if transposed %}
         if (tile + {{ STAGES - 1 }} < count) {
 {{ settle_both() }}        }
 {% endif %}

@@ -318,7 +318,7 @@ class Gpu(Point):
             elif k_fast(problem, name) and (self.MMA or self.KEEP):
                 source = "lines" if takes_vectors_along_k(problem, name) else "dots"
             elif k_fast(problem, name):
-                source = "turned" if self.TURN and takes_vectors_along_k(problem, name) else "columns"
+                source = "transposed" if self.TURN and takes_vectors_along_k(problem, name) else "columns"
             else:
                 source = "vectors" if takes_vectors(problem, name) else "elements"
             facts[f"{name.upper()}_FROM"] = source

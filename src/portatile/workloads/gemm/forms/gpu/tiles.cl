@@ -1,12 +1,12 @@
 {# How gpu.cl fills a tile in local memory. A tile has KB rows of neighbours across k, or, where it says so, rows of KB neighbours along k:
 
-     panel     panels of pack.cl, as wide as the tile, zeros where the operand ends
-     vectors   stored with k slow, 16 bytes at a time
-     elements  stored with k slow, an element at a time, for storage that is not aligned
-     columns   stored with k fast, an element at a time, transposed on the way
-     turned    stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
-     lines     stored with k fast and kept so, 16 bytes at a time
-     dots      the same, an element at a time
+     panel       panels of pack.cl, as wide as the tile, zeros where the operand ends
+     vectors     stored with k slow, 16 bytes at a time
+     elements    stored with k slow, an element at a time, for storage that is not aligned
+     columns     stored with k fast, an element at a time, transposed on the way
+     transposed  stored with k fast, 16 bytes at a time through registers, transposed when the work of a stage is done
+     lines       stored with k fast and kept so, 16 bytes at a time
+     dots        the same, an element at a time
 
    Where stores or loads would not spread over the banks, blocks within a row are exchanged, never less than what one memory transaction
    brings: 32 bytes that lie apart, or across such a border, are copied at half the speed.
@@ -14,11 +14,11 @@
    range across k. With `edge` the tile goes past that range: what lies there is copied from its last elements, and nobody stores
    what comes of it. With K_EDGE the last tile goes past k: copies past its end bring zeros. #}
 {% macro copy(bytes, to, from, condition) %}COPY_ASYNC_{{ bytes }}{{ "_IF" if condition }}({{ to }}, {{ from }}{{ ", " ~ condition if condition }}){% endmacro %}
-{% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "turned") else 1 }}{% endmacro %}
-{% macro along(source) %}{{ "1" if source in ("columns", "turned", "lines", "dots") }}{% endmacro %}
+{% macro width(source) %}{{ vector if source in ("panel", "vectors", "lines", "transposed") else 1 }}{% endmacro %}
+{% macro along(source) %}{{ "1" if source in ("columns", "transposed", "lines", "dots") }}{% endmacro %}
 {# the exchange of blocks stays within what neighbouring work-items read together, because they find their other operands as far on again #}
 {% set together = [128 // itemsize, TBR * TR, TBC * TC] | min %}
-{# ... in the rows of a turned tile that hold the 16 bytes number `piece` along k, ... #}
+{# ... in the rows of a transposed tile that hold the 16 bytes number `piece` along k, ... #}
 {% macro turn(piece) %}({{ piece }} * {{ [vector, together // (KB // vector)] | max }} & {{ together - 1 }}){% endmacro %}
 {# ... in row `kk` of a tile for matrix instructions, ... #}
 {% macro skew(kk) %}(({{ kk }}) & 6) * 2{% endmacro %}
@@ -56,7 +56,7 @@
     __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long)(k0 + {{ x }}_k) * {{ ld }} + {{ "min(%s + %s_i, %s - %d)" % (first, x, end, width) if clamp else "%s + %s_i" % (first, x) }};
 {% endif %}
 {% endif %}
-{% if source == "turned" %}
+{% if source == "transposed" %}
     {{ real }}{{ vector }} {{ x }}_held[{{ (KB * wide // vector + items - 1) // items }}];
 {% elif not MMA and source not in ("lines", "dots") %}
     const int {{ x }}_spot = {{ spot(source, pitch, x ~ "_k", x ~ "_i") }};
@@ -96,14 +96,14 @@
 {% endif %}
             }
 {% endmacro %}
-{# a turned tile by way of registers: `loads` starts it, `settle` ends it; k and the row stride are multiples of the vector here #}
+{# a transposed tile by way of registers: `loads` starts it, `settle` ends it; k and the row stride are multiples of the vector here #}
 {% macro loads(x, wide, edge, ld, first, end) %}
 {% set per = KB // vector %}
 {% set slots = wide * per %}
 {% set vectors = "(__global const %s%d*)" % (real, vector) %}
 #pragma unroll
             for (int s = 0; s < {{ (slots + items - 1) // items }}; ++s) {
-{% if even("turned", wide) %}
+{% if even("transposed", wide) %}
 {% set from = "*%s(%s_at + (long)%s * (%s * %d))" % (vectors, x, inside(x, edge), ld, items // per) %}
                 {{ x }}_held[s] = {{ "k_next + %s_k < k1 ? %s : (%s%d)(0)" % (x, from, real, vector) if K_EDGE else from }};
 {% else %}
@@ -115,7 +115,7 @@
             }
 {% endmacro %}
 {% macro settle(x, source, wide, pitch) %}
-{% if source == "turned" %}
+{% if source == "transposed" %}
 {% set per = KB // vector %}
 {% set slots = wide * per %}
 #pragma unroll
@@ -133,7 +133,7 @@
 {% endif %}
 {% endmacro %}
 {% macro fetch(x, source, wide, pitch, edge, ld, first, end) %}
-{{ loads(x, wide, edge, ld, first, end) if source == "turned" else copies(x, source, wide, pitch, edge, ld, first, end) }}
+{{ loads(x, wide, edge, ld, first, end) if source == "transposed" else copies(x, source, wide, pitch, edge, ld, first, end) }}
 {%- endmacro %}
 {# from one stage to the next in the operand #}
 {% macro stride(source, wide, ld) %}{{ wide * KB if source == "panel" else KB if along(source) else "(long)%s * %d" % (ld, KB) }}{% endmacro %}

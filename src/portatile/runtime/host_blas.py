@@ -1,0 +1,106 @@
+"""Small products of arrays on the host: left to NumPy's BLAS where that takes less time than a launch does on this machine.
+
+A product for which no device is named is raced when its kind first comes: a few runs each, and the faster one computes it from then on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile.records import Problem
+
+_LARGEST = 1 << 25  # operations of a product that is raced: some tenths of a millisecond
+_RUNS = 4
+_MOST = 4096
+_raced: dict[tuple[int, ...], tuple[float, float]] = {}  # m, n, k and bytes of an element: seconds by NumPy, and on the device
+
+
+class Again(Protocol):
+    """A recorded call: ``again`` computes it once more, or gives None where it has to be looked at."""
+
+    shape: tuple[int, ...]
+
+    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+        """The result of a call."""
+
+    def apart_from(self, places: Sequence[int]) -> bool:
+        """Whether an output, the last, overlaps none of the arrays."""
+
+
+class ByNumpy:
+    """Products that NumPy computes, of arrays of which everything is checked; stands where the recorded call stood."""
+
+    def __init__(self, recorded: Again, trans: tuple[str, ...]) -> None:
+        self._recorded, self._trans = recorded, trans
+        self.shape = recorded.shape
+
+    def apart_from(self, places: Sequence[int]) -> bool:
+        """As of the recorded call."""
+        return self._recorded.apart_from(places)
+
+    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+        """The product; None where the output is not the caller's own."""
+        a, b = arrays[0], arrays[1]
+        if out is None:
+            out = np.empty(self.shape, a.dtype)
+        elif not self._recorded.apart_from(places):
+            return None
+        with np.errstate(all="ignore"):
+            np.matmul(_op(a, self._trans[0]), _op(b, self._trans[1]), out=out)
+            if factors[0] != 1:
+                np.multiply(out, a.dtype.type(factors[0]), out=out)
+        return out
+
+
+def _op(array: NDArray[Any], trans: str) -> NDArray[Any]:
+    return array if trans == "N" else array.swapaxes(-1, -2)
+
+
+def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
+    """``recorded``, a product on host arrays that was just computed, or NumPy in its place where that is faster.
+
+    ``beta`` is 0 and ``alpha`` is not. The result stands in ``result`` as the one that is chosen computes it.
+    """
+    a, trans = call.arrays[0], call.options
+    k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
+    if 2 * result.size * k > _LARGEST:
+        return recorded
+    rival = ByNumpy(recorded, trans)
+
+    def seconds(one: Again) -> float:
+        def run() -> float:
+            start = time.perf_counter()
+            one.again(library, call.arrays, call.factors, result, list(places))
+            return time.perf_counter() - start
+
+        return min(run() for _ in range(_RUNS))
+
+    on_device, by_numpy = seconds(recorded), seconds(rival)
+    if result.ndim == 2:
+        if len(_raced) >= _MOST:
+            _raced.clear()
+        _raced[(*result.shape, k, a.itemsize)] = by_numpy, on_device
+    if by_numpy < on_device:
+        return rival
+    recorded.again(library, call.arrays, call.factors, result, list(places))
+    return recorded
+
+
+def note(problem: Problem) -> str:
+    """What is known of a product's race, a sentence for ``explain``; empty where there is nothing to say."""
+    if problem.workload != "gemm":
+        return ""
+    m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))
+    if not 0 < 2 * m * n * k <= _LARGEST:
+        return ""
+    times = _raced.get((m, n, k, problem.itemsize))
+    if times is None:
+        return "NumPy arrays of this size are raced against NumPy's BLAS at their first call where no device is named"
+    rates = f"{1e6 * times[0]:.0f} us, where the device takes {1e6 * times[1]:.0f}"
+    how = "are left to NumPy's BLAS where no device is named" if times[0] < times[1] else "were raced against NumPy's BLAS"
+    return f"NumPy arrays of this size {how}: {rates}"

@@ -1,0 +1,79 @@
+"""Small products of NumPy arrays for which no device is named: by NumPy where that is faster, with the routine's own rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile.errors import ArgumentError
+from portatile.runtime import host_blas, perform, recorded
+from support.seeds import new_seed
+
+
+@pytest.fixture(autouse=True)
+def nothing_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PORTATILE_DEVICE", "PYOPENCL_CTX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(host_blas, "_raced", {})
+    perform.forget()
+
+
+def always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """NumPy wins each race; what it computes is counted."""
+    calls: list[int] = []
+    again = host_blas.ByNumpy.again
+
+    def counted(self: host_blas.ByNumpy, *given: object) -> object:
+        calls.append(1)
+        return again(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(host_blas.ByNumpy, "again", counted)
+    monkeypatch.setattr(recorded, "faster", lambda usual, library, call, result, places: host_blas.ByNumpy(usual, call.options))
+    return calls
+
+
+@pytest.mark.parametrize("trans", ["NN", "TN", "NT", "TT"])
+@pytest.mark.parametrize("stack", [(), (3,)])
+def test_values_are_the_routines(monkeypatch: pytest.MonkeyPatch, trans: str, stack: tuple[int, ...]) -> None:
+    calls, rng = always(monkeypatch), np.random.default_rng(new_seed(trans))
+    a = rng.random((*stack, 13, 9)) if trans[0] == "N" else rng.random((*stack, 9, 13))
+    b = rng.random((*stack, 9, 11)) if trans[1] == "N" else rng.random((*stack, 11, 9))
+    want = 2.5 * ((a if trans[0] == "N" else a.swapaxes(-1, -2)) @ (b if trans[1] == "N" else b.swapaxes(-1, -2)))
+    out = np.empty((*stack, 13, 11))
+    for turn in range(3):
+        got = portatile.gemm(a, b, alpha=2.5, trans_a=trans[0], trans_b=trans[1], out=out)  # type: ignore[arg-type]
+        assert got is out
+        assert np.allclose(got, want)
+        assert len(calls) == turn
+    assert np.allclose(portatile.gemm(a, b, out, alpha=2.5, beta=1.0, trans_a=trans[0], trans_b=trans[1]), 2 * want)  # type: ignore[arg-type]
+
+
+def test_an_output_that_overlaps_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, memory = always(monkeypatch), np.random.default_rng(1).random((40, 16))
+    a, b = memory[:16], np.eye(16)
+    portatile.matmul(a, b, out=memory[16:32])
+    portatile.matmul(a, b, out=memory[16:32])
+    assert calls
+    with pytest.raises(ArgumentError, match="overlaps a"):
+        portatile.matmul(a, b, out=memory[8:24])
+
+
+def test_a_device_that_is_named_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, a = always(monkeypatch), np.eye(16)
+    name = portatile.get_device().info.id
+    for _ in range(3):
+        portatile.matmul(a, a, device=name)
+    monkeypatch.setenv("PORTATILE_DEVICE", name)
+    for _ in range(3):
+        portatile.matmul(a, a)
+    assert not calls
+
+
+def test_explain_tells_of_the_race() -> None:
+    a = np.random.default_rng(1).random((24, 24), np.float32)
+    assert "are raced against NumPy's BLAS" in portatile.explain("gemm", m=24, n=24, k=24).explanation
+    first = portatile.matmul(a, a)
+    assert np.array_equal(first, portatile.matmul(a, a)), "the first result is the winner's too"
+    assert "where the device takes" in portatile.explain("gemm", m=24, n=24, k=24).explanation
+    assert "NumPy" not in portatile.explain("gemm", m=2400, n=2400, k=2400).explanation
