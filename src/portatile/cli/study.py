@@ -143,7 +143,7 @@ def _progress(study: Study) -> Iterator[Listener]:
     steps: list[Callable[[], None]] = []
 
     def expect(count: int) -> None:
-        if not opened and not study.by_trials:
+        if not opened:
             opened.append(_console.bar(study.name, count))
             steps.append(opened[0].__enter__())
 
