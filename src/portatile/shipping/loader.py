@@ -25,7 +25,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 FORMAT = "portatile-folder-1"
 _ROLES = ("in", "out", "inout")
-_DTYPES = ("bool", "float16", "float32", "float64", "complex64", "complex128")
+_DTYPES: tuple[str, ...] = ("bool", "float16", "float32", "float64", "complex64", "complex128")
 _DTYPES += tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _ALIGNMENT = 128  # bytes; where each of several local arguments of a CUDA kernel begins
 _VENDORS = Path("/etc/OpenCL/vendors")  # where a system's OpenCL libraries are registered
