@@ -155,7 +155,7 @@ def test_portability_writes_matrix_and_map(tmp_path: Path) -> None:
 def test_held_out_compares_what_is_chosen(tmp_path: Path) -> None:
     document, shown = run("held_out.py", tmp_path, "--workload", "matmul", "--sizes", "24x16x40", "--tune", "4")
     rows = {row["rule"]: row for row in document["rows"]}
-    assert set(rows) == {"tuned", "problem held out", "device held out", "chip held out", "default"}
+    assert set(rows) == {"tuned", "problem held out", "device held out", "hardware held out", "default"}
     assert (rows["tuned"]["reason"], rows["tuned"]["loss"]) == ("tuned", 1.0)
     assert rows["device held out"]["reason"] == rows["default"]["reason"] == "default"
     assert all(row["loss"] > 0 for row in rows.values() if row["status"] == "ok")
@@ -178,15 +178,15 @@ def test_copies_measures_panels_and_images(tmp_path: Path) -> None:
     errors = [row for row in rows if "error" in row]
     assert {(row["what"], row["n"]) for row in errors} == {("driver to image", 41)} or not info.images
     assert {row["dtype"] for row in rows} == ({"float32", "float64"} if info.fp64 else {"float32"})
-    expected = {"copy kernel", "driver", "panels", "panels turned"} | (
-        {"driver to image", "image", "image turned"} if info.images else set()
+    expected = {"copy kernel", "driver", "panels", "panels transposed"} | (
+        {"driver to image", "image", "image transposed"} if info.images else set()
     )
     assert {row["what"] for row in rows if "rate" in row} == expected
     for row in rows:
         if "rate" in row:
             assert min(*row["samples"], row["rate"], row["share"]) > 0
             assert (row["what"] == "copy kernel") <= (row["share"] == 1)
-    assert "panels turned" in shown
+    assert "panels transposed" in shown
 
 
 def test_presets_are_timed_beside_the_default(tmp_path: Path) -> None:

@@ -241,8 +241,8 @@ def test_every_trial_as_t4(opencl: Device, tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "nothing that was tuned"),
-        (["--format", "t4"], "nothing in the store"),
+        ([], "no stored result matches"),
+        (["--format", "t4"], "no stored result matches"),
         (["--workload", "gem"], "Did you mean 'gemm'"),
         (["--problem", "m=3"], "--problem needs --workload"),
         (["--workload", "gemm", "--problem", "m=3 n=3"], "'k'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -242,6 +243,22 @@ def test_the_command_keeps_and_shows_what_it_has(tmp_path: Path, capsys: pytest.
     assert main(["study", "invented", "-o", str(path)]) == 0
     assert measured == [1, 2, 3, 4]
     assert path.read_text().count("\n") == 5
+
+
+@pytest.mark.usefixtures("invented")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_request_to_end_is_an_interruption(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(run: Run) -> Iterator[Row]:
+        for row in measure(run):
+            if row.size == 3:
+                signal.raise_signal(getattr(signal, name))
+            yield row
+
+    monkeypatch.setattr(discover, "studies", lambda: {"invented": replace(STUDY, measure=ended)})
+    before = signal.getsignal(getattr(signal, name))
+    assert main(["study", "invented"]) == 130
+    assert "interrupted: 2 rows" in capsys.readouterr().out
+    assert signal.getsignal(getattr(signal, name)) is before
 
 
 @pytest.mark.usefixtures("invented")

@@ -143,7 +143,7 @@ def _progress(study: Study) -> Iterator[Listener]:
     steps: list[Callable[[], None]] = []
 
     def expect(count: int) -> None:
-        if not opened and not study.by_trials:
+        if not opened:
             opened.append(_console.bar(study.name, count))
             steps.append(opened[0].__enter__())
 
@@ -160,16 +160,18 @@ def _say(text: str) -> None:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """A request to end (SIGTERM) is a Ctrl-C: the study shows and keeps what it has."""
+    """A request to end, or a terminal that goes, is a Ctrl-C: the study shows and keeps what it has."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = None
+    before: dict[int, Any] = {}
     with suppress(ValueError):  # not in the main thread
-        before = signal.signal(signal.SIGTERM, interrupt)
+        for name in ("SIGTERM", "SIGHUP"):
+            if (number := getattr(signal, name, None)) is not None:  # no SIGHUP on Windows
+                before[number] = signal.signal(number, interrupt)
     try:
         yield
     finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

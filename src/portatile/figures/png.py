@@ -30,7 +30,10 @@ def write(document: str, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "figure.svg")
         source.write_text(document, encoding="utf-8")
-        done = subprocess.run(_command(program, document, source, path.absolute()), capture_output=True, text=True, timeout=_SECONDS)
+        try:
+            done = subprocess.run(_command(program, document, source, path.absolute()), capture_output=True, text=True, timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise UsageError(f"{path} was not written: {program} did not end within {_SECONDS} s; write .svg instead") from None
     if done.returncode or not path.is_file():
         reason = (done.stderr or done.stdout).strip().splitlines()
         raise UsageError(f"{path} was not written by {program}: {reason[-1] if reason else 'it said nothing'}; write .svg instead")

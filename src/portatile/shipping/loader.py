@@ -25,7 +25,8 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 FORMAT = "portatile-folder-1"
 _ROLES = ("in", "out", "inout")
-_DTYPES = ("float16", "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+_DTYPES: tuple[str, ...] = ("bool", "float16", "float32", "float64", "complex64", "complex128")
+_DTYPES += tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _ALIGNMENT = 128  # bytes; where each of several local arguments of a CUDA kernel begins
 _VENDORS = Path("/etc/OpenCL/vendors")  # where a system's OpenCL libraries are registered
 _NVIDIA = "libnvidia-opencl.so.1"  # which containers mount and do not register

@@ -80,6 +80,7 @@ def measure(run: Run) -> Iterator[ImagesRow]:
     """Every point on every device in each element type that it has; KeyboardInterrupt comes after the rows that there are."""
     asked: ImagesOptions = run.options
     gemm = workloads.get("gemm")
+    run.expect(len(run.devices) * len(asked.dtypes) * (2 * len(BLOCKINGS) * len(READS) + 1))
     for device in run.devices:
         for dtype in asked.dtypes:
             if dtype == "float64" and not device.info.fp64:
@@ -87,8 +88,12 @@ def measure(run: Run) -> Iterator[ImagesRow]:
             problem = gemm.problem(dict.fromkeys("mnk", asked.size), dtype)
             wanted = list(points(problem))
             run.say(f"{describe(problem)} {dtype} on {device.info.id}: {len(wanted)} products")
+            how = Measuring(trials=run.trials, seconds=run.seconds_left, advance=run.advance)
             found = measured(
-                problem, device.info.id, [point[-1] for point in wanted], Measuring(trials=run.trials, seconds=run.seconds_left)
+                problem,
+                device.info.id,
+                [point[-1] for point in wanted],
+                how,
             )
             yield from (_row(device, problem, point, found.trials.get(canonical(point[-1]))) for point in wanted)
             if found.interrupted:

@@ -93,8 +93,8 @@ def measure(run: Run) -> Iterator[PairsRow]:
     for device in run.devices:
         request = requested(problem, device.info, asked)
         space = workloads.get(problem.workload).space(problem, device.info)
-        run.expect(len(pairs(space, request)) * len(run.devices))
-        yield from _rows(device, request, Measuring(trials=run.trials, seconds=run.seconds_left), run)
+        run.expect((len(pairs(space, request)) * request.tries + 2) * len(run.devices))  # the default is tried in both halves
+        yield from _rows(device, request, Measuring(trials=run.trials, seconds=run.seconds_left, advance=run.advance), run)
 
 
 def requested(problem: Problem, info: DeviceInfo, asked: MapOptions) -> PairsRequest:

@@ -196,7 +196,7 @@ def describe(problem: Problem) -> str:
 
 
 def _on(device: Device, problem: Problem, configs: Sequence[Config], run: Run) -> MeasuredConfigs:
-    how = Measuring(_RACE, run.trials, run.seconds_left)
+    how = Measuring(_RACE, run.trials, run.seconds_left, run.advance)
     try:
         return measured(problem, device.info.id, configs, how) if configs else MeasuredConfigs({})
     except PortatileError:  # the device cannot be opened: its rows say that nothing ran

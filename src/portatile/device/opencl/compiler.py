@@ -122,6 +122,8 @@ class ClTarget(Target):
             kernels = program.all_kernels()
         except cl.Error as error:
             raise CompileError(f"{source.file}: the driver names no kernels: {error}", log) from None
+        if not kernels:  # some drivers build such a text all the same
+            raise CompileError(f"{source.file}: there is no kernel in it", log)
         found = entries or tuple(_entry(kernel, device.cl_device) for kernel in kernels)
         reported = ptxas.parse(log)
         resources = {k.function_name: reported.get(k.function_name) or _resources(k, device.cl_device) for k in kernels}

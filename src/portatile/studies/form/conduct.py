@@ -61,7 +61,17 @@ def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, li
             listener.advance()
 
     trials = journal.trials if study.by_trials else None
-    run = Run(asked.devices, asked.options, asked.problem, lambda row: study.known_by(row) in known, expect, listener.say, trials, until)
+    run = Run(
+        asked.devices,
+        asked.options,
+        asked.problem,
+        lambda row: study.known_by(row) in known,
+        expect,
+        listener.say,
+        listener.advance,
+        trials,
+        until,
+    )
     rows, ended = list(journal.rows), COMPLETE
     measuring = study.measure(run)
     try:

@@ -64,10 +64,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Run:
-    """What ``measure`` is given. ``expect`` takes the number of rows that will come, ``say`` what is going on.
+    """What ``measure`` is given. ``expect`` takes the number of rows that will come, or of trials, each of which calls ``advance``.
 
-    ``known`` says whether a row, of which only the key needs to be filled in, was measured before. ``trials`` is a file for the tuner's
-    trials, which lets a study of configurations go on; None keeps them in memory. The study should end at ``until``, of ``time.monotonic``.
+    ``say`` takes what is going on. ``known`` says whether a row, of which only the key needs to be filled in, was measured before.
+    ``trials`` is a file for the tuner's trials, which lets a study of configurations go on; None keeps them in memory. The study should
+    end at ``until``, of ``time.monotonic``.
     """
 
     devices: tuple[Device, ...]
@@ -76,6 +77,7 @@ class Run:
     known: Callable[[Any], bool] = lambda row: False
     expect: Callable[[int], None] = lambda count: None
     say: Callable[[str], None] = lambda text: None
+    advance: Callable[[], None] = lambda: None
     trials: Path | None = None
     until: float | None = None
 
