@@ -16,6 +16,7 @@ from portatile.errors import StoreError
 from portatile.store import DamagedError
 
 _LOG = ("-wal", "-shm")  # what SQLite keeps beside a file
+_LEAST_ROW = 16  # bytes of a row with its record, of a table in which nothing was ever removed: a damaged number is no reason to count on
 _SMALLEST = 64  # bytes of a record, at least: how many a file can hold whose tree of pages is damaged
 WAIT = 5.0
 
@@ -126,7 +127,7 @@ def _records(path: Path) -> Iterator[bytes | None]:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         counted = True
         try:
-            last = connection.execute("SELECT max(id) FROM trials").fetchone()[0] or 0
+            last = min(connection.execute("SELECT max(id) FROM trials").fetchone()[0] or 0, path.stat().st_size // _LEAST_ROW)
         except sqlite3.DatabaseError:
             last, counted = path.stat().st_size // _SMALLEST, False
         for number in range(1, last + 1):

@@ -50,7 +50,7 @@ def attempt(rng: random.Random, place: Place) -> str:
         "before": f"y[-{distance}] = 1.0f",
         "behind": f"y[n + {distance - 1}] = 1.0f",
         "its input": "((__global float *)x)[n - 1] = 3.0f",
-        "wrong": f"y[n - 1] += {rng.choice(('1.0f', '1e-3f', 'NAN'))}",
+        "wrong": f"y[0] += {rng.choice(('1.0f', '1e-3f', 'NAN'))}",
     }
     name = rng.choice(list(statements))
     workload = _Hostile(statements[name], rng.choice((0, 1003)))
