@@ -62,4 +62,4 @@ def test_mistakes_end_with_2(file: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["tune", "gemm", "--help"]) == 0
     assert "--shapes" in capsys.readouterr().out
     assert main(["results", "--regret"]) == 0
-    assert "nothing that was tuned" in capsys.readouterr().out
+    assert "no stored result matches" in capsys.readouterr().out
