@@ -32,13 +32,14 @@ class Contender:
 
 @dataclass
 class Bench:
-    """Runs take a millisecond; the variants in ``wrong`` are wrong before the race, those in ``spoilt`` after it.
+    """Runs take a millisecond; the variants in ``wrong`` are wrong before the race, those in ``spoilt`` after it, those in ``outside`` write there.
 
     ``fails`` says which error a variant raises and when: at its loading or check, or in its so many-th burst.
     """
 
     wrong: frozenset[int] = frozenset()
     spoilt: frozenset[int] = frozenset()
+    outside: frozenset[int] = frozenset()
     fails: dict[int, tuple[str | int, Exception]] = field(default_factory=dict)
     living: bool = True
     contenders: list[Contender] = field(default_factory=list)
@@ -70,6 +71,9 @@ class Bench:
         self.fail(loaded.job.number, self.bursts[loaded.job.number])
         return 1e-3
 
+    def surroundings(self, loaded: Contender) -> Verdict:
+        return Verdict(loaded.job.number not in self.outside, 0.0, "wrote behind c")
+
     def outputs(self, loaded: Contender) -> Verdict:
         return Verdict(loaded.job.number not in self.spoilt, 0.5, "not again")
 
@@ -88,6 +92,7 @@ def hold(bench: Any, seconds: float = 10.0) -> dict[int, str]:
         (Bench(), ["ok", "ok", "ok"]),
         (Bench(wrong=frozenset({0})), ["wrong", "ok", "ok"]),
         (Bench(spoilt=frozenset({2})), ["ok", "ok", "wrong"]),
+        (Bench(outside=frozenset({1})), ["ok", "wrong", "ok"]),
     ],
 )
 def test_everyone_gets_a_verdict(bench: Bench, statuses: list[str]) -> None:
@@ -95,7 +100,7 @@ def test_everyone_gets_a_verdict(bench: Bench, statuses: list[str]) -> None:
     assert not any(contender.loaded for contender in bench.contenders)
 
 
-LAST = 10  # bursts: one alone, eight rounds until all are told to be alike, one more whose results are looked at
+LAST = 11  # bursts: one that is checked for writes outside of the operands, one alone, eight rounds until all are told to be alike, one more whose results are looked at
 
 
 @pytest.mark.parametrize(
@@ -132,4 +137,4 @@ def test_who_is_wrong_is_told_even_where_no_race_is_held() -> None:
 def test_without_time_there_are_a_few_rounds() -> None:
     bench = Bench(wrong=frozenset({1}))
     assert hold(bench, seconds=0.0) == {0: "ok", 1: "wrong", 2: "ok"}
-    assert bench.bursts[0] == 1 + ranking.LEAST_ROUNDS + 1
+    assert bench.bursts[0] == 2 + ranking.LEAST_ROUNDS + 1
