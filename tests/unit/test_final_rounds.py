@@ -32,7 +32,8 @@ class Contender:
 
 @dataclass
 class Bench:
-    """Runs take a millisecond; the variants in ``wrong`` are wrong before the race, those in ``spoilt`` after it, those in ``outside`` write there.
+    """Runs take a millisecond; the variants in ``wrong`` are wrong before the race, those in ``spoilt`` after it, those in
+    ``outside`` write outside of their operands.
 
     ``fails`` says which error a variant raises and when: at its loading or check, or in its so many-th burst.
     """
@@ -100,7 +101,9 @@ def test_everyone_gets_a_verdict(bench: Bench, statuses: list[str]) -> None:
     assert not any(contender.loaded for contender in bench.contenders)
 
 
-LAST = 11  # bursts: one that is checked for writes outside of the operands, one alone, eight rounds until all are told to be alike, one more whose results are looked at
+# bursts: one that is checked for writes outside of the operands, one alone, eight rounds until all are told to be alike, one more whose
+# results are looked at
+LAST = 11
 
 
 @pytest.mark.parametrize(
