@@ -1,7 +1,7 @@
 """Products of random shapes that nobody tuned, as a user calls them, over the vendor's library in the same run.
 
     python bench/random_shapes.py --seed 7 --count 300 --device cuda:0
-    OPENBLAS_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 taskset -c 0 python bench/random_shapes.py --sizes 12,2000 --device pocl
+    OPENBLAS_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 taskset -c 0 python bench/random_shapes.py --sizes 12,2000
 
 Sides are log-uniform between --sizes, rounded to a multiple of 1, 4 or 8, in all four transpositions and both precisions. Two times are
 taken of each product: ``device``, by replaying a CUDA graph of several calls, and ``arrays``, calls of ``portatile.matmul(a, b,
@@ -168,8 +168,8 @@ def on_gpu(shape: Shape, selector: str) -> dict[str, Any]:
     return found
 
 
-def on_cpu(shape: Shape, selector: str) -> dict[str, Any]:
-    """Samples on NumPy arrays, seconds a call."""
+def on_cpu(shape: Shape, selector: str | None) -> dict[str, Any]:
+    """Samples on NumPy arrays, seconds a call; where no device is named, small products may be left to NumPy."""
     rng = np.random.default_rng(hash(shape) % 2**32)
     made = []
     for rows, columns, letter in ((shape.m, shape.k, shape.trans[0]), (shape.k, shape.n, shape.trans[1])):
@@ -250,13 +250,13 @@ def main() -> None:
     chosen = device.get(asked.device)
     shapes = draw(asked.seed, asked.count, low, high, asked.dtype.split(","))
     print(f"compiled in {compile_all(shapes, chosen.info):.0f} s", file=sys.stderr)
-    measure, rows, started = on_cpu if chosen.info.kind == "cpu" else on_gpu, [], time.monotonic()
+    rows, started = [], time.monotonic()
     with until_stopped():
         for shape in shapes:
             if time.monotonic() - started > asked.seconds:
                 print(f"{len(rows)} of {len(shapes)} shapes within {asked.seconds:g} s", file=sys.stderr)
                 break
-            samples = measure(shape, chosen.info.id)
+            samples = on_cpu(shape, asked.device) if chosen.info.kind == "cpu" else on_gpu(shape, chosen.info.id)
             row = {**shape._asdict(), "capture": samples.pop("capture", ""), "samples": samples}
             row |= {way: ratio(taken) for way, taken in samples.items()}
             timed = samples.get("device", samples["arrays"])

@@ -59,6 +59,46 @@ def test_an_output_that_overlaps_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         portatile.matmul(a, b, out=memory[8:24])
 
 
+def test_plain_products_are_found_by_their_form_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the race a plain product goes straight to NumPy, under the rules of the routine."""
+    rng = np.random.default_rng(new_seed("form"))
+    whole = rng.random((64, 16))
+    a, b, out = whole[:16], rng.random((16, 16)), np.empty((16, 16))
+    with monkeypatch.context() as patched:  # each look at the clock is later than the one before, but for NumPy's
+        patched.setattr(host_blas, "time", FastNumpy(patched))
+        portatile.matmul(a, b, out=out)
+    assert host_blas.product(a, b, out) is out
+    assert np.allclose(out, a @ b)
+    assert host_blas.product(a, b, None) is None, "another kind of call"
+    assert host_blas.product(a[:, ::-1], b, out) is None, "another form"
+    assert host_blas.product(a, b, whole[8:24]) is None, "it overlaps"
+    with pytest.raises(ArgumentError, match="overlaps a"):
+        portatile.matmul(a, b, out=whole[8:24])
+    out.flags.writeable = False
+    with pytest.raises(ArgumentError, match="read-only"):
+        portatile.matmul(a, b, out=out)
+    perform.forget()
+    assert host_blas.product(a, b, np.empty((16, 16))) is None, "results tuned since are to be used"
+
+
+class FastNumpy:
+    """A clock that only moves while the device computes."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.now, self.moving = 0.0, True
+        again = host_blas.ByNumpy.again
+
+        def resting(rival: host_blas.ByNumpy, *given: object) -> object:
+            self.moving = False
+            return again(rival, *given)  # type: ignore[arg-type]
+
+        patched.setattr(host_blas.ByNumpy, "again", resting)
+
+    def perf_counter(self) -> float:
+        self.now += self.moving
+        return self.now
+
+
 def test_a_device_that_is_named_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, a = always(monkeypatch), np.eye(16)
     name = portatile.get_device().info.id

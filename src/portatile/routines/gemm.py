@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import cast
 
+import numpy as np
+
 from portatile.arguments import checks, matrices, outputs, stacks
 from portatile.arguments.letters import Trans, op
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.errors import ArgumentError
+from portatile.runtime import host_blas
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
@@ -35,6 +38,10 @@ def matmul(a: Array, b: Array, *, out: Array | None = None, device: Selector | N
         >>> portatile.matmul(a, b)[0, 0]
         np.float32(3.0)
     """
+    if device is None and type(a) is np.ndarray and type(b) is np.ndarray:
+        light = host_blas.product(a, b, out)
+        if light is not None:
+            return cast(Array, light)
     return cast(Array, _RECORDER.call(_plan, (a, b), _PLAIN, ("N", "N"), out, device))
 
 

@@ -18,7 +18,7 @@ from portatile.arguments.outputs import Begin
 from portatile.device import Selector
 from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
-from portatile.runtime import memory_limit
+from portatile.runtime import host_blas, memory_limit
 from portatile.runtime.engine import Bound, Engine, Prepared
 from portatile.runtime.host_blas import Again, faster
 from portatile.runtime.in_flight import InFlight
@@ -64,6 +64,8 @@ class Recorder:
         self._known: dict[tuple[object, ...], Again] = {}
         if not lasting:
             forgetting.append(self._known.clear)
+            if self._product:
+                forgetting.append(host_blas.forget)
 
     def call(
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: Selector | None
