@@ -20,7 +20,7 @@ from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
 from portatile.runtime import several
-from portatile.runtime.several import Pieces
+from portatile.runtime.pieces import Pieces
 from support.seeds import new_seed
 
 
