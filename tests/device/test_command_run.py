@@ -115,7 +115,7 @@ def test_check_compares_with_another_device(device: Device, kernels: Path, capsy
         (["saxpy", "--global", "64", "64", "64", "many"], 2, "argument a (float)"),
         (["saxpy", "--global", "64", "64", "64", "1", "-o", "z=z.npy"], 2, "z"),
         (["saxpy", "--global", "64", "64", "64", "1", "-o", "y=y.txt"], 2, "NAME=FILE.npy"),
-        (["saxpy", "--global", "64", "64", "64", "1", "--check", "no such chip"], 2, "no device matches"),
+        (["saxpy", "--global", "64", "64", "64", "1", "--check", "no such device"], 2, "no device matches"),
     ],
 )
 def test_mistakes(device: Device, kernels: Path, args: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

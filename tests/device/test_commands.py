@@ -132,7 +132,7 @@ def test_warm_says_what_is_wrong_with_a_file(text: str, tmp_path: Path, capsys: 
     ("args", "message"),
     [
         (["--strategy", "locla"], "unknown strategy 'locla'"),
-        (["--device", "no such chip"], "no device matches"),
+        (["--device", "no such device"], "no device matches"),
         (["--budget", "soon"], "budget"),
         (["--dtype", "float23"], "float32"),
         (["--objective", "speed"], "unknown objective 'speed'"),

@@ -249,7 +249,7 @@ def test_every_trial_as_t4(opencl: Device, tmp_path: Path, capsys: pytest.Captur
         (["--workload", "gemm", "--problem", "m=3 n=3 k=x"], "whole number"),
         (["--workload", "gemm", "--problem", "m=3 n=3 kk=3"], "Did you mean 'k'"),
         (["--workload", "gemm", "--problem", "m"], "NAME=VALUE"),
-        (["--workload", "gemm", "--problem", "m=3 n=3 k=3", "--device", "no such chip"], "no device matches"),
+        (["--workload", "gemm", "--problem", "m=3 n=3 k=3", "--device", "no such device"], "no device matches"),
     ],
 )
 def test_mistakes_end_with_2(args: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,7 +269,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, capsys: pytest
 
 
 class Driver:
-    """CUDA's driver as ctypes sees it, over the interpreter of PTX; the chip is not the one that the folder was made for."""
+    """CUDA's driver as ctypes sees it, over the interpreter of PTX; the GPU is not the one that the folder was made for."""
 
     def __init__(self, name: str) -> None:
         self.name, self.memory = name.encode(), GlobalMemory()
@@ -368,7 +368,7 @@ def loader_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @needs_nvrtc
 def test_cuda_kernels_run_through_the_drivers_functions(tmp_path: Path, loader_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split k for a chip that is not here; another chip takes the PTX, which the interpreter runs."""
+    """Split k for a GPU that is not here; another one takes the PTX, which the interpreter runs."""
     rng = np.random.default_rng(new_seed("export for CUDA"))
     info = replace(INFO, platform="NVIDIA CUDA")
     gemm = workloads.get("gemm")

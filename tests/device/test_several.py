@@ -191,9 +191,17 @@ def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[D
 
 def test_all_devices_are_each_physical_one_once() -> None:
     found = devices.several("all")
-    assert len({one.info.chip for one in found}) == len(found)
+    assert len({one.info.physical_id for one in found}) == len(found)
     a, b = drawn(1, 40, 5), drawn(2, 5, 3)
     np.testing.assert_allclose(portatile.matmul(a, b, device="all"), a @ b, rtol=1e-5)
+
+
+def test_hardware_that_two_back_ends_show_counts_once(
+    both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [one.info.physical_id for one in devices.several("all")] == [twins[0].info.physical_id]
+    monkeypatch.setattr(twins[1], "info", replace(twins[1].info, physical_id="another"))
+    assert {one.info.id for one in devices.several("all")} >= set(both)
 
 
 def test_pieces_cover_everything_once_whoever_takes_them() -> None:

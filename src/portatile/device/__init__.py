@@ -166,7 +166,7 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
         found: dict[str, Device] = {}
         for one in sorted(devices(), key=_rank, reverse=True):
             if not _is_checker(one):
-                found.setdefault(one.info.chip, one)
+                found.setdefault(one.info.physical_id, one)
         if not found:
             raise DeviceNotFoundError(_listing("there is no device"))
         return tuple(found.values())

@@ -76,10 +76,14 @@ def load(workload: str, *, dtype: str | None = None, device: str | None = None, 
     seen = []
     for problem in fitting:
         tuned = problem["device"]
-        for chip in _find.get(tuned["backend"], list)():
-            seen.append(f"{chip.name} ({tuned['backend']})")
-            if device.lower() in chip.name.lower() if device else (chip.name, chip.platform) == (tuned["name"], tuned["platform"]):
-                return Loaded(problem, chip)
+        for hardware in _find.get(tuned["backend"], list)():
+            seen.append(f"{hardware.name} ({tuned['backend']})")
+            if (
+                device.lower() in hardware.name.lower()
+                if device
+                else (hardware.name, hardware.platform) == (tuned["name"], tuned["platform"])
+            ):
+                return Loaded(problem, hardware)
     wanted = device or ", ".join(sorted({p["device"]["name"] for p in fitting}))
     there = ", ".join(dict.fromkeys(seen)) or "none"
     advice = _UNREGISTERED if any(_find.get(p["device"]["backend"]) is _find_opencl for p in fitting) else ""
@@ -98,21 +102,23 @@ class Loaded:
     Returns what the kernels write: an array, or a dict of arrays where there are several.
     """
 
-    def __init__(self, problem: dict[str, Any], chip: Any) -> None:
+    def __init__(self, problem: dict[str, Any], hardware: Any) -> None:
         _check(problem)
-        self.problem, self.chip = problem, chip
+        self.problem, self.hardware = problem, hardware
         self.operands = {operand["name"]: operand for operand in problem["operands"]}
         kernels: dict[str, Any] = {}
-        self.memory = {name: chip.buffer(o["elements"] * np.dtype(o["dtype"]).itemsize) for name, o in self.operands.items()}
-        self.memory |= {t["name"]: chip.image(t) if t["kind"] == "image" else chip.buffer(t["nbytes"]) for t in problem["temporaries"]}
+        self.memory = {name: hardware.buffer(o["elements"] * np.dtype(o["dtype"]).itemsize) for name, o in self.operands.items()}
+        self.memory |= {
+            t["name"]: hardware.image(t) if t["kind"] == "image" else hardware.buffer(t["nbytes"]) for t in problem["temporaries"]
+        }
         self._shown: dict[tuple[Any, ...], Any] = {}
         for temporary in problem["temporaries"]:
             if temporary.get("zeroed"):  # once: every run leaves zeros
-                chip.upload(self.memory[temporary["name"]], np.zeros(max(temporary["nbytes"], 4), np.uint8))
+                hardware.upload(self.memory[temporary["name"]], np.zeros(max(temporary["nbytes"], 4), np.uint8))
         for launch in problem["launches"]:
             if launch["program"] not in kernels:
-                kernels[launch["program"]] = chip.build(problem["programs"][launch["program"]])
-        self.launches = [(chip.kernel(kernels[one["program"]], one["symbol"]), one) for one in problem["launches"]]
+                kernels[launch["program"]] = hardware.build(problem["programs"][launch["program"]])
+        self.launches = [(hardware.kernel(kernels[one["program"]], one["symbol"]), one) for one in problem["launches"]]
 
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         """Copy the arrays to the device, run, and copy the results back."""
@@ -128,14 +134,14 @@ class Loaded:
                 raise TypeError(f"the scalar {name} is {value!r}, which is no real number")
         hosts = {name: self._laid_out(name, given.get(name)) for name in self.operands}
         for name, host in hosts.items():
-            self.chip.upload(self.memory[name], host)
+            self.hardware.upload(self.memory[name], host)
         for kernel, launch in self.launches:
             args = [self._argument(arg, scalars) for arg in launch["args"]]
-            self.chip.run(kernel, launch["global"], launch["local"], args)
+            self.hardware.run(kernel, launch["global"], launch["local"], args)
         results = {}
         for name, operand in self.operands.items():
             if operand["role"] != "in":
-                self.chip.download(hosts[name], self.memory[name])
+                self.hardware.download(hosts[name], self.memory[name])
                 results[name] = self._view(name, hosts[name]).copy()
         return results if len(results) > 1 else next(iter(results.values()))
 
@@ -162,10 +168,10 @@ class Loaded:
         if arg["kind"] == "view":  # the same memory, read as an image of one row
             key = arg["name"], arg["dtype"], arg["channels"], arg["value"]
             if key not in self._shown:
-                self._shown[key] = self.chip.view(self.memory[arg["name"]], arg)
+                self._shown[key] = self.hardware.view(self.memory[arg["name"]], arg)
             return self._shown[key]
         if arg["kind"] == "local":
-            return self.chip.local(arg["value"])
+            return self.hardware.local(arg["value"])
         return np.dtype(arg["dtype"]).type(scalars[arg["name"]] if arg["value"] is None else arg["value"])
 
 
@@ -316,7 +322,7 @@ class _Cuda:
         self._call("cuDeviceGetAttribute", ctypes.byref(minor), _CC_MINOR, self.index)
         here, found = f"sm_{major.value}{minor.value}", program["binaries"]
         cubin = next((b for b in found if b["kind"] == "cubin" and b["architecture"].rstrip("af") == here), None)
-        chosen = cubin or next(b for b in found if b["kind"] == "ptx")  # for another chip the driver compiles the PTX
+        chosen = cubin or next(b for b in found if b["kind"] == "ptx")  # for another GPU the driver compiles the PTX
         data = _part(chosen["file"], chosen["digest"]) + b"\0"
         module = ctypes.c_void_p()
         self._call("cuModuleLoadData", ctypes.byref(module), data)
