@@ -12,6 +12,7 @@ import msgspec
 from portatile import dialect
 from portatile.cache import Cache
 from portatile.device.target import Target
+from portatile.errors import CompileError
 from portatile.records import Binary, Source, canonical, digest
 
 PutOff = Callable[[Binary, Callable[[], None]], None]
@@ -46,6 +47,8 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
     ready = time.perf_counter()
     deferred = put_off is not None and cache is not None and target.defers
     binary, finish = target.defer(lowered, entries) if deferred else (target.compile(lowered, entries), None)
+    if not binary.entries:  # a compiler that failed may say nothing but this
+        raise CompileError(f"{source.file} has no kernel: a function with __kernel before it", binary.log)
     done = time.perf_counter()
     if cache is not None and put_off is not None and finish is not None:
         put_off(binary, partial(_put, cache, name, finish))

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import Buffer
+from portatile import Buffer, program
 from portatile.device.base import Device
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, CompileError
+from portatile.records import Source
 from support.cuda_driver import EmulatedDriver
 
 
@@ -123,6 +124,11 @@ def test_a_released_device_begins_anew(gpu: Device) -> None:
     portatile.matmul(a, b, device=gpu.info.id)
     gpu.release()
     np.testing.assert_allclose(portatile.matmul(a, b, device=gpu.info.id), a @ b, rtol=1e-5)
+
+
+def test_a_build_without_kernels_is_an_error(gpu: Device) -> None:
+    with pytest.raises(CompileError, match="has no kernel"):
+        program.build(Source("nothing.cl", "int helper(int x) { return x + 1; }\n"), gpu.target, None)
 
 
 def test_memory_is_given_back(gpu: Device, driver: EmulatedDriver) -> None:
