@@ -156,9 +156,8 @@ def test_a_hostile_kernel_is_told_of_and_harms_nobody(
     device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     if "far" in arguments and device.info.kind != "cpu":
-        complaint = ""  # GPUs fault in the driver's words, and some drivers let such a write pass
+        pytest.skip("a GPU faults in its driver's words, and some drivers let such a write pass")
     path = tmp_path / "hostile.cl"
     path.write_text(HOSTILE)
-    code = main(["run", str(path), *arguments, "--device", device.info.id, "--repeat", "0"])
-    said = capsys.readouterr().err
-    assert (code == 1 and complaint in said) or not complaint
+    assert main(["run", str(path), *arguments, "--device", device.info.id, "--repeat", "0"]) == 1
+    assert complaint in capsys.readouterr().err
