@@ -11,6 +11,7 @@ from portatile import settings, workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
+from portatile.measure import first_ceilings
 from portatile.runtime import host_blas, perform, several
 from portatile.runtime.engine import Engine
 from portatile.runtime.several import Split
@@ -93,8 +94,8 @@ def tune(
     after every trial; ``listen=print`` shows the progress.
     Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what to
     minimise: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not report its power), or a function of a
-    valid trial. The routines always use the fastest. For a ``Kernel``, which has its own arguments, this is ``kernel.tune``. Raises
-    NoValidVariantError when every variant failed.
+    valid trial. The routines always use the fastest. Before the first search on a device its ceilings are measured, in a few seconds.
+    For a ``Kernel``, which has its own arguments, this is ``kernel.tune``. Raises NoValidVariantError when every variant failed.
 
     Examples:
         >>> import portatile
@@ -105,9 +106,11 @@ def tune(
     if isinstance(workload, Kernel):
         if sizes:
             raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
+        first_ceilings.ensure(device_module.get(device).info)
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem = workloads.problem(workload, dtype, sizes)
     request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
+    first_ceilings.ensure(device_module.get(device).info)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
     perform.forget()

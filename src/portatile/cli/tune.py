@@ -13,10 +13,12 @@ import click
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _formatting, _options, _replay, _shapes, _t1, _tune_output
 from portatile.cli._workloads import per_workload
 from portatile.kernel import Kernel
+from portatile.measure import first_ceilings
 from portatile.records import Config, Problem, duration, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
@@ -68,6 +70,7 @@ def command(
     request = _tune_output.measured(request, cold, no_model, objective)
     if hint := workloads.get(problem.workload).hint:
         _console.err.print(hint, markup=False, soft_wrap=True)
+    first_ceilings.ensure(devices.get(device).info, _console.note)
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
     workload = workloads.get(problem.workload)
@@ -93,6 +96,7 @@ def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
 
 def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool) -> None:
     """Search for a kernel that a file describes."""
+    first_ceilings.ensure(devices.get(request.device).info, _console.note)
     with ResultStore.default() as store, _Watch() as watch:
         result = kernel.tune_as(request, store, watch)
     if as_json:
@@ -119,6 +123,7 @@ def document(result: tuner.TuningResult, workload: Workload | None) -> str:
         "gflops": _gflops(result.best, flops),
         "default": {"config": result.default.config, "seconds_per_run": _finite(result.default), "gflops": _gflops(result.default, flops)},
         "speedup": result.default.comparable / result.best.comparable if result.default.status == "ok" else None,
+        **_tune_output.ceiling_document(result, workload),
         "stopped": result.stopped,
         "seconds": result.seconds,
         "failures": result.failures,
@@ -193,8 +198,12 @@ def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
     print_(_formatting.titled(problem))
     print_(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")
     both = [("winner", result.best), ("default", result.default)]
-    summary = [[name, *_figures(trial, workload, result.default)] for name, trial in both if trial.status != "skipped"]
-    _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up"), summary))
+    summary = [
+        [name, *_figures(trial, workload, result.default), _formatting.ceiling(trial, workload)]
+        for name, trial in both
+        if trial.status != "skipped"
+    ]
+    _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up", "of ceiling"), summary))
     print_("")
     valid = _tune_output.ordered(result)[:5]
     names = varying(valid)
