@@ -1,4 +1,4 @@
-"""Several devices tuned by one call: at once where they do not disturb each other; one that fails, or Ctrl-C, leaves the results there are."""
+"""Several devices tuned by one call: at once where they do not disturb each other; after a failure or Ctrl-C there is what was found."""
 
 from __future__ import annotations
 
