@@ -26,7 +26,8 @@ class Settings:
 
     ``PORTATILE_DEVICE`` selects the default device, ``PYOPENCL_CTX`` does if it is not set; ``PORTATILE_CACHE_DIR`` and
     ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
-    ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``.
+    ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``. ``PORTATILE_CEILINGS=off``: see
+    ``measures_ceilings``.
     """
 
     device: str | None
@@ -78,6 +79,11 @@ def _folder(named: str | None) -> Path | None:
 def debug() -> bool:
     """Whether the command line prints tracebacks of errors."""
     return bool(os.environ.get("PORTATILE_DEBUG"))
+
+
+def measures_ceilings() -> bool:
+    """Whether the ceilings of a device are measured when it is first tuned for or studied: unless ``PORTATILE_CEILINGS`` is off."""
+    return os.environ.get("PORTATILE_CEILINGS", "").lower() not in ("0", "off", "no")
 
 
 _raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes there
