@@ -14,7 +14,18 @@ if _TYPE_CHECKING:
     from portatile.dialect.opencl_to_cuda import Translation, translate
     from portatile.dialect.options import NVRTC_OPTIONS, nvrtc_options
 
-__all__ = ["NVRTC_OPTIONS", "PRELUDE_OPENCL", "VERSION", "Translation", "gather", "nvrtc_options", "read_text", "readable", "translate", "with_headers"]
+__all__ = [
+    "NVRTC_OPTIONS",
+    "PRELUDE_OPENCL",
+    "VERSION",
+    "Translation",
+    "gather",
+    "nvrtc_options",
+    "read_text",
+    "readable",
+    "translate",
+    "with_headers",
+]
 
 _FILES = {
     "includes": ("gather", "read_text"),
