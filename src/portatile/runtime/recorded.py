@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portatile import settings
+from portatile.arguments.checks import whole
 from portatile.arguments.described import MASK, Library, library_of
 from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import Begin
@@ -32,10 +33,10 @@ _SMALL = 1 << 22  # bytes of such an operand at most
 
 
 class Call(NamedTuple):
-    """What a caller gave: the arrays that are read, real factors, letters and other options, the output if any, and a device's name."""
+    """What a caller gave: the arrays that are read, factors, letters and other options, the output if any, and a device's name."""
 
     arrays: tuple[Any, ...]
-    factors: tuple[float, ...]
+    factors: tuple[Any, ...]
     options: tuple[Any, ...]
     out: Any
     device: Selector | None
@@ -68,7 +69,7 @@ class Recorder:
                 forgetting.append(host_blas.forget)
 
     def call(
-        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: Selector | None
+        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
         library = library_of(type(arrays[0]))
@@ -100,7 +101,7 @@ class Recorder:
                 if len(self._known) >= _MOST:
                     self._known.clear()
                 light = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
-                if light and call.factors[0] != 0 and call.factors[1] == 0:
+                if light and host_blas.takes(call, result) and call.factors[0] != 0 and call.factors[1] == 0:
                     self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
                 else:
                     self._known[key] = recorded
@@ -145,7 +146,7 @@ class _Launches:
         if len(indices) > 1 and not any(source.delta for source in operands.values()):
             self._pick = itemgetter(*indices)
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
         if self._ready is None:
             memories = {name: source.memory(queue.device, given, places) for name, source in self._operands.items()}
@@ -166,7 +167,7 @@ class _Start:
     ) -> None:
         self._engine, self._prepared, self._operands, self._factors = engine, prepared, operands, factors
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
         matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in self._operands.items()}
         start(self._engine, self._prepared, matrices, dict(zip(self._factors, factors, strict=True)), given[-1])
@@ -183,7 +184,7 @@ class _Cross:
         self._ready = self._executable.ready(tuple(operands), factors)
         self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(operands.values())]
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
         kept = scratch(queue.device)
         memories = []
@@ -213,7 +214,7 @@ class _Begin:
     def __init__(self, target: _Source, source: _Source | None, triangle: str) -> None:
         self._target, self._source, self._triangle = target, source, triangle
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Put them."""
         array, source = self._target.array(given), None if self._source is None else self._source.array(given)
         if not isinstance(array, np.ndarray):
@@ -227,8 +228,9 @@ _Step = _Launches | _Start | _Cross | _Begin
 class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
-    def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], alignment: int) -> None:
+    def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], alignment: int, types: _Types) -> None:
         self._engine, self.shape, self._alignment = engine, shape, alignment
+        self._kind, self._special = types
         self._steps = tuple(step.run for step in steps)
         self.reach = (0, 0)  # of the output, in bytes from its first element
         self.apart: tuple[tuple[int, int, int], ...] = ()  # which arrays it must not overlap, and their reaches
@@ -243,16 +245,20 @@ class _Recorded:
                 return False
         return True
 
-    def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, and nothing done, where the long way has to look at it."""
         engine = self._engine
         if engine.device.generation != engine.generation:
             return None
-        for factor in factors:
-            if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
+        if self._special is not None:
+            if not self._special(factors):
                 return None
+        else:
+            for factor in factors:
+                if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
+                    return None
         if out is None:
-            out = library.new(arrays[0], self.shape)
+            out = library.new(arrays[0], self.shape) if self._kind is None else library.new_as(arrays[0], self.shape, self._kind)
             place = library.place(out)
             if place & -place & MASK != self._alignment:
                 return None
@@ -268,6 +274,27 @@ class _Recorded:
 
 
 _LARGEST = float(np.finfo(np.float32).max)
+_Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool] | None]
+"""The type of results where it is not that of the first array, and which factors may be used again, where not all real ones may."""
+
+
+def _types(request: Request) -> _Types:
+    """What is to be known of a request's types."""
+    first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
+    special: Callable[[tuple[Any, ...]], bool] | None = None
+    if last.kind == "c":
+        special = _moderate
+    elif last.kind == "i":
+        special = _whole
+    return None if first == last else last, special
+
+
+def _moderate(factors: tuple[Any, ...]) -> bool:
+    return all(-_LARGEST < factor.real < _LARGEST and -_LARGEST < factor.imag < _LARGEST for factor in factors)
+
+
+def _whole(factors: tuple[Any, ...]) -> bool:
+    return all(map(whole, factors))
 
 
 def _record(
@@ -298,7 +325,7 @@ def _record(
             source = None if request.begin.source is None else _source(request.begin.source, given, places)
             if target is None or (source is None and request.begin.source is not None):
                 return None
-            if not library.on_host and not _whole(request.begin, given, target, source):
+            if not library.on_host and not _entire(request.begin, given, target, source):
                 return None
             steps.append(_Begin(target, source, request.begin.triangle))
         if library.on_host:
@@ -311,7 +338,7 @@ def _record(
         elif done.prepared.executable.plan.steps:
             steps.append(_Launches(done.prepared, dict(zip(done.names, known, strict=True)), factors, type(result) is Buffer))
     assert engine is not None
-    recorded = _Recorded(engine, steps, tuple(result.shape), places[-1] & -places[-1] & MASK)
+    recorded = _Recorded(engine, steps, tuple(result.shape), places[-1] & -places[-1] & MASK, _types(performed[0][0]))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
@@ -338,7 +365,7 @@ def _source(array: Any, given: Sequence[Any], places: Sequence[int]) -> _Source 
     return _Source(found[0], base - places[found[0]], memory.nbytes)
 
 
-def _whole(begin: Begin, given: Sequence[Any], target: _Source, source: _Source | None) -> bool:
+def _entire(begin: Begin, given: Sequence[Any], target: _Source, source: _Source | None) -> bool:
     """Whether a copy on a device is of whole packed arrays, as they were given."""
     ends = [(begin.array, target)] if source is None else [(begin.array, target), (begin.source, source)]
     return all(end.size == Buffer.wrap(given[place.at]).size for end, place in ends)
