@@ -14,7 +14,7 @@ from rich.status import Status
 
 from portatile import device as devices
 from portatile import workloads
-from portatile.cli import _console, _formatting, _tune_output
+from portatile.cli import _console, _formatting, _options, _tune_output
 from portatile.cli._workloads import Sized, WorkloadGroup, option_value
 from portatile.errors import UsageError
 from portatile.measure import first_ceilings
@@ -70,6 +70,7 @@ class _Shaped(Sized):
         def run(path: Path, element_type: str, **given: Any) -> None:
             spelled = {key.removeprefix("option_"): given.pop(key) for key in list(given) if key.startswith("option_")}
             options = {name: option_value(self.workload, name, text) for name, text in spelled.items()}
+            given["device"] = _options.one_device(given["device"])
             _tune(self.workload, shapes.read(path, self.workload, element_type, options), **given)
 
         return click.Command(self.name, params=[file, *own], callback=run, help=self.help)
