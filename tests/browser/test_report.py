@@ -214,7 +214,9 @@ def test_failures_are_folded(browser: Any, path: Path) -> None:
 def test_problems_are_chosen(browser: Any, path: Path) -> None:
     """By workload, state and words: sections, rows and the contents agree; the others' marks fade."""
     with opened(browser, path) as tab:
-        rows, sections, entries = (tab.locator(at) for at in (".summary tbody tr:visible", "section.problem:visible", ".problems li:visible"))
+        rows, sections, entries = (
+            tab.locator(at) for at in (".summary tbody tr:visible", "section.problem:visible", ".problems li:visible")
+        )
         assert rows.count() == sections.count() == entries.count() == 3
         tab.get_by_label("State").select_option("failed")
         assert rows.count() == sections.count() == entries.count() == 1

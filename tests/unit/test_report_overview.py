@@ -28,7 +28,8 @@ def trials(count: int = 20, late: bool = False) -> list[Trial]:
     configs = [{**default, "TI": 2**number} for number in range(count)]
     ordered = reversed(times) if late else times
     return [
-        reporting.made(problem, config, "ok", (time,) * 8, number) for number, (config, time) in enumerate(zip(configs, ordered, strict=True))
+        reporting.made(problem, config, "ok", (time,) * 8, number)
+        for number, (config, time) in enumerate(zip(configs, ordered, strict=True))
     ]
 
 
