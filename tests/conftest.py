@@ -9,6 +9,8 @@ import pytest
 
 from support import seeds
 
+os.environ.setdefault("PORTATILE_CEILINGS", "off")  # else each search of a test with a data directory of its own would measure them
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     shard = os.environ.get("PORTATILE_TEST_SHARD", "")

@@ -8,16 +8,18 @@ from typing import overload
 
 from portatile import device as device_module
 from portatile import settings, workloads
+from portatile.device import Selector
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.kernel import Kernel, TunedKernel
+from portatile.measure import first_ceilings
 from portatile.runtime import host_blas, perform, several
 from portatile.runtime.engine import Engine
 from portatile.runtime.several import Split
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning.search import tuner
+from portatile.tuning.search import many_devices, tuner
 from portatile.tuning.search.objective import Objective
 from portatile.tuning.search.tuner import Progress, TuningResult
 
@@ -74,18 +76,33 @@ def tune(
 ) -> TuningResult: ...
 
 
+@overload
 def tune(
-    workload: str | Kernel,
+    workload: str,
     *,
     dtype: str = "float32",
-    device: str | None = None,
+    device: list[str] | tuple[str, ...],
     budget: str | float = "60s",
     strategy: str = "auto",
     seed: int = 0,
     objective: Objective = "time",
     listen: Callable[[Progress], None] | None = None,
     **sizes: int | str | bool,
-) -> TuningResult:
+) -> list[TuningResult]: ...
+
+
+def tune(
+    workload: str | Kernel,
+    *,
+    dtype: str = "float32",
+    device: Selector | None = None,
+    budget: str | float = "60s",
+    strategy: str = "auto",
+    seed: int = 0,
+    objective: Objective = "time",
+    listen: Callable[[Progress], None] | None = None,
+    **sizes: int | str | bool,
+) -> TuningResult | list[TuningResult]:
     """Search for the fastest configuration of a workload on a device; from then on the routines use it.
 
     ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
@@ -93,8 +110,10 @@ def tune(
     after every trial; ``listen=print`` shows the progress.
     Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what to
     minimise: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not report its power), or a function of a
-    valid trial. The routines always use the fastest. For a ``Kernel``, which has its own arguments, this is ``kernel.tune``. Raises
-    NoValidVariantError when every variant failed.
+    valid trial. The routines always use the fastest. Before the first search on a device its ceilings are measured, in a few seconds.
+    With a list of devices all of them are tuned, GPUs at once and then processors one by one, each with the whole budget: a list of
+    results comes back, without those of devices that failed, which are warned of.
+    For a ``Kernel``, which has its own arguments, this is ``kernel.tune``. Raises NoValidVariantError when every variant failed.
 
     Examples:
         >>> import portatile
@@ -105,9 +124,23 @@ def tune(
     if isinstance(workload, Kernel):
         if sizes:
             raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
+        if not isinstance(device, str | None):
+            raise ArgumentError("a Kernel is tuned on one device at a time; name one")
+        first_ceilings.ensure(device_module.get(device).info)
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem = workloads.problem(workload, dtype, sizes)
+    if isinstance(device, list | tuple):
+        infos = [one.info for one in device_module.several(device)]
+        for info in infos:
+            first_ceilings.ensure(info)
+        every = tuner.TuningRequest(problem, None, Budget.parse(budget), strategy, seed, objective=objective)
+        found = many_devices.tune(every, infos, ResultStore.default, listen)
+        perform.forget()
+        return found
+    device_module.check(device)
+    assert device is None or isinstance(device, str)
     request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
+    first_ceilings.ensure(device_module.get(device).info)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)
     perform.forget()

@@ -15,8 +15,9 @@ from portatile import settings
 from portatile.cache import replace_file
 from portatile.errors import StoreError
 from portatile.model import BEYOND_CACHES
-from portatile.records import DeviceInfo, Value, from_json, to_json
+from portatile.records import DeviceInfo, Problem, Value, from_json, to_json
 from portatile.store import device_key
+from portatile.workload import Workload
 
 Unit = Literal["B/s", "flop/s", "op/s"]
 
@@ -26,6 +27,9 @@ MEASURING = ("stream", "peak")
 """The workloads that measure ceilings: their results are not judged by ceilings measured before."""
 
 _BYTES = {"cpu": 1 << 26}  # of a stream's array; elsewhere two of them are BEYOND_CACHES. 64 MiB are many times a core's cache
+
+BRIEF = "brief"
+"""Among the details of a measurement that took a fraction of a second, when the device was first used."""
 
 MATRIX_UNITS = 16.0
 """A generous bound on how much faster than plain instructions a device's matrix units are."""
@@ -52,6 +56,11 @@ class Measured:
         return self.work / min(self.samples)
 
     @property
+    def brief(self) -> bool:
+        """Whether it took only a fraction of a second; the device may be a little faster."""
+        return bool(self.details.get(BRIEF))
+
+    @property
     def key(self) -> tuple[object, ...]:
         """The identity of the measured quantity: transfers of each size and kind of memory are separate quantities."""
         apart = ("memory", "bytes") if self.name in DIRECTIONS else ("dtype", "quantity")
@@ -69,6 +78,11 @@ class Ceilings:
     device: DeviceInfo
     measured: tuple[Measured, ...] = ()
     time: str = ""
+
+    @property
+    def brief(self) -> bool:
+        """Whether anything was measured only briefly."""
+        return any(m.brief for m in self.measured)
 
     @property
     def driver(self) -> str:
@@ -175,6 +189,32 @@ class Work:
     products: bool = False
 
 
+def work_of(workload: Workload, problem: Problem) -> Work:
+    """The work of a problem, as its workload counts it."""
+    flops, traffic = workload.flops(problem), workload.traffic(problem)
+    return Work(problem.dtype, flops, traffic, workload.functions(problem), workload.products)
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The ceiling that a run is nearest to, and the share of it that the run reached."""
+
+    name: str
+    share: float
+
+    def __str__(self) -> str:
+        """``73 % memory``."""
+        return f"{self.share:.0%} {self.name}".replace("%", " %", 1)
+
+
+def binding(known: Ceilings | None, workload: Workload, problem: Problem, seconds: float) -> Binding | None:
+    """What binds a run of ``seconds``; None where the ceilings that matter are not known."""
+    if known is None:
+        return None
+    name, share = max(known.shares(work_of(workload, problem), seconds).items(), key=lambda item: item[1], default=("", 0.0))
+    return Binding(name, share) if share > 0 else None
+
+
 def stream_bytes(device: DeviceInfo) -> int:
     """The least bytes of an array with which a stream measures memory and not a cache, as far as the device can hold it."""
     return min(_BYTES.get(device.kind, BEYOND_CACHES // 2), device.max_allocation // 2, device.global_memory // 8)
@@ -212,15 +252,15 @@ def add(device: DeviceInfo, measured: Iterable[Measured], fresh: bool = False) -
     """Add measurements to the stored ones of the device with its present driver; returns all of them.
 
     Of two measurements of one quantity the faster is stored, because a busy machine only lowers the rate; with ``fresh`` the
-    new one. A cache's rate (``through_memory``) is no ceiling and not kept. The file is replaced as a whole, so that a reader never
-    sees half of it. Raises StoreError where it cannot be written.
+    new one, as where only the stored one was brief. A cache's rate (``through_memory``) is no ceiling and not kept. The file is
+    replaced as a whole, so that a reader never sees half of it. Raises StoreError where it cannot be written.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     known = load(device)
     merged = {m.key: m for m in (known.measured if known else ())}
     for new in (m for m in measured if through_memory(m, device)):
         old = merged.get(new.key)
-        if fresh or old is None or new.rate >= old.rate:
+        if fresh or old is None or (new.rate >= old.rate if new.brief == old.brief else old.brief):
             merged[new.key] = replace(new, time=new.time or now)
     ceilings = Ceilings(device, tuple(merged.values()), now)
     path = path_of(device)

@@ -23,6 +23,7 @@ from portatile.device.backend import Finding
 from portatile.device.base import Argument
 from portatile.errors import DeviceNotFoundError, PortatileError, StoreError
 from portatile.records import DeviceInfo, Source, from_json, to_json
+from portatile.store import ResultStore
 
 TEST_SECONDS = 120.0
 _ITEMS, _GROUP = 1000, 64
@@ -117,9 +118,20 @@ def _folders() -> list[Finding]:
     chosen = settings.load()
     found = [_writable("cache folder", chosen.cache_dir, "PORTATILE_CACHE_DIR")]
     found.append(_writable("store folder", chosen.data_dir, "PORTATILE_DATA_DIR"))
-    if _there(chosen.store_path):
+    if chosen.store_path is None:
+        found.append(_server())
+    elif _there(chosen.store_path):
         found.append(_store(chosen.store_path))
     return found
+
+
+def _server() -> Finding:
+    """Whether the server that keeps the results answers."""
+    try:
+        with ResultStore.reader() as store:
+            return Finding("ok", "result store", store.place)
+    except PortatileError as error:
+        return Finding("broken", "result store", str(error), "set PORTATILE_STORE to a server that answers, or to a file")
 
 
 def _store(path: Path) -> Finding:

@@ -172,41 +172,37 @@ class Executable:
             workspace = self._workspaces.get(queue) or self._settle(queue)
             self._launch(queue, {**operands, **workspace}, scalars, events)
 
-    def ready(self, operands: Sequence[str], scalars: Sequence[str]) -> Ready | None:
-        """The launches with their arguments packed, for ``rerun`` with operands and scalars in this order.
+    def ready(self, values: Mapping[str, int], count: int) -> Ready | None:
+        """The launches with their arguments packed, for ``rerun`` with ``count`` values: the place among them of each operand and scalar.
 
         None where the back end packs none, or where a launch takes more than addresses and real numbers.
         """
-        memories = {name: place for place, name in enumerate((*operands, *(temporary.name for temporary in self.plan.temporaries)))}
-        numbers = {name: len(memories) + place for place, name in enumerate(scalars)}
+        places = {**values, **{temporary.name: count + place for place, temporary in enumerate(self.plan.temporaries)}}
         if any(temporary.kind == "image" for temporary in self.plan.temporaries):
             return None
         launches = []
         for kernel, global_size, local_size, settled, unsettled in self._steps:
             args = settled.copy()
             for place, name, kind, _ in unsettled:
-                if kind is Memory and name in memories:
-                    args[place] = Slot(memories[name], Memory)
-                elif kind is not None and issubclass(kind, np.floating) and name in numbers:
-                    args[place] = Slot(numbers[name], kind)
-                else:
+                if name not in places or kind is None or not (kind is Memory or issubclass(kind, np.floating)):
                     return None
+                args[place] = Slot(places[name], kind)
             launches.append(ReadyLaunch(kernel, global_size, local_size, args))
         return self.device.ready(launches)
 
-    def rerun(self, ready: Ready, queue: Queue, operands: tuple[int, ...], scalars: tuple[float, ...], borrows: bool) -> None:
-        """As ``run`` with what ``ready`` gave: ``operands`` are the addresses of their memory, with ``borrows`` of the device's own."""
+    def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
+        """As ``run`` with what ``ready`` gave: ``values`` are addresses of memory, with ``borrows`` of the device's own, and numbers."""
         temporaries = self.plan.temporaries
         if not temporaries:
-            ready.run(queue, operands + scalars, borrows)
+            ready.run(queue, values, borrows)
             return
         if queue.capturing:
             with self._in_graph(queue) as workspace:
-                ready.run(queue, (*operands, *[workspace[temporary.name].handle for temporary in temporaries], *scalars), borrows)
+                ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), borrows)
             return
         workspace = self._workspaces.get(queue) or self._settle(queue)
         try:
-            ready.run(queue, (*operands, *[workspace[temporary.name].handle for temporary in temporaries], *scalars), True)
+            ready.run(queue, (*values, *[memory.handle for memory in workspace.values()]), True)
         except BaseException:
             self._distrust(queue)
             raise

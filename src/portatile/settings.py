@@ -26,7 +26,9 @@ class Settings:
 
     ``PORTATILE_DEVICE`` selects the default device, ``PYOPENCL_CTX`` does if it is not set; ``PORTATILE_CACHE_DIR`` and
     ``PORTATILE_DATA_DIR`` move the binary cache and the result store, ``PORTATILE_CACHE_MAX_MB`` bounds the cache (default 512).
-    ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``.
+    ``PORTATILE_STORE`` is the result store: another file, or a PostgreSQL server's URL.
+    ``PORTATILE_MEMORY_LIMIT`` bounds the device memory of routines on NumPy arrays; see ``memory_limit``. ``PORTATILE_CEILINGS=off``: see
+    ``measures_ceilings``.
     """
 
     device: str | None
@@ -36,11 +38,13 @@ class Settings:
     data_dir: Path
     ocl_icd_vendors: str | None
     debug: bool
+    store: Path | str
+    """The result store: a file, or a server's URL."""
 
     @property
-    def store_path(self) -> Path:
-        """The result store's file."""
-        return self.data_dir / "results.sqlite"
+    def store_path(self) -> Path | None:
+        """The result store's file; None where it is on a server."""
+        return self.store if isinstance(self.store, Path) else None
 
 
 def load() -> Settings:
@@ -54,14 +58,17 @@ def load() -> Settings:
     if limit < 0:
         raise UsageError(f"PORTATILE_CACHE_MAX_MB={megabytes!r} is not a number of megabytes; write for example 512")
     device, pyopencl_ctx = selection()
+    data_dir = _folder(env.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile")
+    named = env.get("PORTATILE_STORE") or ""
     return Settings(
         device=device,
         pyopencl_ctx=pyopencl_ctx,
         cache_dir=_folder(env.get("PORTATILE_CACHE_DIR")) or platformdirs.user_cache_path("portatile"),
         cache_max_bytes=limit,
-        data_dir=_folder(env.get("PORTATILE_DATA_DIR")) or platformdirs.user_data_path("portatile"),
+        data_dir=data_dir,
         ocl_icd_vendors=env.get("OCL_ICD_VENDORS") or None,
         debug=debug(),
+        store=named if "://" in named else _folder(named) or data_dir / "results.sqlite",
     )
 
 
@@ -78,6 +85,11 @@ def _folder(named: str | None) -> Path | None:
 def debug() -> bool:
     """Whether the command line prints tracebacks of errors."""
     return bool(os.environ.get("PORTATILE_DEBUG"))
+
+
+def measures_ceilings() -> bool:
+    """Whether the ceilings of a device are measured when it is first tuned for or studied: unless ``PORTATILE_CEILINGS`` is off."""
+    return os.environ.get("PORTATILE_CEILINGS", "").lower() not in ("0", "off", "no")
 
 
 _raw_environment = getattr(os.environ, "_data", None) if os.name == "posix" else None  # its keys are bytes there

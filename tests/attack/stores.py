@@ -42,7 +42,7 @@ def attempt(rng: random.Random, place: Place) -> str:
         read = "refused"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        list(store._leaders_of(path, "gemm"))
+        list(store.leaders_of(path, "gemm"))
     try:
         done = repair.repair(path)
     except StoreError:

@@ -13,7 +13,7 @@ from portatile import ceilings, workloads
 from portatile.ceilings import STREAMS, Measured
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
-from portatile.measure import peaks, plausible, runs, transfers
+from portatile.measure import first_ceilings, peaks, plausible, runs, transfers
 from portatile.measure.runs import Length, Way
 from portatile.measure.transfers import Copy
 from portatile.records import DeviceInfo, Value
@@ -267,3 +267,14 @@ def test_a_kernel_without_its_loop_is_noticed(device: Device, monkeypatch: pytes
     monkeypatch.setattr(runs.PreparedRun, "timed", constant)
     with pytest.raises(DeviceError, match="removed"):
         peaks.answer(device, question, peaks.problem(question, device.info, rounds=8, chains=1024), SHORT)
+
+
+def test_the_first_ceilings_are_measured_in_a_process_of_their_own(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PORTATILE_CEILINGS", raising=False)
+    said: list[str] = []
+    found = first_ceilings.ensure(device.info, said.append)
+    assert found is not None, said
+    assert found.brief
+    assert found.copy
+    assert found.fp32
+    assert "copies" in said[0]

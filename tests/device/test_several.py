@@ -47,6 +47,7 @@ def both(twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> list[
         return twins[1] if selector == twins[1].info.id else known(selector)
 
     monkeypatch.setattr(devices, "get", get)
+    monkeypatch.setattr(several, "_WORTH", 0.0)  # however quick the small problems here are, they are shared
     return [one.info.id for one in twins]
 
 
@@ -187,6 +188,18 @@ def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[D
     assert split is not None
     assert len(split.shares) == 1
     assert split.note
+
+
+def test_what_one_device_does_at_once_is_not_shared(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = drawn(1, 640, 48), drawn(2, 48, 96)
+    portatile.matmul(a, b, device=both)
+    monkeypatch.setattr(several, "_rates", {(one.info.id, "gemm", "float32"): rate for one, rate in zip(twins, (1e12, 2e12), strict=True)})
+    monkeypatch.setattr(several, "_WORTH", 10.0)
+    np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=2e-4, atol=1e-4)
+    split = several.last(_problem(640, 96, 48), twins)
+    assert split is not None
+    assert [share.device for share in split.shares] == [both[1]]
+    assert "so quickly" in str(split)
 
 
 def test_all_devices_are_each_physical_one_once() -> None:

@@ -70,7 +70,7 @@ def test_a_store_in_a_folder_that_nobody_may_enter(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(Path, "is_file", refuse)
-    assert list(store._leaders_of(tmp_path / "results.sqlite", "gemm")) == []
+    assert list(store.leaders_of(tmp_path / "results.sqlite", "gemm")) == []
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import ctypes
 import re
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,7 +23,7 @@ import pytest
 
 from portatile import device as devices
 from portatile.device.backend import Survey
-from portatile.device.cuda import context, event, image, kernel, memory, packed, queue, survey
+from portatile.device.cuda import context, event, graph, image, kernel, memory, packed, queue, survey
 from portatile.device.cuda import device as cuda_device
 from portatile.device.cuda import driver as cuda_driver
 from portatile.device.cuda.compiler import CudaTarget
@@ -33,6 +34,7 @@ from portatile.records import DeviceInfo
 from support.devices import on_paper
 
 CONTEXT = 77
+_INVALID_HANDLE = 400
 H200 = replace(on_paper("gpu"), id="cuda:0")
 
 
@@ -53,6 +55,16 @@ class _Module(NamedTuple):
 class _Function(NamedTuple):
     name: str
     sizes: tuple[int, ...]
+
+
+def _parameters(function: _Function, address: int) -> tuple[bytes, ...]:
+    pointers = (ctypes.c_void_p * len(function.sizes)).from_address(address)
+    return tuple(ctypes.string_at(pointer or 0, size) for pointer, size in zip(pointers, function.sizes, strict=True))
+
+
+def _node(given: Any) -> Launched:
+    grid = given.gridDimX, given.gridDimY, given.gridDimZ, given.blockDimX, given.blockDimY, given.blockDimZ
+    return Launched(given.func.name, grid, given.sharedMemBytes, 0, _parameters(given.func, given.kernelParams))
 
 
 class FakeDriver:
@@ -111,9 +123,38 @@ class FakeDriver:
 
     def cuLaunchKernel(self, function: _Function, *args: Any) -> tuple[int]:
         *grid, dynamic, stream, address, _ = args
-        pointers = (ctypes.c_void_p * len(function.sizes)).from_address(address)
-        parameters = tuple(ctypes.string_at(pointer or 0, size) for pointer, size in zip(pointers, function.sizes, strict=True))
-        self.log.append(Launched(function.name, tuple(grid), dynamic, int(stream), parameters))
+        if self.current != CONTEXT:
+            return (_INVALID_HANDLE,)
+        self.log.append(Launched(function.name, tuple(grid), dynamic, int(stream), _parameters(function, address)))
+        return (0,)
+
+    def cuCtxSetCurrent(self, context: int) -> tuple[int]:
+        self.current = context
+        return (0,)
+
+    def CUDA_KERNEL_NODE_PARAMS(self) -> SimpleNamespace:
+        return SimpleNamespace()
+
+    def cuGraphCreate(self, flags: int) -> tuple[int, list[Launched]]:
+        self.log.append(("cuGraphCreate",))
+        return 0, []
+
+    def cuGraphAddKernelNode(self, graph: list[Launched], before: list[int], count: int, given: Any) -> tuple[int, int]:
+        assert before == ([len(graph) - 1] if graph else []), "one after another"
+        graph.append(_node(given))
+        return 0, len(graph) - 1
+
+    def cuGraphInstantiate(self, graph: list[Launched], flags: int) -> tuple[int, list[Launched]]:
+        return 0, graph.copy()
+
+    def cuGraphExecKernelNodeSetParams(self, executable: list[Launched], node: int, given: Any) -> tuple[int]:
+        self.log.append(("cuGraphExecKernelNodeSetParams", node))
+        executable[node] = _node(given)
+        return (0,)
+
+    def cuGraphLaunch(self, executable: list[Launched], stream: Any) -> tuple[int]:
+        self.log.append(("cuGraphLaunch", len(executable)))
+        self.log += [launch._replace(stream=int(stream)) for launch in executable]
         return (0,)
 
     def cuMemAlloc(self, nbytes: int) -> tuple[int, int]:
@@ -151,13 +192,14 @@ class FakeDriver:
 
 def gpu(info: DeviceInfo, driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     """A device on that driver, which `portatile.device.get("cuda:0")` finds."""
-    for module in (context, event, image, kernel, memory, packed, queue, cuda_device, cuda_driver):
+    for module in (context, event, graph, image, kernel, memory, packed, queue, cuda_device, cuda_driver):
         if hasattr(module, "driver"):
             monkeypatch.setattr(module, "driver", driver)
     made: CudaDevice = CudaDevice.__new__(CudaDevice)
     made._handle, made.info, made._lock = 0, info, threading.RLock()
     made._context, made._pool, made._stream = (CONTEXT, CONTEXT), "pool", 555
     made._fence_event, made._ready_event, made.allocations = 1, 2, 0
+    made.graphs = deque()
     made._recycled = Pool(info.global_memory, 1 << 28, made._lock)
     made._rows, made._events, made._queues, made._foreign = Rows(0), {False: [], True: []}, WeakSet(), WeakSet()
     made.target, made._default = CudaTarget(info.architecture, "ptx"), None

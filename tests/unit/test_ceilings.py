@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from portatile import ceilings, workloads
-from portatile.ceilings import Measured, Work
+from portatile.ceilings import BRIEF, Measured, Work
 from portatile.errors import StoreError
+from portatile.measure import first_ceilings
 from portatile.records import DeviceInfo, to_json
 from support.devices import DEVICES
 
@@ -153,3 +154,42 @@ def test_products_are_compared_with_matrix_units() -> None:
     assert {name for name in workloads.names() if workloads.get(name).products} == {
         *("gemm", "gemm_batched", "symm", "syrk", "syr2k", "trmm", "triangular")
     }
+
+
+def test_a_thorough_measurement_takes_the_place_of_a_brief_one_and_never_the_reverse() -> None:
+    brief = replace(COPY, samples=(0.5,), details={**COPY.details, BRIEF: True})
+    assert ceilings.add(CPU, [brief]).brief
+    found = ceilings.add(CPU, [COPY])
+    assert (found.copy, found.brief) == (8.0, False)
+    assert ceilings.add(CPU, [brief]).copy == 8.0
+
+
+def test_what_binds_is_the_ceiling_that_a_run_is_nearest_to() -> None:
+    gemm = workloads.get("gemm")
+    large, thin = gemm.problem({"m": 4096, "n": 4096, "k": 4096}), gemm.problem({"m": 4096, "n": 1, "k": 4096})
+    known = ceilings.add(CPU, [COPY, FP32])
+    found = [ceilings.binding(known, gemm, one, seconds) for one, seconds in ((large, 0.1), (thin, 0.01))]
+    assert [None if one is None else one.name for one in found] == ["arithmetic", "memory"]
+    assert str(found[0]) == "69 % arithmetic"
+    assert ceilings.binding(None, gemm, large, 1.0) is None
+
+
+def test_nothing_is_measured_where_ceilings_are_known_or_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(first_ceilings.subprocess, "run", refuse)
+    monkeypatch.setenv("PORTATILE_CEILINGS", "off")
+    assert first_ceilings.ensure(CPU) is None
+    monkeypatch.delenv("PORTATILE_CEILINGS")
+    known = ceilings.add(CPU, [COPY])
+    assert first_ceilings.ensure(CPU) == known
+
+
+def test_a_device_that_cannot_be_measured_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PORTATILE_CEILINGS", raising=False)
+    said: list[str] = []
+    assert first_ceilings.ensure(GPU, said.append) == ceilings.load(GPU)
+    first_ceilings.ensure(GPU, said.append)
+    assert len(said) == 1
+    assert "could not be measured" in said[0]

@@ -250,7 +250,7 @@ def test_a_command_prints_no_more_than_it_is_told(path: Path) -> None:
         assert isinstance(node, allowed), f"{path.name}:{node.lineno} runs when imported"
 
 
-@pytest.mark.parametrize("command", [["tune", "gemm", "-m", "1", "-n", "1", "-k", "1"], ["results"], ["cache", "warm"]])
+@pytest.mark.parametrize("command", [["tune", "gemm", "--shapes", "-"], ["tune", "--replay", "x.json"], ["results"], ["cache", "warm"]])
 def test_a_second_device_is_refused(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--device", "one", "--device", "two"]) == 2
     assert "--device is given 2 times" in capsys.readouterr().err

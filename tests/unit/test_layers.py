@@ -37,6 +37,9 @@ BINDINGS: dict[str, tuple[str, ...]] = {
     "torch": ("torch",),
     "cupy": (),
     "scipy": (),
+    "psycopg": ("store/",),
+    "distributed": ("fleet/",),
+    "dask": ("fleet/",),
     "click": ("cli/",),
     "rich": ("cli/",),
 }

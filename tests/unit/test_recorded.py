@@ -28,7 +28,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[FakeDrive
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     made = FakeDriver()
     perform.forget()
-    monkeypatch.setattr(described, "_known", {})
+    monkeypatch.setattr(described, "known", {})
     with torch(0, monkeypatch):
         device = gpu(H200, made, monkeypatch)
         yield made
@@ -92,7 +92,7 @@ def test_new_results_and_other_streams(driver: FakeDriver, monkeypatch: pytest.M
     assert all(result.shape == (N, N) for result in results)
     driver.log.clear()
     with torch(4711, monkeypatch):
-        monkeypatch.setattr(described, "_known", {})
+        monkeypatch.setattr(described, "known", {})
         portatile.matmul(a, b)
     assert {launch.stream for launch in driver.launched} == {4711}
 
@@ -152,7 +152,7 @@ def test_a_workspace_under_capture_belongs_to_the_graph(driver: FakeDriver, monk
     driver.log.clear()
     driver.capturing.add(4711)
     with torch(4711, monkeypatch):
-        monkeypatch.setattr(described, "_known", {})
+        monkeypatch.setattr(described, "known", {})
         portatile.matmul(given[0], given[1], out=given[2])
     assert [launch.kernel for launch in driver.launched] == usual
     names = [entry[0] for entry in driver.log if not isinstance(entry, Launched)]
@@ -166,10 +166,37 @@ def test_a_workspace_under_capture_belongs_to_the_graph(driver: FakeDriver, monk
 def test_what_was_never_called_is_refused_under_capture(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     driver.capturing.add(4711)
     with torch(4711, monkeypatch):
-        monkeypatch.setattr(described, "_known", {})
+        monkeypatch.setattr(described, "known", {})
         with pytest.raises(UsageError, match="before this capture"):
             portatile.matmul(square(), square())
     assert driver.launched == []
+
+
+def test_a_plan_of_many_launches_becomes_a_graph(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds what the launches were given one by one: for other arrays, other factors, another stream, and not while that is captured."""
+
+    def solve(alpha: float) -> list[Any]:
+        driver.log.clear()
+        a, b = Tensor((1024, 1024)), Tensor((1024, 64))
+        portatile.trsm(a, b, out=b, alpha=alpha)
+        return named(driver.launched, a, b)
+
+    usual = {alpha: solve(alpha) for alpha in (1.0, 0.5)}
+    assert len(usual[1.0]) >= 4, "too few launches for a graph: choose another problem"
+    assert usual[1.0] != usual[0.5]
+    for turn in range(6):
+        alpha = (1.0, 0.5)[turn % 2]
+        assert solve(alpha) == usual[alpha]
+        assert (("cuGraphLaunch", len(usual[alpha])) in driver.log) == (turn > 0)
+    with torch(4711, monkeypatch):
+        monkeypatch.setattr(described, "known", {})
+        for turn in range(6):
+            driver.capturing = {4711} if turn == 4 else set()
+            solved = [launch._replace(stream=0) for launch in solve(0.5)]
+            assert [launch.kernel for launch in solved] == [launch.kernel for launch in usual[0.5]]
+            replayed = any(entry[0] == "cuGraphLaunch" for entry in driver.log if not isinstance(entry, Launched))
+            assert replayed == (turn in (2, 3, 5))
+            assert {launch.stream for launch in driver.launched} == {4711}
 
 
 def test_a_compiled_product_comes_again(driver: FakeDriver) -> None:
@@ -211,11 +238,37 @@ def test_memory_goes_round_on_the_default_queue_alone(driver: FakeDriver, monkey
         portatile.matmul(a, b)
     assert driver.log[-1] == driver.launched[-1], "and goes round again"
     with torch(4711, monkeypatch):
-        monkeypatch.setattr(described, "_known", {})
+        monkeypatch.setattr(described, "known", {})
         portatile.matmul(*split_k()[:2])  # its workspace is the device's own
     driver.log.clear()
     portatile.matmul(a, b)
     assert len(driver.log) > len(driver.launched)
+
+
+def test_another_context_of_the_thread(driver: FakeDriver) -> None:
+    """The driver refuses a launch there; then it is made in the device's own context, once."""
+    given = [square() for _ in range(3)]
+    for _ in range(2):
+        portatile.matmul(given[0], given[1], out=given[2])
+    driver.log.clear()
+    driver.current = 78
+    portatile.matmul(given[0], given[1], out=given[2])
+    assert len(driver.launched) == 1
+    assert driver.current == 78
+
+
+def test_one_array_in_two_places_and_then_two(driver: FakeDriver) -> None:
+    a, b, out = square(), square(), square()
+    portatile.syr2k(a, a, out=out)
+    once = named(driver.launched, a, b, out)
+    for first, second in ((a, b), (b, b), (a, b), (b, a)):
+        driver.log.clear()
+        portatile.syr2k(first, second, out=out)
+        seen = named(driver.launched, first, *([] if second is first else [second]), out)
+        assert len(seen) == len(once)
+        assert {entry for launch in seen for entry in launch.parameters if isinstance(entry, str)} == (
+            {"array 0", "array 1"} if second is first else {"array 0", "array 1", "array 2"}
+        )
 
 
 def test_what_is_not_read_does_not_cross_the_link(driver: FakeDriver) -> None:

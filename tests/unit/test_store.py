@@ -14,7 +14,7 @@ import pytest
 from portatile import store as stores
 from portatile.errors import StoreError
 from portatile.records import to_json
-from portatile.store import Query, ResultStore, known_results
+from portatile.store import Query, ResultStore, known, known_results, sqlite
 from support.trials import DEVICE, PROBLEM, trial
 
 
@@ -90,7 +90,7 @@ def test_newer_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     ResultStore(path).close()
     with sqlite3.connect(path) as connection:
-        connection.execute(f"PRAGMA user_version = {stores.VERSION + 1}")
+        connection.execute(f"PRAGMA user_version = {sqlite.VERSION + 1}")
     connection.close()
     with pytest.raises(StoreError, match="newer portatile"):
         ResultStore(path)
@@ -153,7 +153,7 @@ def test_read_only_file_is_still_read(tmp_path: Path, monkeypatch: pytest.Monkey
             return create(name)
         raise sqlite3.OperationalError("attempt to write a readonly database")  # root, as whom the tests may run, is never refused
 
-    monkeypatch.setattr(stores, "create", refuse)
+    monkeypatch.setattr(sqlite, "create", refuse)
     with pytest.warns(RuntimeWarning, match="cannot be written"):
         store = ResultStore(path)
     store.add(trial(2))
@@ -170,7 +170,7 @@ def test_what_is_only_read_is_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
     with ResultStore(path) as store:
         store.add(trial(1))
     before = path.read_bytes()
-    monkeypatch.setattr(stores, "create", lambda name: pytest.fail("it was opened for writing"))
+    monkeypatch.setattr(sqlite, "create", lambda name: pytest.fail("it was opened for writing"))
     with ResultStore.reader(path) as store:
         assert store.trials() == store.leaders() == [trial(1)]
         with pytest.raises(StoreError, match="for reading only"):
@@ -228,7 +228,7 @@ def test_a_disk_too_full_for_the_first_table(tmp_path: Path, monkeypatch: pytest
         path.touch()  # SQLite makes the file, and finds no room for its first page
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(stores, "create", full)
+    monkeypatch.setattr(sqlite, "create", full)
     with pytest.warns(RuntimeWarning, match="full"):
         store = ResultStore(path)
     assert store.trials() == store.leaders() == []
@@ -261,7 +261,7 @@ def test_known_results_are_the_leaders(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
     elsewhere = trial(98, 0.5, device=replace(DEVICE, name="another"))
     ours = trial(99, 0.5)  # of a chip of this name, but another machine
-    monkeypatch.setattr(stores, "shipped", lambda workload=None: [elsewhere, ours])
+    monkeypatch.setattr(known, "shipped", lambda workload=None: [elsewhere, ours])
     assert known_results()("gemm") == [elsewhere, ours]
     assert not (tmp_path / "results.sqlite").exists()  # looking creates nothing
     with ResultStore.default() as store:

@@ -10,7 +10,7 @@ import pytest
 
 from portatile import store as stores
 from portatile.records import Layout, from_json, to_json
-from portatile.store import ResultStore
+from portatile.store import ResultStore, sqlite
 from portatile.trials import Certificate, Check, Standing, Trial
 from support.trials import DEVICE, PROBLEM, trial
 
@@ -117,6 +117,6 @@ def test_an_older_store_that_cannot_be_written_is_read(old: Path, monkeypatch: p
             return create(name)
         raise sqlite3.OperationalError("attempt to write a readonly database")
 
-    monkeypatch.setattr(stores, "create", refuse)
+    monkeypatch.setattr(sqlite, "create", refuse)
     with pytest.warns(RuntimeWarning, match="cannot be written"), ResultStore(old) as store:
         assert [one.config["TILE"] for one in store.leaders()] == [2]

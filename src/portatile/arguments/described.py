@@ -161,15 +161,16 @@ class Cupy(Library):
             return int(self._stream().ptr) or LEGACY_STREAM
 
 
-_known: dict[type, Library | None] = {}
+known: dict[type, Library | None] = {}
+"""What ``library_of`` has found."""
 
 
 def library_of(kind: type) -> Library | None:
     """The library whose arrays are of this type; None for subclasses, and for libraries that are asked through protocols."""
     try:
-        return _known[kind]
+        return known[kind]
     except KeyError:
-        return _known.setdefault(kind, _library(kind))
+        return known.setdefault(kind, _library(kind))
 
 
 def _library(kind: type) -> Library | None:

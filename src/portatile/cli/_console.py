@@ -110,6 +110,11 @@ def say(text: str) -> None:
         err.print(text, style="dim", markup=False)
 
 
+def note(text: str) -> None:
+    """A line beside the results."""
+    err.print(text, style="dim", markup=False, soft_wrap=True)
+
+
 def counted(count: int, noun: str, plural: str | None = None) -> str:
     """``1 trial``, ``2 trials``."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portatile import workloads
+from portatile import ceilings, workloads
 from portatile.records import Problem, rate, spelled
 from portatile.trials import Trial
 from portatile.workload import Workload
@@ -26,3 +26,11 @@ def known(problem: Problem) -> Workload | None:
 def speed(trial: Trial, workload: Workload | None) -> str:
     """The speed of a valid trial in its workload's unit; empty for a kernel of another tuner."""
     return "" if workload is None else rate(*workload.speed(trial.problem, trial.comparable))
+
+
+def ceiling(trial: Trial, workload: Workload | None) -> str:
+    """The share of the ceiling that binds a valid trial: ``73 % memory``; empty where it is not known."""
+    if workload is None or trial.status != "ok":
+        return ""
+    found = ceilings.binding(ceilings.load(trial.device), workload, trial.problem, trial.comparable)
+    return "" if found is None else str(found)

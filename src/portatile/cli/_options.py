@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from portatile import workloads
+from portatile.errors import UsageError
 
 Option = Callable[[Any], Any]
 
@@ -25,6 +26,23 @@ def device(name: str = "device") -> Option:
     return click.option(
         "--device", name, multiple=True, callback=_only, help="Device, as `portatile devices` names it; default: the best one."
     )
+
+
+def devices() -> Option:
+    """``--device``, which may be given several times or be ``all``; the command takes a name, several as a tuple, or None."""
+    text = "Device, as `portatile devices` names it; repeat it, or say all, for several. Default: the best one."
+    return click.option("--device", multiple=True, callback=_some, help=text)
+
+
+def _some(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> str | tuple[str, ...] | None:
+    return given if len(given) > 1 else given[0] if given else None
+
+
+def one_device(given: str | tuple[str, ...] | None) -> str | None:
+    """The one device of ``devices``; raises UsageError for several."""
+    if isinstance(given, tuple):
+        raise UsageError(f"--device is given {len(given)} times; name one device")
+    return given
 
 
 def seed(of: str) -> Option:

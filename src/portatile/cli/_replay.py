@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from portatile.cli import _console
+from portatile.cli import _console, _options
 from portatile.cli._workloads import WorkloadGroup
 from portatile.errors import UsageError
 from portatile.records import Problem
@@ -67,7 +67,7 @@ def without_workload(group: WorkloadGroup, replayed: Replayed) -> WorkloadGroup:
         if recorded is None:
             raise UsageError("name a workload, or a file of recorded trials with --replay; `portatile tune --help` lists the workloads")
         request = replay.ReplayRequest(
-            chosen(recorded, None, given["device"]), Budget.parse(given["budget"]), given["strategy"], given["seed"]
+            chosen(recorded, None, _options.one_device(given["device"])), Budget.parse(given["budget"]), given["strategy"], given["seed"]
         )
         return replayed(request, given["as_json"])
 

@@ -12,10 +12,12 @@ from typing import Any
 import click
 from rich.status import Status
 
+from portatile import device as devices
 from portatile import workloads
-from portatile.cli import _console, _formatting, _tune_output
+from portatile.cli import _console, _formatting, _options, _tune_output
 from portatile.cli._workloads import Sized, WorkloadGroup, option_value
 from portatile.errors import UsageError
+from portatile.measure import first_ceilings
 from portatile.records import DeviceInfo, Problem, duration, to_json
 from portatile.store import ResultStore, device_key
 from portatile.trials import Budget
@@ -68,6 +70,7 @@ class _Shaped(Sized):
         def run(path: Path, element_type: str, **given: Any) -> None:
             spelled = {key.removeprefix("option_"): given.pop(key) for key in list(given) if key.startswith("option_")}
             options = {name: option_value(self.workload, name, text) for name, text in spelled.items()}
+            given["device"] = _options.one_device(given["device"])
             _tune(self.workload, shapes.read(path, self.workload, element_type, options), **given)
 
         return click.Command(self.name, params=[file, *own], callback=run, help=self.help)
@@ -77,6 +80,7 @@ def _tune(
     workload: Workload, problems: tuple[Problem, ...], device: str | None, budget: str, strategy: str, seed: int, fresh: bool, as_json: bool
 ) -> None:
     request = shapes.ShapesRequest(problems, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    first_ceilings.ensure(devices.get(device).info, _console.note)
     with ResultStore.default() as store, _Watch() as watch:
         found = shapes.tune(request, store, watch)
     if as_json:

@@ -47,6 +47,8 @@ def numbers(text: str, name: str) -> tuple[int, ...]:
 def _value(name: str, kind: Any, value: Any) -> Any:
     if kind == tuple[int, ...]:
         return numbers(value, f"--{name.replace('_', '-')}") if value else ()
+    if kind == tuple[str, ...]:
+        return value or ()
     return "" if kind is str and value is None else value
 
 
@@ -58,6 +60,8 @@ def _parameter(name: str, kind: Any, default: Any, told: Option) -> click.Parame
     common: Mapping[str, Any] = {"help": told.help, "metavar": told.metavar}
     if kind is bool:
         return click.Option([*flags, inner], is_flag=True, help=told.help)
+    if told.count:
+        return click.Option([*flags, inner], nargs=told.count, **common)
     if kind == tuple[str, ...]:
         return click.Option([*flags, inner], multiple=True, default=list(default), **common)
     if kind == tuple[int, ...]:

@@ -89,7 +89,7 @@ def _show(outcome: StudyOutcome) -> None:
     for heat in maps:
         _heat.show(heat)
     if not maps:
-        shown = table.readable(study.columns, rows)
+        shown = table.readable(study.columns, study.shown(rows))
         problem = outcome.asked.problem
         title = study.question if problem is None else f"{study.question} {problem.workload} {problem.dtype}"
         _console.out.print(_console.table(title, shown.headings, shown.cells, left=shown.left))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from portatile.cli import _tune_output
+from portatile.cli import _options, _tune_output
 from portatile.cli._workloads import WorkloadGroup
 from portatile.formats import t1
 from portatile.kernel import Kernel
@@ -25,7 +25,7 @@ def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
             return None
 
         def run(
-            device: str | None,
+            device: str | tuple[str, ...] | None,
             budget: str,
             strategy: str,
             seed: int,
@@ -39,7 +39,7 @@ def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
             kernel = Kernel.from_t1(found)
             said = click.get_current_context().get_parameter_source("budget") is not click.core.ParameterSource.DEFAULT
             limit = Budget.parse(budget) if said or found.budget is None else found.budget
-            request = kernel.request(limit, device, strategy, seed, not fresh)
+            request = kernel.request(limit, _options.one_device(device), strategy, seed, not fresh)
             return tuned(kernel, _tune_output.measured(request, cold, no_model, objective), as_json)
 
         parameters = [parameter for parameter in group.parameters if parameter.name != "recorded"]

@@ -112,6 +112,13 @@ def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
         yield "no ceilings measured: impossible times are not refused (portatile bench peak)"
 
 
+def ceiling_document(result: tuner.TuningResult, workload: Workload | None) -> dict[str, Any]:
+    """The ceiling that binds the winner and the share of it that it reaches; None where it is not known."""
+    best = result.best
+    found = None if workload is None else ceilings.binding(ceilings.load(result.device), workload, result.problem, best.comparable)
+    return {"ceiling": None if found is None else found.name, "share_of_ceiling": None if found is None else found.share}
+
+
 def document(result: tuner.TuningResult) -> list[dict[str, Any]]:
     """The finalists for a program, in the order of their places."""
     found = []

@@ -8,6 +8,7 @@ from rich.markup import escape
 from portatile import doctor, repair, settings
 from portatile.cli import _console, _options
 from portatile.doctor import Examination
+from portatile.errors import UsageError
 from portatile.records import duration, to_json
 
 _MARKS = {"ok": "[green]ok[/]    ", "absent": "[dim]absent[/]", "broken": "[red]broken[/]"}
@@ -54,6 +55,8 @@ def _print(found: Examination) -> None:
 
 def _repair(as_json: bool) -> int:
     path = settings.load().store_path
+    if path is None:
+        raise UsageError("the result store is on a server, which repairs itself: --repair is for files")
     done = repair.repair(path)
     if as_json:
         click.echo(to_json({"store": str(path), "repaired": done and {"kept": done.kept, "lost": done.lost, "aside": str(done.aside)}}))

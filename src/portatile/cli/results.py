@@ -17,7 +17,7 @@ from portatile.store import Query, ResultStore, device_key
 from portatile.trials import Trial
 from portatile.workload import Workload
 
-_COLUMNS = ("problem", "differs from the default", "time", "median within", "speed", "tried", "checked, error / bound")
+_COLUMNS = ("problem", "differs from the default", "time", "median within", "speed", "of ceiling", "tried", "checked, error / bound")
 
 
 @click.command()
@@ -105,10 +105,11 @@ def _row(trials: list[Trial]) -> list[str]:
     tried = ", ".join(f"{count} {status}" for status, count in Counter(trial.status for trial in (newest.values() or trials)).most_common())
     title = f"{_formatting.titled(fastest.problem)}{' cold' * fastest.cold}"
     if fastest.status != "ok":
-        return [title, "nothing valid", "", "", "", tried, ""]
+        return [title, "nothing valid", "", "", "", "", tried, ""]
     workload = _formatting.known(fastest.problem)
     speed = _formatting.speed(fastest, workload)
-    return [title, _changes(fastest, workload), duration(fastest.comparable), _interval(fastest), speed, tried, _checked(fastest)]
+    share = _formatting.ceiling(fastest, workload)
+    return [title, _changes(fastest, workload), duration(fastest.comparable), _interval(fastest), speed, share, tried, _checked(fastest)]
 
 
 def _changes(trial: Trial, workload: Workload | None) -> str:

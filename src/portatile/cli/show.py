@@ -66,7 +66,7 @@ def command(
     template      the text with everything generated, and the definitions that go with it
     preprocessed  without macros and conditionals, as the back end sees it
     lowered       what the compiler is given: with the prelude, or translated to CUDA C++
-    assembly      the compiler's instructions: PTX, or an AMD architecture's own (ptx: the same)
+    assembly      the compiler's instructions: PTX, or an architecture's own of AMD's GPUs and of PoCL's processor (ptx: the same)
     instructions  how many of each family stand in them, and the most frequent kinds
     resources     registers, spills, local memory, work-groups
 

@@ -93,7 +93,7 @@ def _command(study: Study) -> click.Command:
     """The command of a study; one about a problem has a sub-command for each workload."""
     own = _study_options.parameters(study.options)
     if study.devices != "none":
-        which = {"best": "the best one", "all": "all of them"}[study.devices]
+        which = {"best": "the best one", "all": "all of them", "each": "each piece of hardware once"}[study.devices]
         text = f"Device, as `portatile devices` names it; repeat. Default: {which}."
         own.append(click.Option(_DEVICE, multiple=True, help=text))
     own += [*OPTIONS, click.Option(["--fresh"], is_flag=True, help="Forget what an interrupted run left, and start again.")]
@@ -132,6 +132,8 @@ def _devices(selectors: Sequence[str], usual: str) -> tuple[Device, ...]:
     named = [devices.get(selector) for selector in selectors]
     if not named and usual == "best":
         named = [devices.get()]
+    if not named and usual == "each":
+        named = list(devices.several(devices.EVERY))
     found = named or [device for device in devices.devices() if "oclgrind" not in device.info.platform.lower()]
     return tuple({device.info.id: device for device in found}.values())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
@@ -13,14 +13,16 @@ import click
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from portatile import device as devices
 from portatile import workloads
 from portatile.cli import _console, _formatting, _options, _replay, _shapes, _t1, _tune_output
 from portatile.cli._workloads import per_workload
 from portatile.kernel import Kernel
-from portatile.records import Config, Problem, duration, to_json
+from portatile.measure import first_ceilings
+from portatile.records import Config, DeviceInfo, Problem, duration, to_json
 from portatile.store import ResultStore
 from portatile.trials import Budget, Trial
-from portatile.tuning.search import replay, tuner
+from portatile.tuning.search import many_devices, replay, tuner
 from portatile.workload import Workload
 
 _PREPARING = "opening the device, preparing operands and reference"
@@ -28,7 +30,7 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 
 
 @per_workload("tune")
-@_options.device()
+@_options.devices()
 @click.option("--budget", default="60s", show_default=True, help="30s, 5m, 200 (trials), or both: 60s,200.")
 @click.option("--strategy", default="auto", show_default=True, help="How to search; a wrong name lists them.")
 @_options.seed("the operands and of the strategy's choices")
@@ -42,7 +44,7 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 @_options.document()
 def command(
     problem: Problem,
-    device: str | None,
+    device: str | tuple[str, ...] | None,
     budget: str,
     strategy: str,
     seed: int,
@@ -59,15 +61,21 @@ def command(
 
     Progress goes to standard error; the table or the JSON document goes to standard output. Ctrl-C ends the search as the budget
     would. --replay without a workload searches the file's only recording. A T1 file (kernel.json) in place of a workload tunes your
-    own kernel that it describes.
+    own kernel that it describes. Several devices are tuned at once, each with the whole budget; processors wait for each other.
     """
     if recorded is not None:
-        _replayed(replay.ReplayRequest(_replay.chosen(recorded, problem, device, cold), Budget.parse(budget), strategy, seed), as_json)
+        recording = _replay.chosen(recorded, problem, _options.one_device(device), cold)
+        _replayed(replay.ReplayRequest(recording, Budget.parse(budget), strategy, seed), as_json)
         return
-    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, resume=not fresh)
+    request = tuner.TuningRequest(problem, None, Budget.parse(budget), strategy, seed, resume=not fresh)
     request = _tune_output.measured(request, cold, no_model, objective)
     if hint := workloads.get(problem.workload).hint:
         _console.err.print(hint, markup=False, soft_wrap=True)
+    if isinstance(device, tuple) or device == devices.EVERY:
+        _tuned_on_several(request, [one.info for one in devices.several(device)], as_json)
+        return
+    request = replace(request, device=device)
+    first_ceilings.ensure(devices.get(device).info, _console.note)
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
     workload = workloads.get(problem.workload)
@@ -76,6 +84,22 @@ def command(
     else:
         _print(result, workload)
         for line in _tune_output.unguarded(result, workload):
+            _console.out.print(line, markup=False)
+
+
+def _tuned_on_several(request: tuner.TuningRequest, infos: Sequence[DeviceInfo], as_json: bool) -> None:
+    """Search on several devices, and print the table of each, or one JSON list."""
+    for info in infos:
+        first_ceilings.ensure(info, _console.note)
+    with _Watch(several=True) as watch:
+        results = many_devices.tune(request, infos, ResultStore.default, watch)
+    workload = workloads.get(request.problem.workload)
+    if as_json:
+        click.echo(f"[{','.join(document(result, workload) for result in results)}]")
+        return
+    for result in results:
+        _print(result, workload)
+        for line in (*_tune_output.unguarded(result, workload), ""):
             _console.out.print(line, markup=False)
 
 
@@ -93,6 +117,7 @@ def _replayed(request: replay.ReplayRequest, as_json: bool) -> None:
 
 def _kernel_tuned(kernel: Kernel, request: tuner.TuningRequest, as_json: bool) -> None:
     """Search for a kernel that a file describes."""
+    first_ceilings.ensure(devices.get(request.device).info, _console.note)
     with ResultStore.default() as store, _Watch() as watch:
         result = kernel.tune_as(request, store, watch)
     if as_json:
@@ -119,6 +144,7 @@ def document(result: tuner.TuningResult, workload: Workload | None) -> str:
         "gflops": _gflops(result.best, flops),
         "default": {"config": result.default.config, "seconds_per_run": _finite(result.default), "gflops": _gflops(result.default, flops)},
         "speedup": result.default.comparable / result.best.comparable if result.default.status == "ok" else None,
+        **_tune_output.ceiling_document(result, workload),
         "stopped": result.stopped,
         "seconds": result.seconds,
         "failures": result.failures,
@@ -146,14 +172,15 @@ class _Left(ProgressColumn):
 class _Watch:
     """Shows progress: a live line on a terminal, elsewhere a line from time to time. A context manager."""
 
-    def __init__(self, preparing: str = _PREPARING) -> None:
-        self._preparing = preparing
+    def __init__(self, preparing: str = _PREPARING, several: bool = False) -> None:
+        """``several``: of several devices, each named in its lines."""
+        self._preparing, self._several = preparing, several
         self._live = _console.err.is_terminal
         columns = (SpinnerColumn(), TextColumn("{task.description}"), _Left())
         self._bar = Progress(*columns, console=_console.err, disable=not self._live, transient=True)
         self._task: TaskID | None = None
-        self._last: tuner.Progress | None = None
-        self._printed: tuner.Progress | None = None
+        self._last: dict[str, tuner.Progress] = {}  # by device
+        self._printed: dict[str, tuner.Progress] = {}
 
     def __enter__(self) -> _Watch:
         self._bar.start()
@@ -164,21 +191,27 @@ class _Watch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.stop()
-        if self._last is not None and self._last is not self._printed:
-            self._print(self._last)
+        for name, last in self._last.items():
+            if last is not self._printed.get(name):
+                self._print(last)
 
     def __call__(self, progress: tuner.Progress) -> None:
         """Show the progress of the search."""
-        self._last = progress
+        self._last[progress.device.id] = progress
+        printed = self._printed.get(progress.device.id)
         if self._live and self._task is not None:
             ends = None if progress.seconds_left is None else time.monotonic() + progress.seconds_left
-            self._bar.update(self._task, description=_standing(replace(progress, seconds_left=None)), ends=ends)
-        elif self._printed is None or progress.best is not self._printed.best or progress.seconds - self._printed.seconds >= _PLAIN_SECONDS:
+            described = "; ".join(self._told(replace(one, seconds_left=None)) for one in self._last.values())
+            self._bar.update(self._task, description=described, ends=ends)
+        elif printed is None or progress.best is not printed.best or progress.seconds - printed.seconds >= _PLAIN_SECONDS:
             self._print(progress)
 
+    def _told(self, progress: tuner.Progress) -> str:
+        return f"{progress.device.id}: {_standing(progress)}" if self._several else _standing(progress)
+
     def _print(self, progress: tuner.Progress) -> None:
-        _console.err.print(f"{progress.seconds:6.1f} s  {_standing(progress)}", markup=False, soft_wrap=True)
-        self._printed = progress
+        _console.err.print(f"{progress.seconds:6.1f} s  {self._told(progress)}", markup=False, soft_wrap=True)
+        self._printed[progress.device.id] = progress
 
 
 def _standing(progress: tuner.Progress) -> str:
@@ -193,8 +226,12 @@ def _print(result: tuner.TuningResult, workload: Workload | None) -> None:
     print_(_formatting.titled(problem))
     print_(f"on {result.device.name} ({', '.join(filter(None, (result.device.platform, result.device.id)))})\n")
     both = [("winner", result.best), ("default", result.default)]
-    summary = [[name, *_figures(trial, workload, result.default)] for name, trial in both if trial.status != "skipped"]
-    _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up"), summary))
+    summary = [
+        [name, *_figures(trial, workload, result.default), _formatting.ceiling(trial, workload)]
+        for name, trial in both
+        if trial.status != "skipped"
+    ]
+    _console.out.print(_console.table("", ("", "time", "spread", "speed", "speed-up", "of ceiling"), summary))
     print_("")
     valid = _tune_output.ordered(result)[:5]
     names = varying(valid)

@@ -20,7 +20,7 @@ _SAME: dict[str, tuple[str, ...]] = {
     "-cl-mad-enable": ("-fmad=true",),
     "-cl-unsafe-math-optimizations": ("-fmad=true",),
     "-cl-fp32-correctly-rounded-divide-sqrt": ("-prec-div=true", "-prec-sqrt=true"),
-    "-cl-opt-disable": ("-Xptxas=-O0",),
+    "-cl-opt-disable": ("-G",),  # the only way to have NVRTC optimise nothing, its assembler included
 }
 
 
@@ -31,9 +31,12 @@ def nvrtc_options(options: Sequence[str] = ()) -> tuple[str, ...]:
     """
     chosen: dict[str, str] = {}
     for option in (*NVRTC_OPTIONS, *options):
+        level = option.removeprefix("-cl-nv-opt-level=")
         register_limit = option.removeprefix("-cl-nv-maxrregcount=")
         if register_limit != option:
             translated: tuple[str, ...] = (f"-maxrregcount={register_limit}",)
+        elif level != option:
+            translated = (f"-Xptxas=-O{level}",)
         elif option.startswith("-cl-"):
             translated = _SAME.get(option, ())
         else:

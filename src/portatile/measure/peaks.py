@@ -69,8 +69,10 @@ def problem(
     return workload.problem({"n": n, "rounds": steps}, question.dtype, question.options)
 
 
-def answer(device: Device, question: Question, asked: Problem | None = None, way: Way | None = None) -> Measured:
-    """Measure a quantity with the configuration tuned for its problem, else with the best of a few; checked before they are timed.
+def answer(
+    device: Device, question: Question, asked: Problem | None = None, way: Way | None = None, config: Config | None = None
+) -> Measured:
+    """Measure a quantity with ``config``, else with that tuned for its problem, else with the best of a few; each checked first.
 
     Arithmetic is measured with twice as many rounds as well, which must take twice as long: else the compiler has removed steps, and
     DeviceError is raised. DeviceError is also raised for rates that no such device reaches.
@@ -78,9 +80,9 @@ def answer(device: Device, question: Question, asked: Problem | None = None, way
     asked = asked or problem(question, device.info)
     choice = runs.known(asked, device)
     with runs.prepared(device, asked) as ready:
-        if choice.reason != "tuned":
+        if config is None and choice.reason != "tuned":
             choice = replace(choice, config=_best(ready, [choice.config, *contenders(asked, device.info)]))
-        timed = ready.timed(choice.config, way)
+        timed = ready.timed(choice.config if config is None else config, way)
     if question.workload == "peak":
         timed = _scaled(device, question, timed, way)
     details = {"dtype": asked.dtype, **asked.options, **asked.sizes, **{f"config.{k}": v for k, v in timed.config.items()}}

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 
 from portatile import ceilings, workloads
-from portatile.ceilings import Ceilings, Work
+from portatile.ceilings import Ceilings
 from portatile.device import backends
 from portatile.errors import UsageError
 from portatile.figures import quantities
@@ -129,12 +129,10 @@ class Group:
 
     def share(self, trial: Trial) -> tuple[str, float] | None:
         """The largest share of a measured ceiling that the trial reached: see ``Ceilings.shares``."""
-        if self.ceilings is None or self.workload is None:
+        if self.workload is None:
             return None
-        functions = self.workload.functions(self.problem)
-        work = Work(self.problem.dtype, self.flops, self.traffic, functions, self.workload.products)
-        shares = self.ceilings.shares(work, trial.comparable)
-        return max(shares.items(), key=lambda item: item[1], default=None)
+        found = ceilings.binding(self.ceilings, self.workload, self.problem, trial.comparable)
+        return None if found is None else (found.name, found.share)
 
     @cached_property
     def steps(self) -> list[ConvergenceStep]:

@@ -36,13 +36,11 @@ def select(selection: Selection) -> list[Group]:
     Raises UnknownNameError for a workload that is neither installed nor in the store, UsageError for a ``store`` that is not there, and
     StoreError for a file that is no store.
     """
-    path = selection.store or settings.load().store_path
-    if selection.store is not None and not path.is_file():
-        raise UsageError(f"there is no result store at {path}")
-    trials: list[Trial] = []
-    if path.is_file():
-        with ResultStore.reader(path) as store:
-            trials = store.trials()
+    place = selection.store or settings.load().store
+    if selection.store is not None and not selection.store.is_file():
+        raise UsageError(f"there is no result store at {selection.store}")
+    with ResultStore.reader(place) as store:
+        trials = store.trials()
     known = {*workloads.names(), *(trial.problem.workload for trial in trials)}
     if selection.workload is not None and selection.workload not in known:
         raise UnknownNameError("workload", selection.workload, known)

@@ -54,8 +54,8 @@ class Again(Protocol):
 
     shape: tuple[int, ...]
 
-    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
-        """The result of a call."""
+    def again(self, library: Any, given: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+        """The result of a call; the output is the last of ``given``, unless it is None."""
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Whether an output, the last, overlaps none of the arrays."""
@@ -72,9 +72,9 @@ class ByNumpy:
         """As of the recorded call."""
         return self._recorded.apart_from(places)
 
-    def again(self, library: Any, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Any, given: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
         """The product; None where the output is not the caller's own."""
-        a, b = arrays[0], arrays[1]
+        a, b = given[0], given[1]
         if out is None:
             out = np.empty(self.shape, a.dtype)
         elif not self._recorded.apart_from(places):
@@ -104,7 +104,7 @@ def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], place
     def seconds(one: Again) -> float:
         def run() -> float:
             start = time.perf_counter()
-            one.again(library, call.arrays, call.factors, result, list(places))
+            one.again(library, (*call.arrays, result), call.factors, result, list(places))
             return time.perf_counter() - start
 
         return min(run() for _ in range(_RUNS))
@@ -117,7 +117,7 @@ def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], place
     if by_numpy < on_device:
         _remember(call)
         return rival
-    recorded.again(library, call.arrays, call.factors, result, list(places))
+    recorded.again(library, (*call.arrays, result), call.factors, result, list(places))
     return recorded
 
 

@@ -6,13 +6,13 @@ The first call of a kind goes the long way, through every check; it is recorded 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from portatile import settings
-from portatile.arguments.described import MASK, Library, library_of
+from portatile.arguments import described
+from portatile.arguments.described import MASK, Library
 from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import Begin
 from portatile.device import Selector
@@ -27,6 +27,7 @@ from portatile.runtime.request import Request
 from portatile.runtime.scratch import scratch
 
 _MOST = 4096  # kinds of calls that a routine remembers
+_FACTORS = 64  # values of its scalars, of which it knows which are 0
 _FIRST = 64  # the place of the first operand from the host among a device's scratch memory
 _SMALL = 1 << 22  # bytes of such an operand at most
 
@@ -70,6 +71,7 @@ class Recorder:
     def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False) -> None:
         self._factors, self._product = factors, product
         self._known: dict[tuple[object, ...], Again] = {}
+        self._zeros: dict[tuple[float, ...], tuple[bool, ...]] = {}  # which factors of those that came last are not 0
         if not lasting:
             forgetting.append(self._known.clear)
             if self._product:
@@ -79,25 +81,34 @@ class Recorder:
         self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
-        library = library_of(type(arrays[0]))
+        kind = type(arrays[0])
+        library = described.known.get(kind) or described.library_of(kind)
         if library is None:
             return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
-        said: list[object] = [options, device, out is arrays[-1], len(arrays), *[factor != 0 for factor in factors]]
+        given = arrays if out is None else (*arrays, out)
         try:
-            places = library.describe(arrays if out is None else (*arrays, out), said)
+            reads = self._zeros.get(factors)
+            if reads is None:
+                reads = self._nonzero(factors)
+            said: list[object] = [options, device, reads, None if out is None else out is arrays[-1]]
+            places = library.describe(given, said)
             if places is None:
                 return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
-            if len(set(places)) < len(places):  # an array given twice: what is recorded of it suits no two arrays
-                said.append(tuple(map(places.index, places)))
             if library.on_host:
                 said += (memory_limit.asked(), settings.selection())
             key = tuple(said)
             found = self._known.get(key)
         except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array that cannot say it, options without a hash
             return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
-        if found is not None and (result := found.again(library, arrays, factors, out, places)) is not None:
+        if found is not None and (result := found.again(library, given, factors, out, places)) is not None:
             return result
         return self._long_way(plan, Call(arrays, factors, options, out, device), library, key)
+
+    def _nonzero(self, factors: tuple[float, ...]) -> tuple[bool, ...]:
+        """Which factors are not 0: what is multiplied by 0 is not read."""
+        if len(self._zeros) >= _FACTORS:
+            self._zeros.clear()
+        return self._zeros.setdefault(factors, tuple([factor != 0 for factor in factors]))
 
     def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
         planned = plan(call)
@@ -144,17 +155,19 @@ class _Source(NamedTuple):
 
 
 class _Launches:
-    """The launches of one prepared problem, on the arrays of a call."""
+    """The launches of one prepared problem, on the arrays of a call, ``count`` of them."""
 
-    def __init__(self, prepared: Prepared, operands: Mapping[str, _Source], factors: tuple[str, ...], own: bool) -> None:
+    def __init__(self, prepared: Prepared, operands: Mapping[str, _Source], factors: tuple[str, ...], own: bool, count: int) -> None:
         self._prepared, self._operands, self._factors = prepared, operands, factors
         self._executable = prepared.executable
         self._own = own  # memory, Buffers
-        self._ready: Ready | None = self._executable.ready(tuple(operands), factors)
-        indices = [source.at for source in operands.values()]
-        self._pick: Callable[[Sequence[int]], tuple[int, ...]] | None = None
-        if len(indices) > 1 and not any(source.delta for source in operands.values()):
-            self._pick = itemgetter(*indices)
+        self._shifted = [source for source in operands.values() if source.delta]
+        values = dict(zip(factors, range(count, count + len(factors)), strict=True))
+        beyond = count + len(factors)
+        for name, source in operands.items():  # memory that does not begin at an array's first element comes behind the factors
+            values[name] = source.at if not source.delta else beyond
+            beyond += bool(source.delta)
+        self._ready: Ready | None = self._executable.ready(values, beyond)
 
     def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
@@ -162,11 +175,10 @@ class _Launches:
             memories = {name: source.memory(queue.device, given, places) for name, source in self._operands.items()}
             self._prepared.run(queue, memories, dict(zip(self._factors, factors, strict=True)))
             return
-        if self._pick is not None:
-            addresses = self._pick(places)
-        else:
-            addresses = tuple([places[source.at] + source.delta for source in self._operands.values()])
-        self._executable.rerun(self._ready, queue, addresses, factors, self._own)
+        values = (*places, *factors)
+        if self._shifted:
+            values += tuple([places[source.at] + source.delta for source in self._shifted])
+        self._executable.rerun(self._ready, queue, values, self._own)
 
 
 class _Start:
@@ -191,7 +203,8 @@ class _Cross:
     ) -> None:
         self._engine, self._prepared, self._operands, self._factors = engine, prepared, operands, factors
         self._executable = prepared.executable
-        self._ready = self._executable.ready(tuple(operands), factors)
+        names = (*operands, *factors)
+        self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
         self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(operands.values())]
 
     def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
@@ -204,7 +217,7 @@ class _Cross:
                 if read:
                     queue.upload(memories[-1], source.array(given), blocking=False)
             if self._ready is not None:
-                self._executable.rerun(self._ready, queue, tuple([memory.handle for memory in memories]), factors, True)
+                self._executable.rerun(self._ready, queue, (*[memory.handle for memory in memories], *factors), True)
             else:
                 named = dict(zip(self._operands, memories, strict=True))
                 self._prepared.run(queue, named, dict(zip(self._factors, factors, strict=True)))
@@ -238,11 +251,17 @@ _Step = _Launches | _Start | _Cross | _Begin
 class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
-    def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], alignment: int) -> None:
-        self._engine, self.shape, self._alignment = engine, shape, alignment
+    def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], places: Sequence[int]) -> None:
+        self._engine, self.shape = engine, shape
+        self._device, self._generation = engine.device, engine.generation
+        self._alignment = places[-1] & -places[-1] & MASK
         self._steps = tuple(step.run for step in steps)
+        self._fitting: tuple[float, ...] | None = None  # the last factors that were found to be numbers of any kernel's
+        self._alone: list[int] | None = None  # where the last arrays lay whose output was found apart from them
         self.reach = (0, 0)  # of the output, in bytes from its first element
         self.apart: tuple[tuple[int, int, int], ...] = ()  # which arrays it must not overlap, and their reaches
+        # arrays that were one, given twice: what is recorded of them suits no two arrays
+        self._twice = tuple((first, at) for at, place in enumerate(places) if (first := places.index(place)) < at)
 
     def apart_from(self, places: Sequence[int]) -> bool:
         """Whether the output, the last, shares no memory with an array that it must not overlap."""
@@ -252,29 +271,33 @@ class _Recorded:
             place = places[at]
             if low < place + last and place + first < high:
                 return False
-        return True
+        return all(places[at] == places[first] for first, at in self._twice)
 
-    def again(self, library: Library, arrays: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Library, given: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, and nothing done, where the long way has to look at it."""
-        engine = self._engine
-        if engine.device.generation != engine.generation:
+        if self._device.generation != self._generation:
             return None
-        for factor in factors:
-            if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
-                return None
+        if factors != self._fitting:
+            for factor in factors:
+                if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
+                    return None
+            self._fitting = factors
         if out is None:
-            out = library.new(arrays[0], self.shape)
+            out = library.new(given[0], self.shape)
             place = library.place(out)
-            if place & -place & MASK != self._alignment:
+            if place & -place & MASK != self._alignment or (self._twice and not self.apart_from([*places, place])):
                 return None
             places.append(place)
-        else:
+            given = (*given, out)
+        elif places != self._alone:
             if not self.apart_from(places):
                 return None
+            self._alone = places
+        engine = self._engine
         with engine.lock:
             queue = engine.queue_of(library.stream(out))
             for step in self._steps:
-                step(queue, factors, (*arrays, out), places)
+                step(queue, factors, given, places)
         return out
 
 
@@ -320,9 +343,10 @@ def _record(
             kind = _Cross if crosses(engine, models) else _Start
             steps.append(kind(engine, done.prepared, models, factors))
         elif done.prepared.executable.plan.steps:
-            steps.append(_Launches(done.prepared, dict(zip(done.names, known, strict=True)), factors, type(result) is Buffer))
+            operands = dict(zip(done.names, known, strict=True))
+            steps.append(_Launches(done.prepared, operands, factors, type(result) is Buffer, len(given)))
     assert engine is not None
-    recorded = _Recorded(engine, steps, tuple(result.shape), places[-1] & -places[-1] & MASK)
+    recorded = _Recorded(engine, steps, tuple(result.shape), places)
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))

@@ -164,6 +164,8 @@ def _layout(stored: Matrix, packed: Layout) -> Layout:
     return Layout(strides, stored.offset, stored.alignment)
 
 
+_WORTH = 8e-3
+"""Seconds that the fastest device takes for a problem that is worth sharing: several pieces whose starts cost little."""
 _rates: dict[tuple[str, str, str], float] = {}
 """Work a second that devices have shown, by device, workload and dtype: flops, or steps where a workload counts none."""
 _last: dict[tuple[str, tuple[str, ...]], Split] = {}
@@ -218,9 +220,13 @@ def perform(
     """
     began = time.perf_counter()
     workers, note = _workers(devices, problem, matrices, scalars)
+    alone = devices[0]
+    if len(workers) >= FEWEST and (quick := _quick(workers, problem)) is not None:
+        workers, alone = [], quick.engine.device
+        note = f"{alone.info.id} computed it alone, so quickly that sharing would cost more"
     if len(workers) < FEWEST:
-        share = Share(devices[0].info.id, max(problem.sizes.values(), default=0), 1)
-        _alone(devices[0], problem, matrices, scalars, start)
+        share = Share(alone.info.id, max(problem.sizes.values(), default=0), 1)
+        _alone(alone, problem, matrices, scalars, start)
         share.seconds = time.perf_counter() - began
         split = Split(problem, "", share.seconds, (share,), note)
     else:
@@ -236,6 +242,14 @@ def perform(
         split = Split(problem, cut.size, time.perf_counter() - began, tuple(worker.share for worker in workers), note)
     _last[_name(problem), tuple(device.info.id for device in devices)] = split
     return split
+
+
+def _quick(workers: Sequence[_Worker], problem: Problem) -> _Worker | None:
+    """The fastest device where it is known to take no longer than sharing is worth; None where it does, or somebody's rate is unknown."""
+    known = [_known(worker.engine, problem) for worker in workers]
+    fastest = max(known)
+    quick = all(known) and _work(problem, workers[0].cut) * problem.sizes[workers[0].cut.size] / fastest < _WORTH
+    return workers[known.index(fastest)] if quick else None
 
 
 def _together(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> None:

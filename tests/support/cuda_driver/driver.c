@@ -1,6 +1,7 @@
 /* A CUDA driver without a GPU: enough of libcuda.so.1 for portatile's CUDA back end, with what the real one would refuse.
 
-   Device memory is an arena at ARENA, where the interpreter of PTX expects global memory. Commands run when they are given. What depends on
+   Device memory is an arena at ARENA, where the interpreter of PTX expects global memory. Commands run when they are given, or whenever the
+   graph does that they were captured into. What depends on
    kernels (modules, functions, launches) is asked of Python by the callbacks below. Handles, ranges of addresses and the thread's current
    context are checked, so that a use after release, a copy past an allocation or a call without a context is an error as on a GPU. */
 #define _GNU_SOURCE
@@ -18,7 +19,8 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201, INVALID_IMAGE = 200, INVALID_HANDLE = 400,
-       NOT_FOUND = 500, NOT_SUPPORTED = 801, LAUNCH_FAILED = 719 };
+       NOT_FOUND = 500, NOT_SUPPORTED = 801, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901,
+       CAPTURE_ISOLATION = 905 };
 typedef int CUresult;
 typedef unsigned long long CUdeviceptr;
 
@@ -33,7 +35,10 @@ static Callbacks python;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What a test may ask about. */
-EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes;
+EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_updates;
+
+/* Launches do nothing, to time what leads to them. */
+EXPORT int emulated_quiet;
 
 /* Allocations, in order of their addresses. */
 typedef struct Block { CUdeviceptr at; size_t size; int used; struct Block *next; } Block;
@@ -97,8 +102,23 @@ static int lies(CUdeviceptr at, size_t size) {
     return found;
 }
 
+/* A graph: kernels with copies of their parameters, fills, copies and memory of its own, in order. A stream that is captured fills one. */
+typedef struct Command {
+    enum { LAUNCH, FILL, COPY } kind;
+    unsigned long long function;
+    unsigned grid[3], block[3], shared;
+    void **parameters;
+    size_t count;
+    CUdeviceptr to, from;
+    size_t size, width;
+    unsigned value;
+    struct Command *next, *origin; /* of an instance's command the graph's */
+} Command;
+typedef struct { unsigned magic; Command *first, *last; CUdeviceptr memory[64]; int memories, invalid; } Graph;
+enum { GRAPH = 0x94A94, EXECUTABLE = 0xE8EC0 };
+
 /* Handles of streams and events. */
-typedef struct { unsigned magic; double seconds; int recorded; } Handle;
+typedef struct { unsigned magic; double seconds; int recorded; Graph *capture; /* of an event: into which it was recorded */ } Handle;
 enum { STREAM = 0x57EA3, EVENT = 0xE7E47, POOL = 0x900A1 };
 
 static Handle *made(unsigned magic) {
@@ -119,10 +139,51 @@ static double now(void) {
     return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
-static int initialised, context_object, retained;
+static int initialised, context_object, retained, captures;
 static __thread void *current;
+static __thread int mode; /* of captures: 0 global, 1 of the thread, 2 relaxed */
 #define NEED_CONTEXT if (!current) return INVALID_CONTEXT
 #define NEED_STREAM(s) if (!stream_ok(s)) return INVALID_HANDLE
+
+static Graph *captured(Handle *stream) { return is(stream, STREAM) ? stream->capture : NULL; }
+
+/* What the driver refuses while a stream is captured, and what makes that capture invalid. */
+static Graph *capture_of_all[64];
+static CUresult forbidden(void) {
+    if (!captures || mode == 2) return OK;
+    for (int i = 0; i < 64; i++)
+        if (capture_of_all[i]) capture_of_all[i]->invalid = 1;
+    return CAPTURE_UNSUPPORTED;
+}
+#define NOT_WHILE_CAPTURED do { CUresult no = forbidden(); if (no) return no; } while (0)
+
+static Command *append(Graph *graph, int kind) {
+    Command *made = calloc(1, sizeof(Command));
+    made->kind = kind;
+    if (graph->last) graph->last->next = made; else graph->first = made;
+    return graph->last = made;
+}
+static CUresult set_launch(Command *node, unsigned long long function, const unsigned *grid, const unsigned *block, unsigned shared,
+                           void **parameters) {
+    node->function = function, node->shared = shared;
+    memcpy(node->grid, grid, sizeof node->grid), memcpy(node->block, block, sizeof node->block);
+    void **copy = calloc(256, sizeof(void *));
+    size_t offset, size;
+    for (node->count = 0; node->count < 256 && python.parameter(function, node->count, &offset, &size) == OK; node->count++)
+        copy[node->count] = memcpy(malloc(size ? size : 1), parameters[node->count], size);
+    node->parameters = copy;
+    return OK;
+}
+static CUresult fill(CUdeviceptr to, unsigned value, size_t count, size_t width) {
+    if (!lies(to, count * width) || to % width) return INVALID_VALUE;
+    for (size_t i = 0; i < count * width; i++) ((unsigned char *)to)[i] = value >> 8 * (i % width);
+    return OK;
+}
+static CUresult copied(CUdeviceptr to, CUdeviceptr from, size_t size) {
+    if (!lies(to, size) || !lies(from, size)) return INVALID_VALUE;
+    memmove((void *)to, (void *)from, size);
+    return OK;
+}
 
 EXPORT void emulated_callbacks(Callbacks callbacks) { python = callbacks; }
 EXPORT CUdeviceptr emulated_take(size_t size) { return take(size); }
@@ -154,7 +215,7 @@ EXPORT CUresult cuCtxSetCurrent(void *context) { current = context; return OK; }
 EXPORT CUresult cuCtxSynchronize(void) { NEED_CONTEXT; return OK; }
 
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { *total = ARENA_BYTES; *free_bytes = ARENA_BYTES - emulated_live_bytes; return OK; }
-EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t size) { NEED_CONTEXT; return (*at = take(size)) ? OK : OUT_OF_MEMORY; }
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t size) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return (*at = take(size)) ? OK : OUT_OF_MEMORY; }
 EXPORT CUresult cuMemFree_v2(CUdeviceptr at) { NEED_CONTEXT; return give(at); }
 EXPORT CUresult cuMemPoolCreate(Handle **pool, const void *properties) { *pool = made(POOL); return OK; }
 EXPORT CUresult cuMemPoolDestroy(Handle *pool) { return dropped(pool, POOL); }
@@ -162,10 +223,18 @@ EXPORT CUresult cuMemPoolSetAttribute(Handle *pool, int attribute, void *value) 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t size, Handle *pool, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
     if (!is(pool, POOL)) return INVALID_HANDLE;
-    return (*at = take(size)) ? OK : OUT_OF_MEMORY;
+    *at = take(size);
+    if (*at && captured(stream)) {
+        if (captured(stream)->memories == 64) return OUT_OF_MEMORY;
+        captured(stream)->memory[captured(stream)->memories++] = *at;
+    }
+    return *at ? OK : OUT_OF_MEMORY;
 }
-EXPORT CUresult cuMemFreeAsync(CUdeviceptr at, Handle *stream) { NEED_CONTEXT; NEED_STREAM(stream); return give(at); }
-EXPORT CUresult cuMemHostAlloc(void **at, size_t size, unsigned flags) { NEED_CONTEXT; *at = malloc(size); return *at ? OK : OUT_OF_MEMORY; }
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr at, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    return captured(stream) ? lies(at, 1) ? OK : INVALID_VALUE : give(at); /* what a graph has, it has whenever it runs */
+}
+EXPORT CUresult cuMemHostAlloc(void **at, size_t size, unsigned flags) { NEED_CONTEXT; NOT_WHILE_CAPTURED; *at = malloc(size); return *at ? OK : OUT_OF_MEMORY; }
 EXPORT CUresult cuMemFreeHost(void *at) { free(at); return OK; }
 EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr at) {
     *(int *)value = 0;
@@ -174,28 +243,36 @@ EXPORT CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr at
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
+    if (captured(stream)) return captured(stream)->invalid = 1, CAPTURE_UNSUPPORTED; /* of memory that is not pinned */
     if (!lies(to, size)) return INVALID_VALUE;
     memcpy((void *)to, from, size);
     return OK;
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
+    if (captured(stream)) return captured(stream)->invalid = 1, CAPTURE_UNSUPPORTED;
     if (!lies(from, size)) return INVALID_VALUE;
     memcpy(to, (void *)from, size);
     return OK;
 }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
-    if (!lies(to, size) || !lies(from, size)) return INVALID_VALUE;
-    memmove((void *)to, (void *)from, size);
-    return OK;
+    if (captured(stream)) {
+        Command *node = append(captured(stream), COPY);
+        node->to = to, node->from = from, node->size = size;
+        return OK;
+    }
+    return copied(to, from, size);
 }
 #define MEMSET(name, type) \
     EXPORT CUresult name(CUdeviceptr to, type value, size_t count, Handle *stream) { \
         NEED_CONTEXT; NEED_STREAM(stream); \
-        if (!lies(to, count * sizeof(type)) || to % sizeof(type)) return INVALID_VALUE; \
-        for (size_t i = 0; i < count; i++) ((type *)to)[i] = value; \
-        return OK; \
+        if (captured(stream)) { \
+            Command *node = append(captured(stream), FILL); \
+            node->to = to, node->value = value, node->size = count, node->width = sizeof(type); \
+            return OK; \
+        } \
+        return fill(to, value, count, sizeof(type)); \
     }
 MEMSET(cuMemsetD8Async, unsigned char)
 MEMSET(cuMemsetD16Async, unsigned short)
@@ -203,22 +280,115 @@ MEMSET(cuMemsetD32Async, unsigned)
 
 EXPORT CUresult cuStreamCreate(Handle **stream, unsigned flags) { NEED_CONTEXT; *stream = made(STREAM); return OK; }
 EXPORT CUresult cuStreamDestroy_v2(Handle *stream) { NEED_CONTEXT; return dropped(stream, STREAM); }
-EXPORT CUresult cuStreamSynchronize(Handle *stream) { NEED_CONTEXT; NEED_STREAM(stream); return OK; }
+EXPORT CUresult cuStreamSynchronize(Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (captured(stream)) return captured(stream)->invalid = 1, CAPTURE_UNSUPPORTED;
+    NOT_WHILE_CAPTURED;
+    return OK;
+}
 EXPORT CUresult cuStreamWaitEvent(Handle *stream, Handle *event, unsigned flags) {
     NEED_CONTEXT; NEED_STREAM(stream);
-    return is(event, EVENT) ? OK : INVALID_HANDLE;
+    if (!is(event, EVENT)) return INVALID_HANDLE;
+    if (captured(stream) != event->capture) { /* a wait across the edge of a capture; joining streams is not emulated */
+        if (captured(stream)) captured(stream)->invalid = 1;
+        return CAPTURE_ISOLATION;
+    }
+    return OK;
 }
-EXPORT CUresult cuStreamIsCapturing(Handle *stream, int *status) { NEED_STREAM(stream); *status = 0; return OK; }
+EXPORT CUresult cuStreamIsCapturing(Handle *stream, int *status) { NEED_STREAM(stream); *status = captured(stream) != NULL; return OK; }
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *given) {
+    int before = mode;
+    mode = *given, *given = before;
+    return OK;
+}
+EXPORT CUresult cuStreamBeginCapture_v2(Handle *stream, int how) {
+    NEED_CONTEXT;
+    if (!is(stream, STREAM) || stream->capture || captures >= 64) return INVALID_VALUE;
+    stream->capture = calloc(1, sizeof(Graph));
+    stream->capture->magic = GRAPH;
+    for (int i = 0; i < 64; i++)
+        if (!capture_of_all[i]) { capture_of_all[i] = stream->capture; break; }
+    captures++;
+    return OK;
+}
+EXPORT CUresult cuStreamEndCapture(Handle *stream, Graph **graph) {
+    if (!is(stream, STREAM) || !stream->capture) return INVALID_VALUE;
+    *graph = stream->capture, stream->capture = NULL, captures--;
+    for (int i = 0; i < 64; i++)
+        if (capture_of_all[i] == *graph) capture_of_all[i] = NULL;
+    if (!(*graph)->invalid) return OK;
+    *graph = NULL;
+    return CAPTURE_INVALIDATED;
+}
+
+/* Graphs. An instance has commands of its own. */
+typedef struct { unsigned long long func; unsigned grid[3], block[3], shared; void **parameters, **extra; void *kern, *ctx; } KernelNode;
+EXPORT CUresult cuGraphCreate(Graph **graph, unsigned flags) {
+    NEED_CONTEXT;
+    *graph = calloc(1, sizeof(Graph));
+    (*graph)->magic = GRAPH;
+    return OK;
+}
+EXPORT CUresult cuGraphAddKernelNode_v2(Command **node, Graph *graph, Command **before, size_t count, const KernelNode *given) {
+    if (!graph || graph->magic != GRAPH) return INVALID_VALUE;
+    if (count != (graph->last != NULL) || (count && *before != graph->last)) return NOT_SUPPORTED; /* one after another */
+    *node = append(graph, LAUNCH);
+    return set_launch(*node, given->func, given->grid, given->block, given->shared, given->parameters);
+}
+EXPORT CUresult cuGraphInstantiateWithFlags(Graph **executable, Graph *graph, unsigned long long flags) {
+    NEED_CONTEXT;
+    if (!graph || graph->magic != GRAPH) return INVALID_VALUE;
+    *executable = calloc(1, sizeof(Graph));
+    (*executable)->magic = EXECUTABLE;
+    for (Command *node = graph->first; node; node = node->next) {
+        Command *made = append(*executable, node->kind), *next = made->next;
+        *made = *node, made->next = next, made->origin = node;
+        if (node->kind == LAUNCH) set_launch(made, node->function, node->grid, node->block, node->shared, node->parameters);
+    }
+    return OK;
+}
+EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(Graph *executable, Command *node, const KernelNode *given) {
+    if (!executable || executable->magic != EXECUTABLE || node->kind != LAUNCH) return INVALID_VALUE;
+    emulated_updates++;
+    for (Command *mine = executable->first; mine; mine = mine->next)
+        if (mine->kind == LAUNCH && mine->function == node->function && mine->origin == node)
+            return set_launch(mine, given->func, given->grid, given->block, given->shared, given->parameters);
+    return INVALID_VALUE;
+}
+EXPORT CUresult cuGraphLaunch(Graph *executable, Handle *stream) {
+    NEED_CONTEXT; NEED_STREAM(stream);
+    if (!executable || executable->magic != EXECUTABLE) return INVALID_HANDLE;
+    if (captured(stream)) return NOT_SUPPORTED; /* a graph within a graph */
+    emulated_graphs++;
+    CUresult result = OK;
+    for (Command *node = executable->first; node && !result && !emulated_quiet; node = node->next)
+        result = node->kind == FILL ? fill(node->to, node->value, node->size, node->width)
+               : node->kind == COPY ? copied(node->to, node->from, node->size)
+               : python.launch(node->function, node->grid, node->block, node->shared, node->parameters);
+    return result;
+}
+EXPORT CUresult cuGraphExecDestroy(Graph *executable) {
+    if (!executable || executable->magic != EXECUTABLE) return INVALID_HANDLE;
+    executable->magic = 0; /* kept, so that a later use is seen */
+    return OK;
+}
+EXPORT CUresult cuGraphDestroy(Graph *graph) {
+    if (!graph || graph->magic != GRAPH) return INVALID_HANDLE;
+    graph->magic = 0;
+    for (int i = 0; i < graph->memories; i++) give(graph->memory[i]);
+    return OK;
+}
 EXPORT CUresult cuEventCreate(Handle **event, unsigned flags) { NEED_CONTEXT; *event = made(EVENT); return OK; }
 EXPORT CUresult cuEventDestroy_v2(Handle *event) { NEED_CONTEXT; return dropped(event, EVENT); }
 EXPORT CUresult cuEventRecord(Handle *event, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);
     if (!is(event, EVENT)) return INVALID_HANDLE;
-    event->seconds = now(), event->recorded = 1;
+    event->seconds = now(), event->recorded = 1, event->capture = captured(stream);
     return OK;
 }
-EXPORT CUresult cuEventQuery(Handle *event) { return is(event, EVENT) ? OK : INVALID_HANDLE; }
-EXPORT CUresult cuEventSynchronize(Handle *event) { return is(event, EVENT) ? OK : INVALID_HANDLE; }
+static CUresult asked(Handle *event) { return !is(event, EVENT) ? INVALID_HANDLE : event->capture ? CAPTURE_UNSUPPORTED : forbidden(); }
+EXPORT CUresult cuEventQuery(Handle *event) { return asked(event); }
+EXPORT CUresult cuEventSynchronize(Handle *event) { return asked(event); }
 EXPORT CUresult cuEventElapsedTime(float *milliseconds, Handle *begin, Handle *end) {
     if (!is(begin, EVENT) || !is(end, EVENT) || !begin->recorded || !end->recorded) return INVALID_HANDLE;
     *milliseconds = (end->seconds - begin->seconds) * 1e3;
@@ -226,7 +396,7 @@ EXPORT CUresult cuEventElapsedTime(float *milliseconds, Handle *begin, Handle *e
 }
 EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, Handle *begin, Handle *end) { return cuEventElapsedTime(milliseconds, begin, end); }
 
-EXPORT CUresult cuModuleLoadData(unsigned long long *module, const void *image) { NEED_CONTEXT; return python.load(image, module); }
+EXPORT CUresult cuModuleLoadData(unsigned long long *module, const void *image) { NEED_CONTEXT; NOT_WHILE_CAPTURED; return python.load(image, module); }
 EXPORT CUresult cuModuleUnload(unsigned long long module) { NEED_CONTEXT; return OK; }
 EXPORT CUresult cuModuleGetFunction(unsigned long long *function, unsigned long long module, const char *name) {
     NEED_CONTEXT;
@@ -241,17 +411,19 @@ EXPORT CUresult cuLaunchKernel(unsigned long long function, unsigned gx, unsigne
                                unsigned shared, Handle *stream, void **parameters, void **extra) {
     NEED_CONTEXT; NEED_STREAM(stream);
     if (!(gx && gy && gz && bx && by && bz) || (unsigned long long)bx * by * bz > 1024 || shared > 232448 || !parameters) return INVALID_VALUE;
+    if (current != &context_object) return INVALID_HANDLE;
     const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
+    if (captured(stream)) return set_launch(append(captured(stream), LAUNCH), function, grid, block, shared, parameters);
     __sync_fetch_and_add(&emulated_launches, 1);
-    return python.launch(function, grid, block, shared, parameters);
+    return emulated_quiet ? OK : python.launch(function, grid, block, shared, parameters);
 }
 
 /* The bindings ask for every function by its plain name. */
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, unsigned long long flags, int *status) {
-    static const char *endings[] = {"", "_v2"};
+    static const char *endings[] = {"", "_v2", "WithFlags"};
     void *self = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW);
     *function = NULL;
-    for (int i = 1; i >= 0 && !*function; i--) {
+    for (int i = 2; i >= 0 && !*function; i--) {
         char name[256];
         strncpy(name, symbol, 240);
         name[240] = 0;

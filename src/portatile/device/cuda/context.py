@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import Any, Protocol
 from weakref import WeakSet
 
 from portatile.device.base import Device
-from portatile.device.cuda.driver import Current, attribute, call, driver, failure
+from portatile.device.cuda.driver import Current, attribute, call, driver, failure, relaxed
 from portatile.device.cuda.image import Rows
 from portatile.device.cuda.info import describe
 from portatile.device.pool import Pool
@@ -61,6 +62,7 @@ class CudaContext(Device):
         self._recycled = Pool(self.info.global_memory, _RECYCLED, self._lock)
         self._rows = Rows(self._handle)
         self._events: dict[bool, list[Any]] = {False: [], True: []}
+        self.graphs: deque[Any] = deque()  # weak references, the oldest first
         self._queues: WeakSet[Stream] = WeakSet()
         self._foreign: WeakSet[Stream] = WeakSet()  # queues on other libraries' streams, which may be gone when nobody calls
 
@@ -118,13 +120,8 @@ class CudaContext(Device):
             self._await(self._stream)
 
     def _await(self, stream: Any) -> None:
-        relaxed = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-        with self.current():
-            usual = call(driver.cuThreadExchangeStreamCaptureMode, relaxed)
-            try:
-                call(driver.cuStreamSynchronize, stream)
-            finally:
-                call(driver.cuThreadExchangeStreamCaptureMode, usual)
+        with self.current(), relaxed():
+            call(driver.cuStreamSynchronize, stream)
 
     def give_back(self, pointer: int, nbytes: int, generation: int) -> None:
         """Keep memory of ``nbytes`` for the next that asks for as much on the default queue, or give it back to the driver."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -63,3 +65,13 @@ class Current:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         if self._previous is not None:
             driver.cuCtxSetCurrent(self._previous)
+
+
+@contextmanager
+def relaxed() -> Iterator[None]:
+    """While this lasts the thread may do what the driver forbids while any stream is captured; nothing of it goes into the graph."""
+    usual = call(driver.cuThreadExchangeStreamCaptureMode, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+    try:
+        yield
+    finally:
+        call(driver.cuThreadExchangeStreamCaptureMode, usual)

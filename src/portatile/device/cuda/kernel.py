@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -66,10 +67,14 @@ def _first(piece: str) -> str:
 
 
 class CudaKernel(Kernel):
-    """A ``CUfunction``. Its parameter blocks are shared by all launches, hence the lock between packing and queueing."""
+    """A ``CUfunction``. Its parameter blocks are shared by all launches, hence the lock between packing and queueing.
 
-    def __init__(self, device: CudaContext, function: Any, entry: Entry, resources: Resources) -> None:
+    ``module`` stays loaded as long as it is there.
+    """
+
+    def __init__(self, device: CudaContext, function: Any, entry: Entry, resources: Resources, module: object = None) -> None:
         self.name, self.entry = entry.name, entry
+        self.module = module
         self.device = device
         self.function = function
         self.lock = threading.Lock()
@@ -214,7 +219,7 @@ class CudaModule(Module):
     def __init__(self, device: CudaContext, module: Any, binary: Binary) -> None:
         self._device, self._module, self._binary = device, module, binary
         self._generation = device.generation
-        self._kernels: dict[str, CudaKernel] = {}
+        self._kernels: WeakValueDictionary[str, CudaKernel] = WeakValueDictionary()  # each keeps the module
 
     def kernel(self, name: str) -> Kernel:
         kernel = self._kernels.get(name)
@@ -225,7 +230,7 @@ class CudaModule(Module):
                     function = call(driver.cuModuleGetFunction, self._module, entry.symbol.encode())
                 except DeviceError as error:
                     raise ArgumentError(f"the binary has no kernel {name!r}: {error}") from None
-                kernel = CudaKernel(self._device, function, entry, self._binary.resources.get(name, Resources()))
+                kernel = CudaKernel(self._device, function, entry, self._binary.resources.get(name, Resources()), self)
             self._kernels[name] = kernel
         return kernel
 

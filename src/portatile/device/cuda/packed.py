@@ -1,6 +1,7 @@
 """Launches whose parameter blocks lie ready: a run writes addresses and numbers in place and calls the driver once for each.
 
-That takes the host half as long as a launch whose arguments are looked at one by one.
+That takes the host half as long as a launch whose arguments are looked at one by one. Many launches that run again and again on a stream
+become a graph, which takes the host little more than one launch.
 """
 
 from __future__ import annotations
@@ -9,15 +10,21 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from portatile.device.base import Argument, Memory, Queue, Ready, ReadyLaunch, Slot
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
+from portatile.device.cuda.graph import LaunchGraph, Node
 from portatile.device.cuda.kernel import LOCAL_ALIGNMENT, CudaKernel, parameter_block
 from portatile.device.cuda.memory import CudaMemory
 from portatile.device.cuda.queue import CudaQueue
+from portatile.errors import PortatileError
 from portatile.images import Sampler
+
+WORTH = 4  # launches from which on a graph costs the host less than they do
+_RUNS = 2  # of them one by one before that: a graph takes as long to make as many runs
+_STREAMS = 4  # that launches have a graph for, so that they overlap on different ones
 
 
 class PackedLaunches(Ready):
@@ -31,33 +38,109 @@ class PackedLaunches(Ready):
         self._number = device.context[1]
         with device.current():
             packed = [_packed(device, launch) for launch in launches]
-        self._steps = tuple(step for step, _ in packed)
-        self._pointers = [pointers for _, pointers in packed]  # kept: the driver is given their address alone
-        self._names = tuple(launch.kernel.name for launch in launches)
+        self._steps = tuple(one.step for one in packed)
+        self._pointers = [one.pointers for one in packed]  # kept: the driver is given their address alone
+        self._nodes = [one.node for one in packed]
+        self._exactly = _exactly(launches) if len(launches) >= WORTH else None
+        self._replays: dict[int, _Replay] = {}
 
     def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
         assert isinstance(queue, CudaQueue)
-        if int(driver.cuCtxGetCurrent()[1]) != self._number:
-            with self._device.current():
-                self.run(queue, values, borrows)
-            return
-        launch, stream = driver.cuLaunchKernel, queue.stream
         if borrows:
             queue.enter()
-        for place, (write, block, pick, function, x, y, z, wide, high, deep, dynamic, address) in enumerate(self._steps):
-            write(block, 0, *pick(values))
-            error = launch(function, x, y, z, wide, high, deep, dynamic, stream, address, 0)[0]
-            if error:
-                raise failure(error, f"kernel {self._names[place]!r}, {(x, y, z)} work-groups of {(wide, high, deep)}")
+        stream = queue.stream
+        if self._exactly is None or not self._again(self._exactly(values), values, queue):
+            launch = driver.cuLaunchKernel
+            for place, (write, block, pick, function, x, y, z, wide, high, deep, dynamic, address) in enumerate(self._steps):
+                write(block, 0, *pick(values))
+                error = launch(function, x, y, z, wide, high, deep, dynamic, stream, address, 0)[0]
+                if error:
+                    if place == 0 and self._elsewhere():
+                        with self._device.current():
+                            return self.run(queue, values, borrows)
+                    raise failure(error, f"kernel {self._nodes[place].kernel.name!r}, {(x, y, z)} work-groups of {(wide, high, deep)}")
         if borrows and queue.last is not None:  # as CudaQueue.leave does where nothing is captured
             call(driver.cuEventRecord, queue.last, stream)
+        return None
+
+    def _elsewhere(self) -> bool:
+        """Whether the thread's context is another one. The driver says no to a launch then, which costs less than to ask before each."""
+        return int(driver.cuCtxGetCurrent()[1]) != self._number
+
+    def _again(self, exactly: bytes, values: Sequence[float], queue: CudaQueue) -> bool:
+        """Run the launches as a graph, if they ran on this queue before; false, and nothing queued, where they have to go one by one."""
+        replay = self._replays.get(queue.number)
+        if replay is None:
+            if len(self._replays) >= _STREAMS:
+                self._replays.pop(next(iter(self._replays)))
+            replay = self._replays[queue.number] = _Replay()
+        if replay.runs < _RUNS:
+            replay.runs += 1
+            return False
+        if queue.capturing or self._elsewhere():
+            return False
+        graph = replay.graph
+        if graph is None or not graph.alive or replay.exactly != exactly:
+            graph = self._renewed(replay, exactly, values)
+            if graph is None:
+                return False
+        error = graph.launch(queue.stream)
+        if error:
+            replay.refuse()
+            raise failure(error, f"{len(self._steps)} kernels from {self._nodes[0].kernel.name!r} on, as a graph")
+        return True
+
+    def _renewed(self, replay: _Replay, exactly: bytes, values: Sequence[float]) -> LaunchGraph | None:
+        """The graph with these values; None where the driver makes none."""
+        graph, replay.exactly = replay.graph, b""  # an interrupt may come between the updates
+        picked = [pick(values) for _, _, pick, *_ in self._steps]
+        fresh = graph is None or not graph.alive
+        try:
+            for place, ((write, block, *_), given) in enumerate(zip(self._steps, picked, strict=True)):
+                write(block, 0, *given)
+                if not fresh and (replay.picked is None or replay.picked[place] != given or 0.0 in given):
+                    graph.update(place)  # type: ignore[union-attr]
+            if fresh:
+                graph = replay.graph = LaunchGraph(self._device, self._nodes)
+        except PortatileError:
+            replay.refuse()
+            return None
+        except BaseException:
+            replay.picked = None
+            raise
+        replay.picked, replay.exactly = picked, exactly
+        return graph
+
+
+class _Replay:
+    """What launches have on one queue: how often they ran there one by one, and their graph with the values that it has."""
+
+    __slots__ = ("exactly", "graph", "picked", "runs")
+
+    def __init__(self) -> None:
+        self.runs: float = 0
+        self.graph: LaunchGraph | None = None
+        self.exactly = b""
+        self.picked: list[Sequence[float]] | None = None
+
+    def refuse(self) -> None:
+        """Make no graph again."""
+        self.graph, self.runs = None, float("-inf")
 
 
 _Step = tuple[Any, ...]
 """What writes the gaps, the block, what picks their values, the function, the grid, the block of threads, local memory, the parameters."""
 
 
-def _packed(device: CudaContext, launch: ReadyLaunch) -> tuple[_Step, Any]:
+class _Packed(NamedTuple):
+    """A launch as a run needs it, the memory that holds where its parameters are, and what a graph is told of it."""
+
+    step: _Step
+    pointers: Any
+    node: Node
+
+
+def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     """A launch with its constants written; the gaps lie first in the block, so that one call writes them."""
     kernel, args = launch.kernel, launch.args
     assert isinstance(kernel, CudaKernel)
@@ -78,8 +161,17 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> tuple[_Step, Any]:
     grid = kernel.grids.get((launch.global_size, launch.local_size)) or kernel.grid(launch.global_size, launch.local_size)
     places = [arg.place for arg in args if isinstance(arg, Slot)]
     write = struct.Struct("".join(formats[i] for i in gaps)).pack_into
-    step = (write, block, _picking(places), kernel.function, *grid, dynamic, ctypes.addressof(pointers))
-    return step, pointers
+    address = ctypes.addressof(pointers)
+    return _Packed(
+        (write, block, _picking(places), kernel.function, *grid, dynamic, address), pointers, Node(kernel, grid, dynamic, address)
+    )
+
+
+def _exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:
+    """A function of the values of a run that gives all bits of those that the launches take."""
+    slots = {arg.place: arg.kind for launch in launches for arg in launch.args if isinstance(arg, Slot)}
+    pack, pick = struct.Struct("".join("Q" if kind is Memory else "d" for kind in slots.values())).pack, _picking(list(slots))
+    return lambda values: pack(*pick(values))
 
 
 def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:

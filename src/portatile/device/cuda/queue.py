@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from portatile.device.cuda.memory import CudaImage, CudaMemory
 from portatile.errors import ArgumentError
 from portatile.records import Size3
 
+_numbers = count()
+
 
 class CudaQueue(Queue):
     """A CUDA stream: one of our own, or ``foreign``, another library's. Streams are in order, also where out of order is allowed.
@@ -31,6 +34,7 @@ class CudaQueue(Queue):
         self.profiling, self.out_of_order = profiling, out_of_order
         self.generation = device.generation
         self._foreign, self._beside = foreign is not None, beside
+        self.number = next(_numbers)  # of all queues there ever were
         self._events = profiling or out_of_order
         self._context, self._number = device.context
         with device.current():
@@ -164,15 +168,16 @@ class CudaQueue(Queue):
         Into a graph goes no wait for what is outside of it: then the memory is waited for here.
         """
         if self._foreign and self._admitted != self.device.allocations:
-            if self._admitted < 0:
-                default = self.device.default_queue()
-                assert isinstance(default, CudaQueue)
-                self.device.recycle_no_more(self, default)
-            if self.capturing:
-                self.device.await_allocations()
-            else:
-                self.device.admit(self.stream)
-            self._admitted = self.device.allocations
+            with self.device.current():
+                if self._admitted < 0:
+                    default = self.device.default_queue()
+                    assert isinstance(default, CudaQueue)
+                    self.device.recycle_no_more(self, default)
+                if self.capturing:
+                    self.device.await_allocations()
+                else:
+                    self.device.admit(self.stream)
+                self._admitted = self.device.allocations
 
     def leave(self) -> None:
         """Behind it: from here on memory of ours may be given back. What a graph uses, its owner keeps."""

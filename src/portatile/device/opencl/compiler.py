@@ -14,8 +14,9 @@ from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
 
-from portatile.device import ptx, ptxas
+from portatile.device import ptx, ptxas, x86
 from portatile.device.opencl.context import ClContext
+from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
 from portatile.device.target import Instruction, Target
 from portatile.errors import CompileError, DeviceError
@@ -140,14 +141,17 @@ class ClTarget(Target):
         return binary.data[len(_MAGIC) + _DIGEST_BYTES :]
 
     def assembly(self, binary: Binary) -> str:
-        """NVIDIA's driver gives PTX; others, machine code."""
+        """NVIDIA's driver gives PTX; PoCL, machine code, which is disassembled."""
         data = self.payload(binary).rstrip(b"\0")
-        if b".version" not in data[:4096]:
-            return super().assembly(binary)
-        return data.decode()
+        if b".version" in data[:4096]:
+            return data.decode()
+        return disassembled(self.payload(binary)) if self.defers else super().assembly(binary)
 
     def instructions(self, assembly: str) -> Iterable[Instruction]:
-        return ptx.instructions(assembly)
+        """None of processors whose machine code nobody here reads."""
+        if ".version" in assembly[:4096]:
+            return ptx.instructions(assembly)
+        return x86.instructions(assembly) if self.architecture.startswith("x86") else ()
 
     def settle(self, binary: Binary) -> None:
         """NVIDIA's binaries are PTX: the first to load one waits for its machine code, which the driver's cache has from then on."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from portatile.measure import first_ceilings
 from portatile.studies.form.journal import Journal
 from portatile.studies.form.study import Asked, Rows, Run, Study
 
@@ -47,6 +48,8 @@ COMPLETE, INTERRUPTED, OUT_OF_TIME = "complete", "interrupted", "out of time"
 def conduct(study: Study, asked: Asked, conditions: Conditions | None = None, listener: Listener | None = None) -> StudyOutcome:
     """Measure what the journal does not hold. Ctrl-C ends the study, not the program: the outcome says so."""
     conditions, listener = conditions or Conditions(), listener or Listener()
+    for device in asked.devices:
+        first_ceilings.ensure(device.info, listener.say)
     started = time.monotonic()
     journal = Journal(study, asked, conditions.fresh, conditions.folder)
     known = {study.known_by(row) for row in journal.rows}

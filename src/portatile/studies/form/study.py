@@ -23,7 +23,8 @@ from portatile.records import Problem, Value
 class Option:
     """What a command line needs to know of an option beside its type and default. ``least``: of whole numbers.
 
-    ``argument``: it is given by its place, not by its name. ``names``: as it is typed, where that is not the field's name.
+    ``argument``: it is given by its place, not by its name. ``names``: as it is typed, where that is not the field's name. ``count``: it
+    takes so many words at once.
     """
 
     help: str
@@ -32,6 +33,7 @@ class Option:
     argument: bool = False
     names: tuple[str, ...] = ()
     metavar: str | None = None
+    count: int = 0
 
 
 def option(default: Any, text: Option | str) -> Any:
@@ -106,9 +108,9 @@ class Study:
 
     ``answers``: the rows of the experiments' list. ``minutes``: on a usual device with its defaults. ``timed``: what the times contain.
     ``key``: the fields by which a row is known. ``finish`` makes the table of all rows that were measured: relative times, order.
-    ``figures`` draws it, ``notes`` are lines below it. ``devices``: the one best where none is named, or all, or none at all.
-    ``sample``: what is asked when all studies run, None where the devices given cannot answer. ``by_trials``: it goes on by the tuner's
-    trials instead of rows.
+    ``figures`` draws it, ``shown`` are the rows that people read (files hold all), ``notes`` are lines below it. ``devices``: where none is
+    named the best one, all, each piece of hardware once, or none at all. ``sample``: what is asked when all studies run, None where the
+    devices given cannot answer. ``by_trials``: it goes on by the tuner's trials instead of rows.
     """
 
     name: str
@@ -123,8 +125,9 @@ class Study:
     figures: Callable[[Rows], Sequence[Figure]]
     options: type[Any] = NoOptions
     finish: Callable[[Rows], Rows] = same
+    shown: Callable[[Rows], Rows] = same
     notes: Callable[[Rows], list[str]] = nothing
-    devices: Literal["best", "all", "none"] = "best"
+    devices: Literal["best", "all", "each", "none"] = "best"
     problem: Literal["none", "optional", "needed"] = "none"
     sample: Callable[[tuple[Device, ...]], Asked | None] | None = None
     by_trials: bool = False

@@ -27,6 +27,7 @@ from portatile.workload import Workload, packed_layout
 _MARGIN = 1.05  # how far a measurement may lie above a measured ceiling
 _MATRIX_DOUBLE = 2.0  # how much faster than plain instructions a GPU's matrix units are in float64, at most
 _MATRIX = re.compile(r"[wg]?mma[_.:]|wgmma|wmma|tcgen05|nvcuda|cutlass|cooperative_matrix|dot_product_matrix", re.IGNORECASE)
+_BRIEF = 2.0  # times that, where a ceiling was measured only briefly, when the device was first used
 _CPU_MARGIN = 2.0  # other programs share a processor: its ceilings may have been measured while they ran
 
 
@@ -180,6 +181,6 @@ def _peaks(info: DeviceInfo, dtype: str, matrix: float | None = None) -> Peaks:
     known = ceilings.load(info)
     if known is None:
         return Peaks()
-    margin = _CPU_MARGIN if info.kind == "cpu" else _MARGIN
+    margin = (_CPU_MARGIN if info.kind == "cpu" else _MARGIN) * (_BRIEF if known.brief else 1.0)
     most = 1.0 if info.kind == "cpu" else ceilings.MATRIX_UNITS
     return Peaks(margin * (most if matrix is None else matrix) * (known.flops(dtype) or 0.0), margin * 1e9 * (known.bandwidth or 0.0))

@@ -1,0 +1,82 @@
+"""Launches as a CUDA graph: the driver is given them once, later only the arguments that changed, and runs all of them for one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from weakref import ref
+
+from portatile.device.cuda.context import CudaContext
+from portatile.device.cuda.driver import call, driver, relaxed, running
+from portatile.device.cuda.kernel import CudaKernel
+
+_MOST = 256  # graphs of a device, each of which takes some of its memory; the oldest make way
+
+
+class Node(NamedTuple):
+    """A launch: work-groups and work-items in each dimension, bytes of dynamic local memory, the address of its parameters' pointers."""
+
+    kernel: CudaKernel
+    grid: tuple[int, ...]
+    dynamic: int
+    parameters: int
+
+    def described(self) -> Any:
+        """As the driver wants it."""
+        made = driver.CUDA_KERNEL_NODE_PARAMS()
+        made.func, made.sharedMemBytes, made.kernelParams = self.kernel.function, self.dynamic, self.parameters
+        made.gridDimX, made.gridDimY, made.gridDimZ, made.blockDimX, made.blockDimY, made.blockDimZ = self.grid
+        return made
+
+
+class LaunchGraph:
+    """Launches one after another, each with the arguments that its parameters had when it was made or last updated.
+
+    An update concerns the runs that are queued after it. A graph never runs twice at a time: the driver puts its runs one after the other,
+    on whatever streams. ``alive`` until it is released; not safe between threads.
+    """
+
+    def __init__(self, device: CudaContext, nodes: Sequence[Node]) -> None:
+        self._device, self._generation = device, device.generation
+        self._kernels = tuple(node.kernel for node in nodes)  # kept loaded
+        self._described = [node.described() for node in nodes]
+        self._nodes: list[Any] = []
+        self._graph: Any = None
+        self._executable: Any = None
+        with relaxed():
+            self._graph = call(driver.cuGraphCreate, 0)
+            for described in self._described:
+                before = self._nodes[-1:]
+                self._nodes.append(call(driver.cuGraphAddKernelNode, self._graph, before, len(before), described))
+            self._executable = call(driver.cuGraphInstantiate, self._graph, 0)
+        device.graphs.append(ref(self))
+        while len(device.graphs) > _MOST:
+            oldest = device.graphs.popleft()()
+            if oldest is not None:
+                oldest.release()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be launched."""
+        return self._executable is not None
+
+    def update(self, place: int) -> None:
+        """Give a launch the arguments that its parameters have now."""
+        call(driver.cuGraphExecKernelNodeSetParams, self._executable, self._nodes[place], self._described[place])
+
+    def launch(self, stream: Any) -> Any:
+        """Queue all launches on a stream; the driver's error code."""
+        return driver.cuGraphLaunch(self._executable, stream)[0]
+
+    def release(self) -> None:
+        """Give it back; what of it runs goes on to its end."""
+        executable, graph, self._executable, self._graph = self._executable, self._graph, None, None
+        if graph is not None and self._generation == self._device.generation:
+            with self._device.current(), relaxed():
+                if executable is not None:
+                    driver.cuGraphExecDestroy(executable)
+                driver.cuGraphDestroy(graph)
+
+    def __del__(self) -> None:
+        if running and getattr(self, "_graph", None) is not None:
+            self.release()

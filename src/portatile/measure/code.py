@@ -1,0 +1,95 @@
+"""What a compiler made of a plan's texts: its instructions by family and kind, wide loads, fused multiply-adds, registers and spills."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from portatile import cache, device, execute, program
+from portatile.errors import PortatileError
+from portatile.records import DeviceInfo, Plan, Resources, canonical, digest
+
+_FUSED = re.compile(r"fma\.|mad\.f|vf(n?madd|n?msub|maddsub)|v_(fma|fmac|mad)_|v_pk_fma|v_dual_fm")
+_ORIGIN = re.compile(r"//.*|^\s*\.(?:loc|file)\b.*", re.MULTILINE)
+_SPILL = re.compile(r"(ld|st)\.local|(load|store)\.stack|scratch_")
+_READ_ONLY = re.compile(r"ld\.global\.nc|ldu\.|s_load|tex")
+_WIDE = re.compile(r"ld\.\S*v([248])|load\.[xyz]mm|_load_dwordx\d|_load_b(64|96|128)|ds_read_b(64|128)")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Static counts: an instruction in a loop counts once. ``registers`` and ``spills`` (bytes) are of the kernel with most; None: unknown.
+
+    ``text``: a hash of all instructions with their operands and of the options, equal for equal code; empty where the compiler shows none.
+    ``loads`` are all loads, of which ``wide`` are vectors and ``read_only`` go through the read-only path; ``private`` are accesses to
+    spilled registers and private arrays; ``fused`` are multiply-adds.
+    """
+
+    families: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    registers: int | None = None
+    spills: int | None = None
+    text: str = ""
+
+    @property
+    def total(self) -> int:
+        """All instructions."""
+        return sum(self.families.values())
+
+    @property
+    def fused(self) -> int:
+        """Multiply-adds."""
+        return self._count(_FUSED)
+
+    @property
+    def loads(self) -> int:
+        """From all memories, private arrays included where the compiler tells them so."""
+        return sum(count for family, count in self.families.items() if "load" in family)
+
+    @property
+    def wide(self) -> int:
+        """Loads of two elements or more; on processors, of a vector register."""
+        return self._count(_WIDE)
+
+    @property
+    def read_only(self) -> int:
+        """Loads through a GPU's read-only path."""
+        return self._count(_READ_ONLY)
+
+    @property
+    def private(self) -> int:
+        """Loads and stores of spilled registers and private arrays."""
+        return self._count(_SPILL)
+
+    def _count(self, pattern: re.Pattern[str]) -> int:
+        return sum(count for kind, count in self.kinds.items() if pattern.match(kind))
+
+
+def of(plan: Plan, info: DeviceInfo) -> Code:
+    """The code of all texts of a flat plan; counts are empty where the compiler shows none."""
+    families: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    used: list[Resources] = []
+    texts: list[str] = []
+    target = device.target(info, device.backends()[info.backend].assembly)
+    for source in execute.sources(plan):
+        built = program.build(source, target, cache.default())
+        used += built.resources.values()
+        try:
+            text = target.assembly(built)
+        except PortatileError:  # the driver gives no text
+            continue
+        texts += [_plain(text), canonical(source.options)]
+        found = list(target.instructions(text))
+        families.update(one.family for one in found)
+        kinds.update(one.kind for one in found)
+    registers = max((one.registers for one in used if one.registers >= 0), default=None)
+    spills = max((one.spill_stores + one.spill_loads for one in used if one.spill_stores >= 0), default=None)
+    return Code(dict(families.most_common()), dict(kinds.most_common()), registers, spills, digest(*texts) if texts else "")
+
+
+def _plain(text: str) -> str:
+    """Assembly without what says where it comes from: comments, lines of the source, sections for debuggers."""
+    return _ORIGIN.sub("", text.partition("\n\t.section")[0])

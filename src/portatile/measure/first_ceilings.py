@@ -1,0 +1,113 @@
+"""The first ceilings of a device, by themselves: a child process measures copy and multiply-adds within seconds, and stores them.
+
+A brief measurement may lie a little below what the device reaches. It says so in its details, nothing is refused by it as narrowly as by
+a full one, and what `portatile bench` measures takes its place.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from portatile import ceilings, processes, settings
+from portatile import device as devices
+from portatile.ceilings import BRIEF, Ceilings, Measured
+from portatile.device.base import Device
+from portatile.errors import PortatileError, StoreError
+from portatile.measure import peaks, runs
+from portatile.measure.peaks import Question
+from portatile.measure.runs import Length, Way
+from portatile.records import DeviceInfo
+
+_SECONDS = 2.0  # after which nothing new is begun
+_LATEST = 30.0  # after which the child is ended: a simulator, or a compiler that takes very long
+_WAY = Way(Length(samples=3, seconds=0.05, burst=0.005))
+
+
+def ensure(info: DeviceInfo, say: Callable[[str], None] = lambda text: None) -> Ceilings | None:
+    """The ceilings of a device; where none were measured with its driver they are now, in under 3 s on most devices.
+
+    A device of which nothing could be measured is not tried again: its ceilings are then empty. None where ``PORTATILE_CEILINGS`` is off.
+    ``say`` is told what was measured, or why nothing was.
+    """
+    known = ceilings.load(info)
+    if known is not None or not settings.measures_ceilings():
+        return known
+    started, why = time.monotonic(), ""
+    try:
+        child = subprocess.run(
+            [sys.executable, "-P", "-m", __name__, info.id],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches the parent only
+            env=processes.environment(),
+            timeout=_LATEST,
+        )
+        why = child.stderr.strip().rpartition("\n")[2] or processes.fate(child.returncode)
+    except subprocess.TimeoutExpired:
+        why = f"it took more than {_LATEST:g} s"
+    found = ceilings.load(info)
+    if found is None or not found.measured:
+        say(f"the ceilings of {info.name} could not be measured ({why}); `portatile bench peak` tries again")
+        with suppress(StoreError):
+            return found or ceilings.add(info, [])
+        return found
+    say(
+        f"{info.name}: {told(found)}, measured in {time.monotonic() - started:.1f} s and stored; `portatile bench` measures more thoroughly"
+    )
+    return found
+
+
+def told(known: Ceilings) -> str:
+    """``copies 20 GB/s, float32 100 Gflop/s``."""
+    parts = [f"{title} {1e-9 * rate:.4g} {unit}" for name, title, unit in _TOLD if (rate := known.best(name)) is not None]
+    return ", ".join(parts)
+
+
+_TOLD = (
+    ("copy", "copies", "GB/s"),
+    ("fp32", "float32", "Gflop/s"),
+    ("fp64", "float64", "Gflop/s"),
+    ("mma", "float64 matrix units", "Gflop/s"),
+)
+
+
+def measure(device: Device, seconds: float = _SECONDS) -> list[Measured]:
+    """Copy, then multiply-adds, each checked before it is timed; what cannot be measured is left out."""
+    until = time.monotonic() + seconds
+    found: list[Measured] = []
+    for question in (*peaks.memory_questions(device.info)[:1], *peaks.arithmetic_questions(device.info)):
+        if question.name not in (name for name, _, _ in _TOLD) or (found and time.monotonic() > until):
+            continue
+        with suppress(PortatileError):
+            found.append(_brief(device, question))
+    return found
+
+
+def _brief(device: Device, question: Question) -> Measured:
+    """One configuration, the best known."""
+    problem = peaks.problem(question, device.info)
+    measured = peaks.answer(device, question, problem, _WAY, runs.known(problem, device).config)
+    return replace(measured, details={**measured.details, BRIEF: True})
+
+
+def _main(selector: str) -> int:
+    device = devices.get(selector)
+    found = measure(device)
+    if not found:
+        print("no kernel ran", file=sys.stderr)
+        return 1
+    ceilings.add(device.info, found)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(_main(sys.argv[1]))
+    except PortatileError as error:
+        sys.exit(f"{error}".splitlines()[0])

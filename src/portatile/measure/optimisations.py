@@ -1,0 +1,124 @@
+"""Optimisations that can be taken from a kernel text one by one: unrolling, the compiler's, multiply-adds, read-only loads, fast functions.
+
+A build without all of them is pessimised; with all of them it is the text as it ships. They stand in the order in which Komatsu et al.
+applied theirs by hand to PTX: unrolling, common subexpressions, multiply-adds, invariants out of loops, roots and trigonometry. Common
+subexpressions and invariants are here one optimisation, because no compiler of a driver lets them be switched apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from portatile import execute
+from portatile.records import DeviceInfo, Launch, Plan, Source
+
+RELAXED = "-cl-fast-relaxed-math"
+"""What the documents compare with: it gives accuracy up, so it is no part of the difference that is explained."""
+
+_UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+unroll\b.*$", re.MULTILINE)
+_FAST = re.compile(r"\b(?:(native|half)_(\w+)|RSQRT_APPROX|(rsqrt))\s*\(")
+_ROOT = "(1.0f / sqrt(x))"
+_PRECISE = {  # what a function of OpenCL C stands for, where that is not the function of the name behind native_ or half_
+    "rsqrt": ("x", _ROOT),
+    "recip": ("x", "(1.0f / (x))"),
+    "divide": ("x, y", "((x) / (y))"),
+    "powr": ("x, y", "powr(x, y)"),
+}
+_MULTIPLY_ADD = "((a) * (b) + (c))"
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """``name`` in tables, ``meaning`` in a sentence. ``without`` takes it from a text, for a device; the text itself if it has none."""
+
+    name: str
+    meaning: str
+    without: Callable[[Source, DeviceInfo], Source]
+
+
+def _rolled(source: Source, info: DeviceInfo) -> Source:
+    """Every loop asks not to be unrolled; what a generator wrote out stays."""
+    return _headed(replace(source, text=_UNROLL.sub("", source.text)), '#define for _Pragma("unroll 1") for')
+
+
+def _unfused(source: Source, info: DeviceInfo) -> Source:
+    """A product is rounded before something is added to it, also where the text asks for a single rounding."""
+    head = ["#pragma OPENCL FP_CONTRACT OFF"]
+    head += [f"#define {name}(a, b, c) {_MULTIPLY_ADD}" for name in ("fma", "mad") if re.search(rf"\b{name}\s*\(", source.text)]
+    return _headed(source, *head)
+
+
+def _aliased(source: Source, info: DeviceInfo) -> Source:
+    """Pointers may alias, so nothing goes through the read-only path, and what was stored may have changed what was loaded."""
+    return _headed(source, "#undef LDG", "#define LDG(p) (*(p))", "#undef restrict", "#define restrict")
+
+
+def _precise(source: Source, info: DeviceInfo) -> Source:
+    """The functions of the language in place of the device's own, and on NVIDIA's GPUs correctly rounded roots and divisions."""
+    head = []
+    for found in {match.group(): match for match in _FAST.finditer(source.text)}.values():
+        kind, plain, _ = found.groups()
+        name = f"{kind}_{plain}" if kind else found.group().rstrip("( \t")
+        takes, gives = _PRECISE.get(plain if kind else "rsqrt", ("x", f"{plain}(x)"))
+        head.append(f"#undef {name}\n#define {name}({takes}) {gives}" if name == "RSQRT_APPROX" else f"#define {name}({takes}) {gives}")
+    if not head:
+        return source
+    options = ("-cl-fp32-correctly-rounded-divide-sqrt",) if info.nvidia else ()
+    return replace(_headed(source, *sorted(set(head))), options=(*source.options, *options))
+
+
+def _unoptimised(source: Source, info: DeviceInfo) -> Source:
+    return replace(source, options=(*source.options, "-cl-opt-disable"))
+
+
+def _unassembled(source: Source, info: DeviceInfo) -> Source:
+    """NVIDIA's assembler alone; where the compiler optimises nothing it does not either."""
+    if not info.nvidia or "-cl-opt-disable" in source.options:
+        return source
+    return replace(source, options=(*source.options, "-cl-nv-opt-level=0"))
+
+
+OPTIMISATIONS = (
+    Optimisation("unrolling", "loops are unrolled, as the text asks or the compiler chooses", _rolled),
+    Optimisation("compiler", "the compiler optimises: common subexpressions, loop invariants, registers, inlining", _unoptimised),
+    Optimisation("multiply-add", "products and sums are one instruction", _unfused),
+    Optimisation("assembler", "the assembler schedules and allocates registers", _unassembled),
+    Optimisation("read-only", "pointers are declared restrict, and what nobody writes is read through the read-only path", _aliased),
+    Optimisation("functions", "roots and trigonometry by the device's fast functions", _precise),
+)
+
+
+def offered(plan: Plan, info: DeviceInfo) -> tuple[Optimisation, ...]:
+    """Those that change anything about a plan's texts on a device."""
+    return tuple(one for one in OPTIMISATIONS if any(one.without(source, info) != source for source in execute.sources(plan)))
+
+
+def built_with(plan: Plan, names: Collection[str], info: DeviceInfo) -> Plan:
+    """The plan with all optimisations taken away but those of ``names``."""
+    return _rebuilt(plan, {source: _weakened(source, names, info) for source in execute.sources(plan)})
+
+
+def with_options(plan: Plan, options: tuple[str, ...]) -> Plan:
+    """The plan with options for the compiler added to those of each text."""
+    made = {source: replace(source, options=(*source.options, *options)) for source in execute.sources(plan)}
+    return _rebuilt(plan, made)
+
+
+def _rebuilt(plan: Plan, made: Mapping[Source, Source]) -> Plan:
+    steps = (structs.replace(step, source=made[step.source]) for step in plan.steps if isinstance(step, Launch))
+    return replace(plan, steps=tuple(steps))
+
+
+def _weakened(source: Source, names: Collection[str], info: DeviceInfo) -> Source:
+    for one in OPTIMISATIONS:
+        source = source if one.name in names else one.without(source, info)
+    return source
+
+
+def _headed(source: Source, *lines: str) -> Source:
+    """Lines before a text, which keeps the numbers of its own."""
+    return replace(source, text="\n".join([*lines, f'#line 1 "{source.file}"', source.text]))

@@ -1,0 +1,66 @@
+"""What has been tuned: the leaders of the user's store, and the results that come with the package."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+
+from portatile import settings
+from portatile.errors import PortatileError
+from portatile.records import from_json
+from portatile.store.results import ResultStore
+from portatile.store.rows import device_key
+from portatile.trials import Trial
+
+
+def known_results() -> Callable[[str], Sequence[Trial]]:
+    """What has been tuned, by name of the workload: the leaders of the user's store and of the results that come with the package.
+
+    Times of two machines are not comparable, even if their devices have one name. So the package's results for a problem do not count
+    once the problem was tuned here, which begins with them.
+
+    Read once per workload. A store that cannot be used warns and counts as empty: it must not stop a computation.
+    """
+    memo: dict[str, Sequence[Trial]] = {}
+    place = settings.load().store
+
+    def load(workload: str) -> Sequence[Trial]:
+        if workload not in memo:
+            own = list(leaders_of(place, workload))
+            tried = Counter(map(_place, own))  # one alone is the default's
+            memo[workload] = [*own, *(trial for trial in shipped(workload) if tried[_place(trial)] <= 1)]
+        return memo[workload]
+
+    return load
+
+
+def _place(trial: Trial) -> tuple[str, str]:
+    return trial.problem.key, device_key(trial.device)
+
+
+def shipped(workload: str | None = None) -> list[Trial]:
+    """The results that come with the package: every ``tuning/shipped/*.json``, each a list of trials."""
+    folder = resources.files("portatile").joinpath("tuning", "shipped")
+    if not folder.is_dir():
+        return []
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
+    found = (trial for file in files for trial in from_json(file.read_bytes(), list[Trial]))
+    return [trial for trial in found if workload in (None, trial.problem.workload)]
+
+
+def leaders_of(place: Path | str, workload: str, count: int = 5) -> Iterable[Trial]:
+    """A store's leaders; none, with a warning, where it cannot be used."""
+    try:
+        if isinstance(place, Path) and not place.is_file():
+            return []
+    except OSError:  # a folder that this user may not enter
+        return []
+    try:
+        with ResultStore.reader(place, lenient=True) as store:
+            return store.crossed(workload, count)
+    except PortatileError as error:
+        warnings.warn(f"{error}; going on without it", RuntimeWarning, stacklevel=2)
+        return []

@@ -1,0 +1,279 @@
+"""ResultStore: trials in, trials out; one SQLite file, or one PostgreSQL server, that several tuners share."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+from portatile import settings
+from portatile.errors import StoreError
+from portatile.records import DeviceInfo, Problem
+from portatile.store import postgresql, sqlite
+from portatile.store.postgresql import Server
+from portatile.store.rows import COLUMNS, DamagedError, Query, decoded, row_of
+from portatile.store.sqlite import BUSY_SECONDS
+from portatile.trials import UNRACED, Trial
+
+Connection = sqlite3.Connection | Server
+
+# Of every configuration its newest trial counts, unless that failed: then the configuration does not. Warm and cold apart. Only keys are
+# sorted; records are fetched in the end.
+_PLACED = """
+SELECT id, problem, device, config, late, seconds,
+    row_number() OVER (PARTITION BY problem, device ORDER BY late, seconds, id) AS place
+FROM (
+    SELECT id, problem, device, config, {cold} AS late, COALESCE({rank}, median * {unraced}) AS seconds FROM trials WHERE id IN (
+        SELECT max(id) FROM trials WHERE {where} AND status != 'skipped' GROUP BY problem, device, config, {cold}
+    ) AND status = 'ok' AND median IS NOT NULL
+) AS timed
+"""
+
+_CROSSED = """
+place <= ? OR (device, config) IN (SELECT device, config FROM placed WHERE place = 1)
+OR (problem, device, config) IN
+    (SELECT problem, device, config FROM trials WHERE id IN (SELECT min(id) FROM trials WHERE {where} GROUP BY problem, device))
+"""
+
+_RETRY = 5.0  # seconds between two looks whether a server is back
+REPAIR = "`portatile doctor --repair` keeps all that can be read"
+
+
+class ResultStore:
+    """Trials in a file or on a server, each committed as it is added, so that a killed process loses none.
+
+    Several processes may read and write one place at once. Where the file cannot be written (no permission, disk full, locked
+    for too long) the store warns once and keeps what is added from then on in memory; what the file holds stays readable. A server that
+    is gone is tried again: when it is back, it receives what was kept.
+    A store that is only read neither makes a file nor changes one, and says nothing where it may not be written. Raises StoreError
+    for a file that a newer version wrote, that is damaged, or that is something else.
+    """
+
+    def __init__(self, place: Path | str | None, read_only: bool = False, lenient: bool = False) -> None:
+        """Open or create the store at a path or a server's URL; ``None`` keeps everything in memory. With ``read_only`` no file is an
+        empty store.
+
+        ``lenient``: records that cannot be read are left out, and the first of them is warned of once.
+        """
+        url = place if isinstance(place, str) and postgresql.is_url(place) else None
+        self.path = None if place is None or url is not None else Path(place)
+        self.place = postgresql.shown(url) if url is not None else str(place)
+        self._lenient = lenient
+        self._warned = False
+        self._read_only = read_only
+        self._memory: sqlite3.Connection | None = None
+        self._file: Connection | None = None
+        self._asked = time.monotonic()  # when a server that is gone was asked last
+        if url is not None:
+            self._file = self._connect(url)
+        elif self.path is None:
+            self._memory = sqlite.create(":memory:")
+        else:
+            self._file = self._read_file(self.path) if read_only else self._open(self.path)
+            if read_only and self._file is None and self.path.exists():
+                raise StoreError(f"the result store {self.path} cannot be read; is it a file that you may read?")
+
+    @classmethod
+    def default(cls) -> ResultStore:
+        """The user's store, where the settings say."""
+        return cls(settings.load().store)
+
+    @classmethod
+    def reader(cls, path: Path | str | None = None, lenient: bool = False) -> ResultStore:
+        """The store at ``path``, else the user's, to be read only."""
+        return cls(path or settings.load().store, read_only=True, lenient=lenient)
+
+    def add(self, trial: Trial) -> None:
+        """Append a trial and commit it; raises StoreError where the store was opened to be read only."""
+        if self._read_only:
+            raise StoreError(f"the result store {self.place} was opened for reading only")
+        row = row_of(trial)
+        if self._file is not None and self._memory is None and self.path is not None and not self.path.exists():
+            self._file.close()  # somebody removed it: what is added goes to a new one, not into nothing
+            self._file = self._open(self.path)
+        self._return()
+        if self._memory is None and self._file is not None:
+            try:
+                _insert(self._file, row)
+                return
+            except sqlite3.OperationalError as error:
+                self._forget(error)
+            except sqlite3.DatabaseError as error:
+                raise self._unusable(error) from error
+        assert self._memory is not None
+        sqlite.insert(self._memory, row)
+
+    def remove(self, query: Query) -> int:
+        """Delete the trials that match; returns how many there were. Raises StoreError where the file cannot be written."""
+        if self._read_only or self._file is None or self._memory is not None:
+            raise StoreError(f"the result store {self.place} cannot be written")
+        where, values = query.where()
+        try:
+            return int(self._file.execute(f"DELETE FROM trials WHERE {where}", values).rowcount)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def trials(self, query: Query | None = None) -> list[Trial]:
+        """The trials that match, oldest first."""
+        where, values = (query or Query()).where()
+        return self._read(f"SELECT id, record FROM trials WHERE {where} ORDER BY id", values)
+
+    def best(self, problem: Problem, device: DeviceInfo) -> Trial | None:
+        """The fastest valid trial of the problem on the device, with any driver, or None: the leader of that problem."""
+        return next(iter(self._leaders(Query(problem=problem, device=device), 1)), None)
+
+    def leaders(self, workload: str | None = None, count: int = 1) -> list[Trial]:
+        """The ``count`` fastest valid configurations of every problem on every device, fastest first.
+
+        Of each configuration its newest trial counts, and one whose newest trial failed does not. They are ordered by ``Trial.rank``: a
+        time from a race as it is, any other as if it were 10 % longer, so that a lucky measurement does not beat the winner
+        of a race. Trials with cold caches come after all others of their problem and device.
+        """
+        return self._leaders(Query(workload=workload), count)
+
+    def crossed(self, workload: str, count: int = 5) -> list[Trial]:
+        """The ``leaders``, each problem's first trial (its default), and what its fastest took on the device's other problems."""
+        return self._leaders(Query(workload=workload), count, _CROSSED)
+
+    def close(self) -> None:
+        """Close the file or the connection; a second call does nothing."""
+        self._return(at_once=True)
+        for connection in (self._file, self._memory):
+            if connection is not None:
+                connection.close()
+
+    def __enter__(self) -> ResultStore:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _leaders(self, query: Query, count: int, wanted: str = "place <= ?") -> list[Trial]:
+        where, values = query.where()
+        found: list[Trial] = []
+        for connection in self._readable():
+            there = self._columns(connection)  # a file that cannot be written keeps the columns it had; GROUP BY 0 would be an error
+            columns = {name: name if name in there else default for name, default in (("rank", "NULL"), ("cold", "(0 + 0)"))}
+            placed = _PLACED.format(where=where, unraced=UNRACED, **columns)
+            chosen = f"SELECT id, late, seconds FROM placed WHERE {wanted.format(where=where)}"
+            ranked = (
+                f"WITH placed AS ({placed}) SELECT id, record FROM trials JOIN ({chosen}) AS chosen USING (id) ORDER BY late, seconds, id"
+            )
+            found += self._read(ranked, [*values, count, *(values if "{where}" in wanted else ())], (connection,))
+        return sorted(found, key=lambda trial: (trial.cold, trial.rank))
+
+    def _columns(self, connection: Connection) -> set[str]:
+        if isinstance(connection, Server):
+            return set(COLUMNS)
+        try:
+            return sqlite.columns(connection)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+
+    def _open(self, path: Path) -> sqlite3.Connection | None:
+        """A connection that can write; else one that can read, or none, and what is added goes to memory."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return sqlite.create(str(path))
+        except (OSError, sqlite3.OperationalError) as error:
+            self._forget(error)
+        except (sqlite3.DatabaseError, StoreError) as error:
+            raise self._unusable(error) from error
+        return self._read_file(path)
+
+    def _read_file(self, path: Path) -> sqlite3.Connection | None:
+        """A connection that can only read, or none where there is no file, or none that can be read."""
+        with contextlib.suppress(OSError):
+            if not path.is_file():
+                return None
+        for mode in ("mode=ro", "immutable=1"):  # the second where not even the write-ahead log's index can be made
+            try:
+                connection = sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+                sqlite.check_version(connection)
+                if sqlite.version_of(connection) == 0:  # it was made, and nothing came into it: the disk is full
+                    connection.close()
+                    return sqlite.create(":memory:")
+            except sqlite3.OperationalError:
+                continue
+            except (sqlite3.DatabaseError, StoreError) as error:
+                raise self._unusable(error) from error
+            return connection
+        return None
+
+    def _connect(self, url: str) -> Server:
+        try:
+            return Server(url)
+        except (sqlite3.Error, StoreError) as error:
+            raise self._unusable(error) from error
+
+    def _readable(self) -> list[Connection]:
+        """Where to read: not from a server that is gone, whose return is waited for."""
+        file = None if isinstance(self._file, Server) and self._memory is not None else self._file
+        return [connection for connection in (file, self._memory) if connection is not None]
+
+    def _forget(self, error: Exception) -> None:
+        self._memory = sqlite.create(":memory:")
+        self._asked = time.monotonic()
+        if isinstance(self._file, Server):
+            advice = "results are kept in memory, and go there when it is back"
+        else:
+            advice = "results are kept until this process ends. Set PORTATILE_DATA_DIR"
+        warnings.warn(f"the result store {self.place} cannot be written ({error}); {advice}", RuntimeWarning, stacklevel=4)
+
+    def _return(self, at_once: bool = False) -> None:
+        """Send what was kept in memory to a server that is back; looks at most every ``_RETRY`` seconds."""
+        server, kept = self._file, self._memory
+        if not isinstance(server, Server) or kept is None or (not at_once and time.monotonic() < self._asked + _RETRY):
+            return
+        self._asked = time.monotonic()
+        try:
+            for row in kept.execute(f"SELECT {', '.join(COLUMNS)} FROM trials ORDER BY id").fetchall():
+                server.insert(row)
+        except sqlite3.Error as error:
+            if at_once:
+                count = kept.execute("SELECT count(*) FROM trials").fetchone()[0]
+                warnings.warn(f"the result store {self.place} is gone ({error}): {count} results are lost", RuntimeWarning, stacklevel=3)
+            return
+        kept.close()
+        self._memory = None
+
+    def _read(self, statement: str, values: Sequence[object], connections: Sequence[Connection] | None = None) -> list[Trial]:
+        found = []
+        for connection in self._readable() if connections is None else connections:
+            try:
+                rows = connection.execute(statement, values).fetchall()
+            except sqlite3.Error as error:
+                raise self._unusable(error) from error
+            found += [trial for number, raw in rows if (trial := self._trial(number, raw)) is not None]
+        return found
+
+    def _trial(self, number: int, raw: bytes) -> Trial | None:
+        """A record as a trial; None where it is damaged and the store is lenient, else StoreError."""
+        try:
+            return decoded(raw)
+        except DamagedError as error:
+            told = StoreError(f"the result store {self.place} holds a damaged record: trial {number} ({error}). {REPAIR}")
+            if not self._lenient:
+                raise told from error
+            if not self._warned:
+                warnings.warn(f"{told}. Going on without it", RuntimeWarning, stacklevel=2)
+                self._warned = True
+            return None
+
+    def _unusable(self, error: Exception) -> StoreError:
+        remedy = f"{REPAIR}, move it away or set PORTATILE_DATA_DIR"
+        if self.path is None:
+            remedy = "Is the server there? PORTATILE_STORE says where"
+        return StoreError(f"the result store {self.place} cannot be used: {error}. {remedy}")
+
+
+def _insert(connection: Connection, row: tuple[object, ...]) -> None:
+    if isinstance(connection, Server):
+        connection.insert(row)
+    else:
+        sqlite.insert(connection, row)

@@ -1,0 +1,78 @@
+"""How a ratio of times is shared among switches that act on one another: along an order, greedily, and averaged over all orders.
+
+``times`` are seconds by the set of switches that are on. Shares are of the logarithm of a ratio, since what switches save multiplies: a
+switch that halves the time gives ``log(2)`` wherever it comes. The average over all orders is Shapley's value; the shares add up exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+Times = Mapping[frozenset[str], float]
+
+
+@dataclass(frozen=True)
+class Step:
+    """``added`` to what was on before, nothing at first; ``on``: what is on then."""
+
+    added: str
+    on: frozenset[str]
+
+
+def subsets(names: Sequence[str]) -> list[frozenset[str]]:
+    """Every set of switches: none first, then along the order of ``names``, then all others."""
+    along = [frozenset(names[:count]) for count in range(len(names) + 1)]
+    others = [frozenset(chosen) for count in range(len(names) + 1) for chosen in combinations(names, count)]
+    return list(dict.fromkeys([along[0], along[-1], *along, *others]))
+
+
+def in_order(names: Sequence[str]) -> list[Step]:
+    """One after another."""
+    return [Step("", frozenset()), *(Step(name, frozenset(names[: place + 1])) for place, name in enumerate(names))]
+
+
+def greedily(times: Times, names: Sequence[str]) -> list[Step]:
+    """The one that saves most first, as far as what it takes was measured."""
+    steps = [Step("", frozenset())]
+    while len(steps) <= len(names):
+        on = steps[-1].on
+        nexts = [Step(name, on | {name}) for name in names if name not in on and on | {name} in times]
+        if not nexts:
+            break
+        steps.append(min(nexts, key=lambda step: times[step.on]))
+    return steps
+
+
+def averaged(times: Times, names: Sequence[str]) -> dict[str, float]:
+    """Shapley's shares of log(time without all / time with all); empty where no order was measured from end to end.
+
+    Where some sets have no time, the average is over the orders that avoid them.
+    """
+    orders: dict[frozenset[str], int] = {}  # ways from nothing to a set
+    onward: dict[frozenset[str], int] = {}  # ways from a set to all
+    everything = frozenset(names)
+    by_size = sorted(subsets(names), key=len)
+    for one in by_size:
+        before = [orders.get(one - {name}, 0) for name in one]
+        orders[one] = 0 if one not in times else sum(before) if one else 1
+    for one in reversed(by_size):
+        after = [onward.get(one | {name}, 0) for name in everything - one]
+        onward[one] = 0 if one not in times else sum(after) if one != everything else 1
+    ways = orders[everything]
+    if not ways:
+        return {}
+    shares = dict.fromkeys(names, 0.0)
+    for one, name in _edges(by_size, everything):
+        through = orders[one] * onward[one | {name}]
+        if through:
+            shares[name] += through * math.log(times[one] / times[one | {name}]) / ways
+    return shares
+
+
+def _edges(sets: Sequence[frozenset[str]], everything: frozenset[str]) -> Iterator[tuple[frozenset[str], str]]:
+    for one in sets:
+        for name in everything - one:
+            yield one, name

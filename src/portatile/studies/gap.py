@@ -1,0 +1,226 @@
+"""Where does a kernel's speed come from, and why is one compiler's code faster than the other's? One optimisation at a time.
+
+Komatsu et al., figures 6 and 7, edited PTX by hand. Here a build from which every optimisation was taken (``measure.optimisations``) gets
+them back in every combination, each checked and timed, with what changed in the compiler's instructions. ``finish`` reads three answers
+from the times: the steps in the document's order, the steps of a greedy order, and each optimisation's share averaged over all orders.
+With ``--between`` two devices, back ends or configurations are measured so, and the shares of the ratio of their times are the differences
+of their optimisations' shares; what is left is the ratio of the builds without any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from portatile import device as devices
+from portatile import execute, select, workloads
+from portatile.device.base import Device
+from portatile.errors import ArgumentError, PortatileError
+from portatile.measure import code, optimisations, runs
+from portatile.measure.code import Code
+from portatile.measure.optimisations import RELAXED
+from portatile.measure.runs import Length, PreparedRun
+from portatile.records import Config, Launch, Plan, Problem, Source, canonical
+from portatile.store import known_results
+from portatile.studies.form import attribution
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.gap_figures import figures, notes
+from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, GapRow, finish, spelled_set
+from portatile.studies.pairs import parameter
+from portatile.studies.portability import describe
+
+_LENGTH = Length(samples=3, seconds=0.06)
+_NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(void) {}\n")
+
+
+@dataclass(frozen=True)
+class GapOptions:
+    """What is compared, and from which configuration."""
+
+    between: tuple[str, ...] = option(
+        (),
+        Option(
+            "Explain the difference between two: devices of `portatile devices`, or configurations (DEVICE/NAME=VALUE,NAME=VALUE).",
+            count=2,
+            metavar="A B",
+        ),
+    )
+    config: tuple[str, ...] = option(
+        (), Option("Change one parameter of the configuration; repeat. Default: what would run.", metavar="NAME=VALUE")
+    )
+    relaxed: bool = option(False, f"Also everything with {RELAXED}.")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of what is compared: ``label`` as the user names it, the flat plan of ``config`` on the device."""
+
+    label: str
+    device: Device
+    config: Config
+    plan: Plan
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The optimisations that change its texts."""
+        return tuple(one.name for one in optimisations.offered(self.plan, self.device.info))
+
+
+def measure(run: Run) -> Iterator[GapRow]:
+    """Every combination of optimisations on every side."""
+    problem, asked = run.problem, run.options
+    assert problem is not None
+    sides = chosen(run.devices, problem, asked)
+    run.expect(sum(2 ** len(side.names) + asked.relaxed + bool(asked.between) for side in sides))
+    for side in sides:
+        rows = [row for row in _blanks(side, problem, asked) if not run.known(row)]
+        if not rows:
+            continue
+        run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
+        done: dict[str, GapRow] = {}
+        with runs.prepared(side.device, problem) as ready:
+            for row in rows:
+                yield _measured(ready, side, row, done)
+
+
+def chosen(opened: Sequence[Device], problem: Problem, asked: GapOptions) -> list[Side]:
+    """The sides of the comparison. Raises ArgumentError for a configuration that is not legal."""
+    if not asked.between:
+        return [_side(device.info.id, device, problem, None, asked.config) for device in opened]
+    first, second = asked.between
+    one = _side(first, devices.get(first.partition("/")[0]), problem, None, asked.config)
+    return [one, _side(second, devices.get(second.partition("/")[0]), problem, one.config, ())]
+
+
+def _side(label: str, device: Device, problem: Problem, start: Config | None, changes: Sequence[str]) -> Side:
+    """``start``: the configuration to begin with; None for the best known on the device."""
+    workload, info = workloads.get(problem.workload), device.info
+    space = workload.space(problem, info)
+    if start is None:
+        config = select.choose(workload, problem, info, known_results()(problem.workload)).config
+    else:
+        config = workload.lowered(start, info)
+        if space.violated(config) is not None:  # another kind of device: its own best
+            config = select.choose(workload, problem, info, known_results()(problem.workload)).config
+    own = label.partition("/")[2]
+    for word in (*changes, *filter(None, own.split(","))):
+        name, values = parameter(space, word)
+        if len(values) != 1:
+            raise ArgumentError(f"{word}: write {name}=VALUE, of {', '.join(map(str, space.parameters[name]))}")
+        config = {**config, name: values[0]}
+    if (why := space.violated(config)) is not None:
+        raise ArgumentError(f"{label}: this configuration is not legal: {why}")
+    config = space.complete(config)
+    plan = execute.flatten(workload.plan(problem, config, info), select.resolver(info, known_results()))
+    return Side(label, device, config, plan)
+
+
+def _blanks(side: Side, problem: Problem, asked: GapOptions) -> list[GapRow]:
+    """The rows of a side before they are measured."""
+    info = side.device.info
+    found = [spelled_set(one, side.names) for one in attribution.subsets(side.names)]
+    found += [RELAXED_TOO] if asked.relaxed else []
+    found += [EMPTY_LAUNCH] if asked.between else []
+    return [
+        GapRow(
+            side=side.label,
+            device=info.id,
+            name=info.name,
+            driver=info.driver,
+            workload=problem.workload,
+            problem=describe(problem),
+            dtype=problem.dtype,
+            config=canonical(side.config),
+            offered=",".join(side.names),
+            on=on,
+            launches=len(side.plan.steps),
+        )
+        for on in found
+    ]
+
+
+def _measured(ready: PreparedRun, side: Side, row: GapRow, done: dict[str, GapRow]) -> GapRow:
+    """The row with its time and code; what fails is a row that says why. Builds of equal code are timed once."""
+    info = side.device.info
+    if row.on == EMPTY_LAUNCH:
+        return _empty_launch(ready, row)
+    names = side.names if row.on == RELAXED_TOO else tuple(name for name in side.names if name in row.on.split(" + "))
+    plan = optimisations.built_with(side.plan, names, info)
+    options = (RELAXED,) if row.on == RELAXED_TOO else ()
+    if options:
+        plan = optimisations.with_options(plan, options)
+    bound = workloads.get(row.workload).bound(ready.problem, side.config)
+    try:
+        made = code.of(plan, info)
+        row = _with_code(row, made)
+        if (before := done.get(made.text)) is not None:  # the same code: a second time would only show how times scatter
+            return replace(row, seconds=before.seconds, error=before.error, samples=before.samples, time=before.time)
+        with runs.loaded_plan(side.device, plan) as executable:
+            error = ready.check(executable, bound, strict=not options, label=row.on)
+            samples = ready.samples(executable, _LENGTH)
+    except PortatileError as failure:
+        return replace(row, status=str(failure).splitlines()[0], time=now())
+    row = replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
+    if made.text:
+        done[made.text] = row
+    return row
+
+
+def _with_code(row: GapRow, made: Code) -> GapRow:
+    """The row with what its build is made of; unchanged where the compiler does not show it."""
+    row = replace(row, registers=made.registers, spills=made.spills)
+    if not made.total:
+        return row
+    row = replace(row, instructions=made.total, fused=made.fused, loads=made.loads, wide=made.wide, read_only=made.read_only)
+    return replace(row, private=made.private, families=canonical(made.families), kinds=canonical(made.kinds))
+
+
+def _empty_launch(ready: PreparedRun, row: GapRow) -> GapRow:
+    """Seconds of a launch of nothing, back to back."""
+    plan = Plan((Launch(_NOTHING_TO_DO, "empty", (1, 1, 1), (1, 1, 1), ()),))
+    with runs.loaded_plan(ready.device, plan) as executable:
+        samples = runs.bursts(ready.queue, ready.clock, lambda: executable.run(ready.queue, {}, {}), _LENGTH)
+    return replace(row, seconds=min(samples), samples=len(samples), time=now())
+
+
+def _sample(given: tuple[Device, ...]) -> Asked:
+    """matmul, as the document's matrixMul; two back ends of one device are compared where there are."""
+    best = given[0]
+    size = 1024 if best.info.kind == "gpu" else 128
+    problem = workloads.get("matmul").problem(dict.fromkeys("mnk", size))
+    other = next((one for one in given[1:] if best.info.physical_id and one.info.physical_id == best.info.physical_id), None)
+    between = () if other is None else (best.info.id, other.info.id)
+    return Asked((best,), GapOptions(between), problem)
+
+
+STUDY = Study(
+    name="gap",
+    answers=("D3.2", "D3.3"),
+    question="Which optimisations make a kernel fast, and which explain the difference between two compilers?",
+    minutes=3.0,
+    timed="kernels alone, the fastest of several bursts back to back by the device's clock; no transfers, no compilation.",
+    row=GapRow,
+    key=("side", "workload", "problem", "dtype", "config", "on"),
+    columns=(
+        Column("of", "side"),
+        Column("order", "order"),
+        Column("optimisation", "added"),
+        Column("time", "seconds", "s"),
+        Column("saved", "saved", "%"),
+        Column("explains", "explained", "%"),
+        Column("instructions", "instructions"),
+        Column("fused", "fused"),
+        Column("wide", "wide"),
+        Column("private", "private"),
+        Column("registers", "registers"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=GapOptions,
+    finish=finish,
+    shown=lambda rows: [row for row in rows if row.order],
+    notes=notes,
+    problem="needed",
+    sample=_sample,
+)

@@ -1,0 +1,141 @@
+"""The figures and remarks of ``study gap``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from portatile.figures.bars import BarChart
+from portatile.figures.svg import Figure
+from portatile.records import duration, from_json
+from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, REST, GapRow, times_of
+
+_FAMILIES = 9  # that are drawn
+_CHANGES = 4  # of a step that are told
+_EXPLAINED = 0.8
+
+
+def figures(rows: Sequence[GapRow]) -> list[Figure]:
+    """The time after each step, each optimisation's share, what explains the difference, and the instructions of the finished builds."""
+    made: list[Figure] = []
+    for order, title in ((DOCUMENT, "One optimisation after another, in the document's order"), (GREEDY, "The one that saves most first")):
+        made += _ladder([row for row in rows if row.order == order], title)
+    made += _shares([row for row in rows if row.order == AVERAGED])
+    made += _between([row for row in rows if row.order == BETWEEN])
+    made += _instructions(rows)
+    return made
+
+
+def _ladder(rows: Sequence[GapRow], title: str) -> list[Figure]:
+    """One chart for each side: orders differ, and so do times."""
+    made: list[Figure] = []
+    for side in dict.fromkeys(row.side for row in rows if row.seconds):
+        mine = [row for row in rows if row.side == side]
+        steps = tuple(row.added if row.step == 0 else f"+ {row.added}" for row in mine)
+        said = f"{mine[0].workload} {mine[0].problem} {mine[0].dtype}: a run, from the build without optimisations to the one as it ships."
+        values = tuple((row.seconds,) for row in mine)
+        made.append(BarChart(f"{title}: {side}", said, "time of a run", "s", steps, ("time",), values))
+    return made
+
+
+def _shares(rows: Sequence[GapRow]) -> list[Figure]:
+    known = [row for row in rows if row.explained is not None]
+    if not known:
+        return []
+    sides = tuple(dict.fromkeys(row.side for row in known))
+    names = tuple(dict.fromkeys(row.added for row in known))
+    shares = {(row.side, row.added): row.explained for row in known}
+    said = "Share in the logarithm of the whole speed-up, averaged over all orders in which the optimisations can be added."
+    values = tuple(tuple(shares.get((side, name)) for side in sides) for name in names)
+    return [BarChart("What explains the speed", said, "share", "%", names, sides, values)]
+
+
+def _between(rows: Sequence[GapRow]) -> list[Figure]:
+    known = [row for row in rows if row.explained is not None]
+    if not known:
+        return []
+    said = f"Share in the logarithm of the ratio of times, {known[0].side}; what points to the left makes the difference smaller."
+    values = tuple((row.explained,) for row in known)
+    return [BarChart("What explains the difference", said, "share", "%", tuple(row.added for row in known), ("share",), values)]
+
+
+def _instructions(rows: Sequence[GapRow]) -> list[Figure]:
+    """By family: of the builds without and with everything, of each side."""
+    built = [row for row in rows if not row.order and row.families and row.set in (frozenset(), frozenset(row.names))]
+    if not built:
+        return []
+    counts = [families(row) for row in built]
+    total = {name: sum(one.get(name, 0) for one in counts) for one in counts for name in one}
+    names = tuple(sorted(total, key=lambda name: -total[name])[:_FAMILIES])
+    series = tuple(f"{row.side}, {'all' if row.set else 'none'}" for row in built)
+    values = tuple(tuple(float(one.get(name, 0)) for one in counts) for name in names)
+    said = "Instructions of each family in the compiled texts, without and with all optimisations; those in a loop count once."
+    return [BarChart("Instructions", said, "instructions", "", names, series, values)]
+
+
+def families(row: GapRow) -> Mapping[str, int]:
+    """A build's instructions by family."""
+    return from_json(row.families, dict[str, int]) if row.families else {}
+
+
+def notes(rows: Sequence[GapRow]) -> list[str]:
+    """How fast each side is, what each step of the document's order changed in the code, and what explains the difference."""
+    said: list[str] = []
+    built = [row for row in rows if not row.order]
+    for side in dict.fromkeys(row.side for row in built):
+        mine = [row for row in built if row.side == side]
+        times, names = times_of(mine), mine[0].names
+        slow, fast = times.get(frozenset()), times.get(frozenset(names))
+        if slow and fast:
+            said.append(
+                f"{side} ({mine[0].name}): {duration(slow)} without, {duration(fast)} with all optimisations: {slow / fast:.3g} times"
+            )
+        said += [f"{side}: {row.on}: {row.status}" for row in mine if row.status != "ok"][:3]
+        steps = [row for row in rows if row.order == DOCUMENT and row.side == side and row.families]
+        for before, after in pairwise(steps):
+            said.append(f"{side}, + {after.added}: {changes(before, after)}")
+    return said + _compared(rows)
+
+
+def changes(before: GapRow, after: GapRow) -> str:
+    """What changed in the code from one build to another."""
+    one, other = families(before), families(after)
+    by = {name: other.get(name, 0) - one.get(name, 0) for name in {**one, **other}}
+    told = [f"{count:+d} {name}" for name, count in sorted(by.items(), key=lambda item: -abs(item[1]))[:_CHANGES] if count]
+    for name, meaning in (
+        ("fused", "multiply-adds"),
+        ("wide", "wide loads"),
+        ("read_only", "read-only loads"),
+        ("private", "private accesses"),
+    ):
+        difference = (getattr(after, name) or 0) - (getattr(before, name) or 0)
+        told += [f"{difference:+d} {meaning}"] if difference else []
+    if None not in (before.registers, after.registers) and before.registers != after.registers:
+        told.append(f"registers {before.registers} -> {after.registers}")
+    if (before.spills or 0) > 0 or (after.spills or 0) > 0:
+        told.append(f"spilled bytes {before.spills} -> {after.spills}")
+    return ", ".join(told) or "the same instructions"
+
+
+def _compared(rows: Sequence[GapRow]) -> list[str]:
+    """The difference between two sides: how large, what explains it, and what launches cost."""
+    parts = [row for row in rows if row.order == BETWEEN]
+    if not parts:
+        return []
+    whole = [row for row in rows if not row.order and row.set == frozenset(row.names) and row.seconds]
+    one, other = whole[0], whole[-1]
+    ratio = (one.seconds or 1.0) / (other.seconds or 1.0)
+    said = [f"{one.side} takes {duration(one.seconds or 0)}, {other.side} {duration(other.seconds or 0)}: {ratio:.3g} times"]
+    empty = [row for row in rows if row.on == EMPTY_LAUNCH and row.seconds]
+    said += [f"an empty launch takes {duration(row.seconds or 0)} on {row.side}, which has {row.launches} of its own" for row in empty]
+    if one.families and other.families:
+        said.append(f"finished code, {one.side} to {other.side}: {changes(one, other)}")
+    known = [row for row in parts if row.explained is not None]
+    if not known:
+        return [*said, "there is no difference worth explaining"]
+    rest = next((row.explained or 0.0 for row in known if row.added == REST), 0.0)
+    tail = "" if abs(rest) <= 1 - _EXPLAINED else "; it is what the compilers and drivers make of the same plain code"
+    said.append(f"the optimisations explain {1 - rest:.0%} of the difference, {rest:.0%} is there without any{tail}")
+    factors = [f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in known]
+    return [*said, f"as factors: {', '.join(factors)}"]

@@ -1,0 +1,149 @@
+"""The rows of ``study gap``: builds as they were measured, then the steps, shares and differences that their times give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from portatile.studies.form import attribution
+from portatile.studies.form.attribution import Step
+
+NOTHING = "nothing"
+RELAXED_TOO = "all, relaxed"
+EMPTY_LAUNCH = "an empty launch"
+PESSIMISED = "(none)"
+REST = "builds without any"
+DOCUMENT, GREEDY, AVERAGED, BETWEEN = "document", "greedy", "all orders", "difference"
+_EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
+
+
+@dataclass(frozen=True)
+class GapRow:
+    """One build: the optimisations ``on`` of those ``offered``, its time, and its code by static counts (-1: not known).
+
+    ``order`` is empty for a build as it was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one
+    optimisation; ``saved`` is of the time before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's
+    share averaged over all orders. ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller.
+    """
+
+    side: str
+    device: str
+    name: str
+    driver: str
+    workload: str
+    problem: str
+    dtype: str
+    config: str
+    offered: str
+    on: str
+    launches: int
+    order: str = ""
+    step: int | None = None
+    added: str = ""
+    seconds: float | None = None
+    saved: float | None = None
+    explained: float | None = None
+    error: float | None = None
+    samples: int = 0
+    instructions: int | None = None
+    fused: int | None = None
+    loads: int | None = None
+    wide: int | None = None
+    read_only: int | None = None
+    private: int | None = None
+    registers: int | None = None
+    spills: int | None = None
+    families: str = ""
+    kinds: str = ""
+    status: str = "ok"
+    time: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The optimisations that its side offers."""
+        return tuple(filter(None, self.offered.split(",")))
+
+    @property
+    def set(self) -> frozenset[str] | None:
+        """Those that are on; None for what is no set of them."""
+        if self.on in (RELAXED_TOO, EMPTY_LAUNCH):
+            return None
+        return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))
+
+
+def spelled_set(on: AbstractSet[str], names: Sequence[str]) -> str:
+    """A set of optimisations as a row names it."""
+    return " + ".join(name for name in names if name in on) or NOTHING
+
+
+def finish(rows: Sequence[GapRow]) -> list[GapRow]:
+    """The builds, then for each side its steps and shares, then what explains the difference where there are two."""
+    built = [row for row in rows if not row.order]
+    labels = list(dict.fromkeys(row.side for row in built))
+    made: list[GapRow] = []
+    for label in labels:
+        made += _of_side([row for row in built if row.side == label])
+    if len(labels) == 2 and any(row.on == EMPTY_LAUNCH for row in built):
+        made += _difference(*[[row for row in built if row.side == label] for label in labels])
+    return [*made, *built]
+
+
+def times_of(rows: Sequence[GapRow]) -> dict[frozenset[str], float]:
+    """Seconds by what is on, of the builds of one side."""
+    return {row.set: row.seconds for row in rows if row.set is not None and row.seconds}
+
+
+def _of_side(rows: Sequence[GapRow]) -> list[GapRow]:
+    times, builds, names = times_of(rows), {row.set: row for row in rows}, rows[0].names
+    slowest, fastest = times.get(frozenset()), times.get(frozenset(names))
+    whole = math.log(slowest / fastest) if slowest and fastest else 0.0
+    made: list[GapRow] = []
+    for order, steps in ((DOCUMENT, attribution.in_order(names)), (GREEDY, attribution.greedily(times, names))):
+        made += _steps(order, [(step, builds[step.on]) for step in steps if step.on in builds], whole)
+    relaxed = next((row for row in rows if row.on == RELAXED_TOO), None)
+    if relaxed is not None:
+        saved = 1 - relaxed.seconds / fastest if relaxed.seconds and fastest else None
+        made.append(replace(relaxed, order=DOCUMENT, step=len(names) + 1, added=RELAXED_TOO, saved=saved))
+    shares = attribution.averaged(times, names)
+    for name, share in sorted(shares.items(), key=lambda item: -item[1]):
+        made.append(_bare(rows[0], AVERAGED, name, 1 - math.exp(-share), share / whole if whole > _EQUAL else None))
+    return made
+
+
+def _steps(order: str, steps: Sequence[tuple[Step, GapRow]], whole: float) -> list[GapRow]:
+    made: list[GapRow] = []
+    before: float | None = None
+    for place, (step, row) in enumerate(steps):
+        saved = explained = None
+        if before and row.seconds:
+            saved = 1 - row.seconds / before
+            explained = math.log(before / row.seconds) / whole if whole > _EQUAL else None
+        made.append(replace(row, order=order, step=place, added=step.added or PESSIMISED, saved=saved, explained=explained))
+        before = row.seconds
+    return made
+
+
+def _bare(row: GapRow, order: str, added: str, saved: float | None, explained: float | None) -> GapRow:
+    """A row that is about no single build."""
+    who = row.side, row.device, row.name, row.driver, row.workload, row.problem, row.dtype, row.config, row.offered
+    return GapRow(*who, on="", launches=row.launches, order=order, added=added, saved=saved, explained=explained, time=row.time)
+
+
+def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
+    """Each optimisation's share in log(time of the first / time of the second), and the builds without any, which are the rest."""
+    first, second = times_of(one), times_of(other)
+    ends = [times.get(frozenset(rows[0].names)) for times, rows in ((first, one), (second, other))]
+    bare = [times.get(frozenset()) for times in (first, second)]
+    if not all(ends) or not all(bare):
+        return []
+    ratio = math.log((ends[0] or 1.0) / (ends[1] or 1.0))
+    shares = attribution.averaged(first, one[0].names), attribution.averaged(second, other[0].names)
+    parts = {name: shares[1].get(name, 0.0) - shares[0].get(name, 0.0) for name in dict.fromkeys((*one[0].names, *other[0].names))}
+    parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
+    told = replace(one[0], side=f"{one[0].side} over {other[0].side}")
+    return [
+        _bare(told, BETWEEN, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None)
+        for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))
+    ]

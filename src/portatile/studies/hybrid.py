@@ -1,0 +1,199 @@
+"""What do several devices give together: every subset of them on one problem, beside the best single device and one processor core?
+
+The times are those of a routine on NumPy arrays, transfers included. ``efficiency`` compares the rate with the sum of the rates that the
+same devices show alone; ``reached`` is what the run itself says: work done over what its devices could have done meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from portatile import device as every
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.errors import PortatileError
+from portatile.figures.bars import BarChart
+from portatile.figures.svg import Figure
+from portatile.records import Problem, spelled
+from portatile.studies.form import shared_run
+from portatile.studies.form.shared_run import SharedRun
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+
+_MANY = 4  # devices of which every subset is run; of more, each alone and growing sets
+ONE_CORE = "one core"
+
+
+@dataclass(frozen=True)
+class HybridRow:
+    """One set of devices. Seconds and what follows from them are None where it did not run: ``status`` says why.
+
+    ``part`` of the problem was computed, in ``seconds``: less than all by one core. ``best_speedup`` and ``core_speedup`` are the rate over
+    that of the fastest single device, and of one core; ``efficiency`` is the rate over the sum of the single devices' rates.
+    """
+
+    devices: str
+    count: int
+    processes: int
+    workload: str
+    problem: str
+    dtype: str
+    part: float
+    seconds: float | None
+    best_speedup: float | None
+    core_speedup: float | None
+    efficiency: float | None
+    reached: float | None
+    shares: str
+    error: float | None
+    status: str
+    samples: int
+    time: str
+
+
+@dataclass(frozen=True)
+class HybridOptions:
+    """How often each set runs, in how many processes, and how much of the problem one core computes."""
+
+    repeat: int = option(3, Option("Runs of each set after the first.", least=1))
+    processes: int = option(1, Option("Processes that share the devices; each computes its part of the problem.", least=1))
+    core_part: int = option(16, Option("One core computes the problem divided by this.", least=1))
+
+
+def subsets(devices: Sequence[str]) -> list[tuple[str, ...]]:
+    """Each device alone, then every set of several; of many devices only growing sets, in the order given."""
+    alone = [(one,) for one in devices]
+    if len(devices) <= _MANY:
+        return alone + [chosen for size in range(2, len(devices) + 1) for chosen in combinations(devices, size)]
+    return alone + [tuple(devices[:size]) for size in range(2, len(devices) + 1)]
+
+
+def measure(run: Run) -> Iterator[HybridRow]:
+    """One core, then every set of devices."""
+    asked: HybridOptions = run.options
+    assert run.problem is not None
+    sets = subsets([device.info.id for device in run.devices])
+    core = next(
+        (device for device in every.devices() if device.info.kind == "cpu" and "oclgrind" not in device.info.platform.lower()), None
+    )
+    measures_core = core is not None and hasattr(os, "sched_setaffinity")
+    run.expect(len(sets) + measures_core)
+    blank = _blank(run.problem)
+    if measures_core and core is not None:
+        row = replace(blank, devices=ONE_CORE, part=1 / asked.core_part)
+        if not run.known(row):
+            yield _of_one_core(row, run.problem, core, asked)
+    for chosen in sets:
+        row = replace(blank, devices=" + ".join(chosen), count=len(chosen), processes=asked.processes)
+        if not run.known(row):
+            run.say(row.devices)
+            yield _timed(row, SharedRun(run.problem, chosen, asked.repeat, asked.processes))
+
+
+def _blank(problem: Problem) -> HybridRow:
+    usual = workloads.get(problem.workload).options
+    options = {name: value for name, value in problem.options.items() if value != usual[name][0]}
+    what = problem.workload, spelled({**problem.sizes, **options}), problem.dtype
+    return HybridRow("", 0, 1, *what, 1.0, None, None, None, None, None, "", None, "ok", 0, "")
+
+
+def _of_one_core(row: HybridRow, problem: Problem, core: Device, asked: HybridOptions) -> HybridRow:
+    try:
+        part = problem if asked.core_part == 1 else shared_run.part_of(problem, asked.core_part, 0)
+    except PortatileError:  # then all of it
+        return _timed(replace(row, part=1.0), SharedRun(problem, (core.info.id,), 1, one_core=True))
+    done = workloads.get(problem.workload).flops(part) / (workloads.get(problem.workload).flops(problem) or 1.0)
+    return _timed(replace(row, part=done or row.part), SharedRun(part, (core.info.id,), 1, one_core=True))
+
+
+def _timed(row: HybridRow, asked: SharedRun) -> HybridRow:
+    try:
+        found = shared_run.timed(asked)
+    except PortatileError as error:
+        return replace(row, status=str(error).splitlines()[0], time=now())
+    shares = ", ".join(f"{100 * share:.0f} %" for share in found.shares.values()) if row.count > 1 else ""
+    measured = replace(row, seconds=min(found.seconds), reached=found.reached if row.count > 1 else None, shares=shares)
+    return replace(measured, error=found.error, samples=len(found.seconds), status=found.note or "ok", time=now())
+
+
+def finish(rows: Sequence[HybridRow]) -> list[HybridRow]:
+    """Rates beside the best single device, one core, and the sum of the single devices."""
+    alone = {row.devices: row.part / row.seconds for row in rows if row.count == 1 and row.seconds}
+    core = next((row.part / row.seconds for row in rows if row.devices == ONE_CORE and row.seconds), None)
+
+    def whole(row: HybridRow) -> HybridRow:
+        if not row.seconds:
+            return row
+        rate, names = row.part / row.seconds, row.devices.split(" + ")
+        total = sum(alone[name] for name in names) if all(name in alone for name in names) else None
+        best = rate / max(alone.values()) if alone else None
+        return replace(row, best_speedup=best, core_speedup=rate / core if core else None, efficiency=rate / total if total else None)
+
+    return [whole(row) for row in rows]
+
+
+def figures(rows: Sequence[HybridRow]) -> list[Figure]:
+    """Speed-up over the best single device of every set, and over one core."""
+    made: list[Figure] = []
+    for title, field in (("Speed-up over the best single device", "best_speedup"), ("Speed-up over one core", "core_speedup")):
+        drawn = [row for row in rows if row.count and getattr(row, field) is not None]
+        if drawn:
+            said = "The rate of every set of devices on host arrays, transfers included, over that one's."
+            values = tuple((getattr(row, field),) for row in drawn)
+            made.append(BarChart(title, said, "speed-up", "", tuple(row.devices for row in drawn), ("speed-up",), values))
+    return made
+
+
+def notes(rows: Sequence[HybridRow]) -> list[str]:
+    """The fastest set, and whether any set is slower than its fastest device."""
+    valid = [row for row in rows if row.count and row.seconds]
+    if not valid:
+        return []
+    best = min(valid, key=lambda row: row.seconds or 0.0)
+    said = [f"fastest: {best.devices}, {best.best_speedup:.2f} times the best single device"] if best.best_speedup else []
+    singles = {row.devices: row.seconds or 0.0 for row in valid if row.count == 1}
+    for row in valid:
+        members = [singles[name] for name in row.devices.split(" + ") if name in singles]
+        if row.count > 1 and members and (row.seconds or 0.0) > min(members):
+            said.append(f"{row.devices} is slower than its fastest device alone")
+    return said
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked | None:
+    once = {device.info.physical_id: device for device in devices}
+    if len(once) < 2:
+        return None
+    size = 4096 if any(device.info.kind == "gpu" for device in devices) else 512
+    return Asked(tuple(once.values()), HybridOptions(), workloads.problem("gemm", "float64", dict.fromkeys("mnk", size)))
+
+
+STUDY = Study(
+    name="hybrid",
+    answers=("D4.6",),
+    question="What do several devices give together, beside the best one of them and beside one processor core?",
+    minutes=2.0,
+    timed="a routine on NumPy arrays from call to return, transfers included; the fastest run after the first.",
+    row=HybridRow,
+    key=("devices", "processes", "workload", "problem", "dtype"),
+    columns=(
+        Column("devices", "devices"),
+        Column("time", "seconds", "s"),
+        Column("part", "part", "%"),
+        Column("over the best", "best_speedup"),
+        Column("over one core", "core_speedup"),
+        Column("of the sum of rates", "efficiency", "%"),
+        Column("reached", "reached", "%"),
+        Column("shares", "shares"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=HybridOptions,
+    finish=finish,
+    notes=notes,
+    devices="each",
+    problem="needed",
+    sample=_sample,
+)

@@ -1,0 +1,130 @@
+"""One problem tuned on several devices: those that do not disturb each other at once, each in a thread with a timing worker of its own.
+
+Searches of one piece of hardware, and of processors, which compilers and other searches slow down, follow one another. Compiled
+texts are shared through the cache, and the processor's cores are divided among those that compile at once.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from portatile.errors import PortatileError
+from portatile.records import DeviceInfo
+from portatile.store import ResultStore
+from portatile.tuning.search import tuner
+from portatile.tuning.search.request import Listener, Progress, TuningRequest, TuningResult
+
+_BESIDE = 2  # processes of each search that are busy beside its compile workers: the timing worker and the parent
+
+
+@dataclass
+class _Search:
+    """The search on one device; ``number`` is its place among those asked for."""
+
+    number: int
+    request: TuningRequest
+    result: TuningResult | None = None
+    error: BaseException | None = None
+
+
+@dataclass
+class _Interrupt:
+    """Ends searches in other threads: what listens to them raises KeyboardInterrupt there, after the trial under way."""
+
+    asked: threading.Event = field(default_factory=threading.Event)
+
+    def within(self, listen: Listener | None) -> Listener:
+        def heard(progress: Progress) -> None:
+            if listen is not None:
+                listen(progress)
+            if self.asked.is_set():
+                raise KeyboardInterrupt
+
+        return heard
+
+
+def rounds(infos: Sequence[DeviceInfo]) -> list[list[int]]:
+    """Places of devices that are tuned at the same time, round after round.
+
+    GPUs and accelerators come first, each piece of hardware once a round; then the processors one by one.
+    """
+    made: list[list[int]] = []
+    for place, info in enumerate(infos):
+        if info.kind != "cpu":
+            free = next((one for one in made if all(infos[other].physical_id != info.physical_id for other in one)), None)
+            if free is None:
+                made.append([place])
+            else:
+                free.append(place)
+    return made + [[place] for place, info in enumerate(infos) if info.kind == "cpu"]
+
+
+def tune(
+    request: TuningRequest, infos: Sequence[DeviceInfo], open_store: Callable[[], ResultStore], listen: Listener | None = None
+) -> list[TuningResult]:
+    """Tune the request's problem on each of the devices, each with the whole budget; the results in the order of ``infos``.
+
+    ``open_store`` is called once for each search. A device on which the search fails is warned of and left out; where all fail, what the
+    first one raised is raised. Ctrl-C ends every search that runs as it ends a single one, and begins no other.
+    """
+    searches = [_Search(place, replace(request, device=info.id)) for place, info in enumerate(infos)]
+    interrupt = _Interrupt()
+    for places in rounds(infos):
+        if not interrupt.asked.is_set():
+            _together([searches[place] for place in places], open_store, interrupt, listen)
+    found = [search.result for search in searches if search.result is not None]
+    if not found:
+        raise next((search.error for search in searches if search.error is not None), KeyboardInterrupt())
+    for search in searches:
+        if search.error is not None and not isinstance(search.error, KeyboardInterrupt):
+            told = str(search.error).splitlines()[0]
+            warnings.warn(f"{infos[search.number].id} was not tuned: {told}", RuntimeWarning, stacklevel=2)
+    return found
+
+
+def _together(searches: Sequence[_Search], open_store: Callable[[], ResultStore], interrupt: _Interrupt, listen: Listener | None) -> None:
+    """Run some searches at once, to the end of the last."""
+    lock = threading.Lock()
+
+    def one_by_one(progress: Progress) -> None:
+        if listen is not None:
+            with lock:
+                listen(progress)
+
+    def run(search: _Search) -> None:
+        try:
+            with open_store() as store:
+                search.result = tuner.tune(search.request, store, interrupt.within(one_by_one))
+        except (PortatileError, KeyboardInterrupt) as error:
+            search.error = error
+        except BaseException as error:  # a mistake of ours or of a listener: the others end, and it is raised below
+            search.error = error
+            interrupt.asked.set()
+
+    for search in searches:
+        search.request = replace(search.request, jobs=_jobs(search.request, len(searches)))
+    threads = [threading.Thread(target=contextvars.copy_context().run, args=(run, search)) for search in searches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            try:
+                thread.join()
+            except KeyboardInterrupt:
+                interrupt.asked.set()
+    for search in searches:
+        if search.error is not None and not isinstance(search.error, (PortatileError, KeyboardInterrupt)):
+            raise search.error
+
+
+def _jobs(request: TuningRequest, count: int) -> int | None:
+    """Compile workers of one of so many searches that run at once."""
+    if request.jobs is not None or count == 1:
+        return request.jobs
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(cores // count - _BESIDE, 1)

@@ -1,0 +1,63 @@
+"""The study of gaps on devices: every combination is built, checked and timed; sides that differ in their configuration are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from portatile import workloads
+from portatile.cli import main
+from portatile.device.base import Device
+from portatile.errors import ArgumentError
+from portatile.measure import optimisations
+from portatile.studies import gap
+from portatile.studies.form.conduct import conduct
+from portatile.studies.form.study import Asked
+from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, GapRow
+from portatile.workloads.matmul import BASE
+
+pytestmark = pytest.mark.usefixtures("own_directories")
+PROBLEM = workloads.get("matmul").problem({"m": 24, "n": 16, "k": 16})
+PLAIN = tuple(f"{name}={value}" for name, value in {**BASE, "ALGORITHM": "global", "BLOCK": 4}.items())
+
+
+@pytest.fixture(autouse=True)
+def two_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler and multiply-adds: four builds a side."""
+    kept = tuple(one for one in optimisations.OPTIMISATIONS if one.name in ("compiler", "multiply-add"))
+    monkeypatch.setattr(optimisations, "OPTIMISATIONS", kept)
+
+
+def test_every_combination(device: Device) -> None:
+    rows: list[GapRow] = list(conduct(gap.STUDY, Asked((device,), gap.GapOptions(config=PLAIN, relaxed=True), PROBLEM)).rows)
+    built = [row for row in rows if not row.order]
+    assert [row.status for row in built] == ["ok"] * 5
+    assert all(row.error is not None and row.error <= 1 for row in built if row.set is not None)
+    assert [len([row for row in rows if row.order == order]) for order in (DOCUMENT, GREEDY, AVERAGED)] == [4, 3, 2]
+    whole = next(row for row in built if row.set == {"compiler", "multiply-add"})
+    bare = next(row for row in built if row.set == frozenset())
+    if whole.instructions is not None:  # this compiler shows its code
+        assert bare.families != whole.families
+        assert bare.fused == 0
+
+
+def test_two_configurations(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sides = device.info.id, f"{device.info.id}/BLOCK=8"
+    asked = Asked((device,), gap.GapOptions(between=sides, config=PLAIN), PROBLEM)
+    rows = conduct(gap.STUDY, asked).rows
+    assert [row.on for row in rows if row.on == EMPTY_LAUNCH] == [EMPTY_LAUNCH] * 2
+    assert {row.config for row in rows if row.side == sides[1]} != {row.config for row in rows if row.side == sides[0]}
+    assert len([row for row in rows if row.order == BETWEEN]) == 3
+    with pytest.raises(ArgumentError, match="not legal"):
+        gap.chosen((device,), PROBLEM, gap.GapOptions(config=("ALGORITHM=global", "DEPTH=16")))
+
+
+def test_the_command(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if device.info.kind != "cpu":
+        pytest.skip("once is enough")
+    words = [word for pair in PLAIN for word in ("--config", pair)]
+    asked = ["study", "gap", "matmul", "-m", "24", "-n", "16", "-k", "16", *words, "--device", device.info.id]
+    assert main([*asked, "-o", str(tmp_path / "gap.svg")]) == 0
+    assert "document" in capsys.readouterr().out
+    assert "What explains the speed" in (tmp_path / "gap.svg").read_text()

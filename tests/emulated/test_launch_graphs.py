@@ -1,0 +1,174 @@
+"""Many launches that come again run as a graph: the same results for other addresses and numbers, on every stream, and after a release."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portatile import program
+from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.cuda.driver import call
+from portatile.device.cuda.driver import driver as cuda
+from portatile.errors import LaunchError
+from portatile.records import Source
+from support.cuda_driver import EmulatedDriver
+
+TEXT = """
+kernel void put(global float *x, float value) { x[get_global_id(0)] = value; }
+kernel void twice(global float *x, global float *y) { x[get_global_id(0)] = 2 * y[get_global_id(0)]; }
+"""
+N = 4
+LAUNCHES = 5
+
+
+def chain(gpu: Device) -> Ready:
+    """x = value, y = 2 x, x = 2 y, y = 2 x, x = 2 y: sixteen times the value. Values are x, y and the number."""
+    module = gpu.load(program.build(Source("chain.cl", TEXT), gpu.target, None))
+    put, twice = module.kernel("put"), module.kernel("twice")
+    sizes, x, y = ((N, 1, 1), (N, 1, 1)), Slot(0, Memory), Slot(1, Memory)
+    launches = [ReadyLaunch(put, *sizes, [x, Slot(2, np.float32)])]
+    launches += [ReadyLaunch(twice, *sizes, pair) for pair in ([y, x], [x, y]) * 2]
+    made = gpu.ready(launches)
+    assert made is not None
+    return made
+
+
+def run(ready: Ready, queue: Queue, place: Sequence[Memory], value: float) -> Any:
+    ready.run(queue, (place[0].handle, place[1].handle, value), True)
+    got = np.empty(N, np.float32)
+    queue.download(got, place[0])
+    return got
+
+
+@pytest.fixture
+def pairs(gpu: Device) -> list[list[Memory]]:
+    """Memory for x and y, three times."""
+    return [[gpu.allocate(4 * N) for _ in range(2)] for _ in range(3)]
+
+
+def test_a_graph_runs_what_the_launches_did(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+    ready, queue = chain(gpu), gpu.default_queue()
+    graphs, launches = driver.count("graphs"), driver.count("launches")
+    for turn in range(9):
+        np.testing.assert_array_equal(run(ready, queue, pairs[turn % 3], turn + 0.5), np.full(N, 16 * (turn + 0.5), np.float32))
+    assert driver.count("launches") - launches == 2 * LAUNCHES, "the first runs alone"
+    assert driver.count("graphs") - graphs == 7
+    assert [name for name, *_ in driver.log[-LAUNCHES:]] == ["put", *["twice"] * 4]
+
+
+def test_only_what_changed_is_told_the_driver(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+    ready, queue = chain(gpu), gpu.default_queue()
+    for _ in range(3):
+        run(ready, queue, pairs[0], 1.0)
+    for place, value, told in ((0, 1.0, 0), (0, 2.0, 1), (1, 2.0, LAUNCHES), (1, 2.0, 0)):
+        before = driver.count("updates")
+        np.testing.assert_array_equal(run(ready, queue, pairs[place], value), np.full(N, 16 * value, np.float32))
+        assert driver.count("updates") - before == told
+
+
+def test_zeros_of_both_signs(gpu: Device, pairs: list[list[Memory]]) -> None:
+    ready, queue = chain(gpu), gpu.default_queue()
+    for value in (0.0, 0.0, 0.0, -0.0, 0.0, -0.0, -0.0):
+        assert struct.pack("f", run(ready, queue, pairs[0], value)[0]) == struct.pack("f", value)
+
+
+def test_queues_have_graphs_of_their_own(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+    ready = chain(gpu)
+    queues = [gpu.queue() for _ in range(6)]  # more than are kept
+    for turn in range(4):
+        for at, queue in enumerate(queues[: 2 if turn < 3 else 6]):
+            value = 1.0 + at + 10 * turn
+            np.testing.assert_array_equal(run(ready, queue, pairs[at % 3], value), np.full(N, 16 * value, np.float32))
+    before = driver.count("updates")
+    for queue in queues:
+        queue.release()
+    assert driver.count("updates") == before
+
+
+def test_an_interrupt_between_two_updates(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
+    from portatile.device.cuda.graph import LaunchGraph
+
+    ready, queue = chain(gpu), gpu.default_queue()
+    for _ in range(4):
+        run(ready, queue, pairs[0], 1.0)
+    update, seen = LaunchGraph.update, []
+
+    def interrupted(self: LaunchGraph, place: int) -> None:
+        seen.append(place)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        update(self, place)
+
+    monkeypatch.setattr(LaunchGraph, "update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(ready, queue, pairs[1], 5.0)
+    for place, value in ((0, 1.0), (1, 5.0)):
+        np.testing.assert_array_equal(run(ready, queue, pairs[place], value), np.full(N, 16 * value, np.float32))
+
+
+def test_a_driver_that_makes_no_graph(
+    gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready, queue = chain(gpu), gpu.default_queue()
+    monkeypatch.setattr(cuda, "cuGraphCreate", lambda flags: (cuda.CUresult.CUDA_ERROR_NOT_SUPPORTED, None))
+    before = driver.count("graphs")
+    for value in range(1, 6):
+        np.testing.assert_array_equal(run(ready, queue, pairs[0], float(value)), np.full(N, 16 * value, np.float32))
+    assert driver.count("graphs") == before
+
+
+def test_a_capture_gets_the_launches_themselves(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+    ready = chain(gpu)
+    with gpu.current():  # type: ignore[attr-defined]
+        stream = call(cuda.cuStreamCreate, 1)
+        queue = gpu.foreign_queue(int(stream))
+        for _ in range(4):
+            run(ready, queue, pairs[0], 1.0)
+        call(cuda.cuStreamBeginCapture, stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+        ready.run(queue, (pairs[1][0].handle, pairs[1][1].handle, 3.0), False)
+        graph = call(cuda.cuStreamEndCapture, stream)
+        executable = call(cuda.cuGraphInstantiate, graph, 0)
+        np.testing.assert_array_equal(run(ready, queue, pairs[0], 2.0), np.full(N, 32, np.float32))
+        call(cuda.cuGraphLaunch, executable, stream)
+        got = np.empty(N, np.float32)
+        queue.download(got, pairs[1][0])
+    np.testing.assert_array_equal(got, np.full(N, 48, np.float32))
+
+
+def test_another_context_of_the_thread_is_put_back(gpu: Device, pairs: list[list[Memory]]) -> None:
+    ready, queue = chain(gpu), gpu.default_queue()
+    nobody = cuda.CUcontext(0)
+    for value in range(1, 6):
+        cuda.cuCtxSetCurrent(nobody)
+        np.testing.assert_array_equal(run(ready, queue, pairs[0], float(value)), np.full(N, 16 * value, np.float32))
+        assert int(cuda.cuCtxGetCurrent()[1]) in (0, gpu.context[1])  # type: ignore[attr-defined]
+
+
+def test_graphs_make_way_for_others_and_go_with_the_device(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
+    from portatile.device.cuda import graph
+
+    monkeypatch.setattr(graph, "_MOST", 2)
+    several, queue = [chain(gpu) for _ in range(4)], gpu.default_queue()
+    for turn in range(5):
+        for at, ready in enumerate(several):
+            value = 1.0 + at + 10 * turn
+            np.testing.assert_array_equal(run(ready, queue, pairs[0], value), np.full(N, 16 * value, np.float32))
+    alive = [found for reference in gpu.graphs if (found := reference()) is not None and found.alive]  # type: ignore[attr-defined]
+    assert len(alive) == 2
+    gpu.release()
+    del several, alive, ready
+    place = [gpu.allocate(4 * N) for _ in range(2)]
+    ready = chain(gpu)
+    for _ in range(4):
+        np.testing.assert_array_equal(run(ready, gpu.default_queue(), place, 1.0), np.full(N, 16, np.float32))
+
+
+def test_a_launch_that_fails_says_which(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, queue = chain(gpu), gpu.default_queue()
+    monkeypatch.setattr(cuda, "cuLaunchKernel", lambda *args: (cuda.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,))
+    with pytest.raises(LaunchError, match="kernel 'put'"):
+        run(ready, queue, pairs[0], 1.0)
