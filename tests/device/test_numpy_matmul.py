@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,14 +34,13 @@ class _Numpy(ModuleType):
 
 
 @pytest.fixture(autouse=True)
-def _replaced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _replaced(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upstream, "np", _Numpy("numpy"))
     name, given = request.node.originalname, getattr(request.node, "callspec", None)
     if given is not None and "dtype" in given.params and np.dtype(given.params["dtype"]).char not in _TYPES:
         pytest.skip("a dtype that is not multiplied; see docs/use/numpy.md")
     if name in DIFFERENCES and not name.startswith("test_the_"):
         request.applymarker(pytest.mark.xfail(strict=True, reason=DIFFERENCES[name]))
-    yield
 
 
 class TestMatmul(upstream.TestMatmul):  # type: ignore[misc]
