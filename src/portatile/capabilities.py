@@ -22,7 +22,9 @@ class Capabilities:
     a path of its own for data that no work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the
     groups before it wrote (the last of them can finish their work). ``launch_bounds``: the compiler takes how many work-groups shall
     be resident. ``carveout``: a kernel may say how much of the memory next to a multiprocessor is local memory. ``addresses``: memory has
-    an address that other libraries know, and theirs may begin anywhere. ``launch_us``: microseconds that a launch takes the host.
+    an address that other libraries know, and theirs may begin anywhere. ``launch_us``: microseconds that a launch takes the host. The
+    compiler survives, as its driver was seen to: ``wide_arithmetic`` sums, products and casts of vectors of 512 bits; ``wide_functions``
+    fma, the library's functions and selections of them; ``relaxed_math`` ``-cl-fast-relaxed-math``.
     """
 
     language: Language = "OpenCL C"
@@ -38,6 +40,9 @@ class Capabilities:
     carveout: bool = False
     addresses: bool = False
     launch_us: float = 12.0
+    wide_arithmetic: bool = True
+    wide_functions: bool = False  # PoCL 3.0 ends the process that compiles them, on some processors
+    relaxed_math: bool = True
 
 
 def of_nvidia(architecture: str) -> Capabilities:

@@ -161,7 +161,7 @@ class DeviceInfo:
     @property
     def wide_vectors(self) -> bool:
         """Whether the compiler targets a processor with 512-bit registers, of which there are twice as many as of 256-bit ones."""
-        return self.architecture.removeprefix("x86_64-") in _AVX512
+        return self.architecture.removeprefix("x86_64-") in _AVX512 and self.can.wide_arithmetic
 
     @property
     def nvidia(self) -> bool:
@@ -184,6 +184,8 @@ class DeviceInfo:
             "sub_group": self.can.sub_group,
             "assembly": self.can.assembly,
             "launch_bounds": self.can.launch_bounds,
+            "wide_arithmetic": self.can.wide_arithmetic,
+            "wide_functions": self.can.wide_functions,
         }
 
 

@@ -334,6 +334,13 @@ class Device(ABC):
         """
         return None
 
+    def mapped(self, memory: Memory) -> NDArray[np.uint8] | None:
+        """The memory as the host reaches it, with all that the default queue was given done; None where that would take a copy.
+
+        The array keeps the memory alive, and lasts no longer than the device. What is queued later shows in it once that queue is finished.
+        """
+        return None
+
     def ready(self, launches: Sequence[ReadyLaunch]) -> Ready | None:
         """Launches with their arguments packed for many runs, or None where the back end packs none: then they run one by one."""
         return None

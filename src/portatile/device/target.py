@@ -59,7 +59,7 @@ class Target(Protocol):
 
         Raises CompileError with file and line for what the dialect does not support.
         """
-        text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
+        text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{dialect.with_headers(source.text, source.file)}'
         return replace(source, text=text), ()
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:

@@ -10,27 +10,30 @@ from typing import cast
 
 import numpy as np
 
-from portatile.arguments import checks, matrices, outputs, stacks
+from portatile.arguments import checks, matrices, numpy_rules, outputs, stacks
 from portatile.arguments.letters import Trans, op
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.errors import ArgumentError
 from portatile.runtime import host_blas
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
 _PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
 
-def matmul(a: Array, b: Array, *, out: Array | None = None, device: Selector | None = None) -> Array:
-    """The matrix product of ``a`` (m x k) and ``b`` (k x n), both float32 or both float64.
+def matmul(a: Array, b: Array, out: Array | None = None, *, device: Selector | None = None) -> Array:
+    """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
     With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
-    that lie evenly in memory are one launch. ``out`` (m x n) receives the result if given and must not overlap the inputs.
-    ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS if that
-    takes less time than a launch. Raises ArgumentError for what does not fit, DeviceNotFoundError for an
-    unknown device.
+    that lie evenly in memory are one launch. A vector is a row of ``a``, a column of ``b``, and the result lacks that dimension.
+    Lists and whatever NumPy makes an array of are taken too. Dtypes are promoted as NumPy's; integers and bool are multiplied, and the
+    result is, in float64. What kernels cannot read is copied first: steps, negative strides, other dtypes.
+
+    ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
+    inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS
+    if that takes less time than a launch. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -42,7 +45,7 @@ def matmul(a: Array, b: Array, *, out: Array | None = None, device: Selector | N
         light = host_blas.product(a, b, out)
         if light is not None:
             return cast(Array, light)
-    return cast(Array, _RECORDER.call(_plan, (a, b), _PLAIN, ("N", "N"), out, device))
+    return cast(Array, _RECORDER.call(_plan_product, (a, b), _PLAIN, ("N", "N"), out, device))
 
 
 def gemm(
@@ -76,6 +79,13 @@ def gemm(
     factors = checks.factor(alpha, "alpha"), checks.factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
     return cast(Array, _RECORDER.call(_plan, arrays, factors, (trans_a, trans_b), out, device))
+
+
+def _plan_product(call: Call) -> Planned | Converted:
+    """As ``_plan`` for whatever ``numpy.matmul`` takes."""
+    a, b = call.arrays
+    found = numpy_rules.product(a, b, call.out)
+    return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)
 
 
 def _plan(call: Call) -> Planned:

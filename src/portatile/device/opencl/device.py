@@ -15,7 +15,7 @@ from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.image import description, pixel
 from portatile.device.opencl.kernel import ClModule
-from portatile.device.opencl.memory import ClImage, ClMemory, ClPinned
+from portatile.device.opencl.memory import ClImage, ClMapped, ClMemory, ClPinned
 from portatile.device.opencl.queue import ClQueue
 from portatile.device.opencl.vendor_blas import Clblast
 from portatile.device.pool import Pool
@@ -105,6 +105,14 @@ class ClDevice(ClContext):
 
     def borrow(self, array: NDArray[Any]) -> Memory | None:
         return self._borrowed.of(array) if self.info.kind == "cpu" else None
+
+    def mapped(self, memory: Memory) -> NDArray[np.uint8] | None:
+        if self.info.kind != "cpu":
+            return None
+        queue = self.default_queue()
+        assert isinstance(queue, ClQueue)
+        assert isinstance(memory, ClMemory)
+        return np.asarray(ClMapped(queue.cl_queue, memory))
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         queue = self.default_queue()
