@@ -12,6 +12,7 @@ import numpy as np
 
 from portatile import settings
 from portatile.arguments import described
+from portatile.arguments.checks import whole
 from portatile.arguments.described import MASK, Library
 from portatile.device import Selector
 from portatile.device.buffer import Buffer
@@ -20,17 +21,17 @@ from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import Again, faster
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
-from portatile.runtime.steps import Beginning, Constant, Cross, Launches, Source, Start, Step, crosses, source_of, whole
+from portatile.runtime.steps import Beginning, Constant, Cross, Launches, Source, Start, Step, crosses, entire, source_of
 
 _MOST = 4096  # kinds of calls that a routine remembers
 _FACTORS = 64  # values of its scalars, of which it knows which are 0
 
 
 class Call(NamedTuple):
-    """What a caller gave: the arrays that are read, real factors, letters and other options, the output if any, and a device's name."""
+    """What a caller gave: the arrays that are read, factors, letters and other options, the output if any, and a device's name."""
 
     arrays: tuple[Any, ...]
-    factors: tuple[float, ...]
+    factors: tuple[Any, ...]
     options: tuple[Any, ...]
     out: Any
     device: Selector | None
@@ -46,7 +47,15 @@ class Planned(NamedTuple):
     requests: Sequence[Request]
 
 
-Plan = Callable[[Call], Planned]
+class Converted(NamedTuple):
+    """A call that comes to another one: its plan and its arrays, and what gives the first one's result from its result."""
+
+    plan: Callable[[Call], Planned]
+    call: Call
+    finish: Callable[[Any], Any]
+
+
+Plan = Callable[[Call], Planned | Converted]
 """The long way of a routine: checks everything, and raises ArgumentError for what does not fit."""
 
 
@@ -67,7 +76,7 @@ class Recorder:
                 forgetting.append(host_blas.forget)
 
     def call(
-        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: Selector | None
+        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
         kind = type(arrays[0])
@@ -93,14 +102,17 @@ class Recorder:
             return result
         return self._long_way(plan, Call(arrays, factors, options, out, device), library, key)
 
-    def _nonzero(self, factors: tuple[float, ...]) -> tuple[bool, ...]:
+    def _nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
         """Which factors are not 0: what is multiplied by 0 is not read."""
         if len(self._zeros) >= _FACTORS:
             self._zeros.clear()
         return self._zeros.setdefault(factors, tuple([factor != 0 for factor in factors]))
 
     def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
-        result, requests = plan(call)
+        planned = plan(call)
+        if isinstance(planned, Converted):
+            return planned.finish(self.call(planned.plan, *planned.call))
+        result, requests = planned
         done = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, done, strict=True)), self._factors)
@@ -108,7 +120,7 @@ class Recorder:
                 if len(self._known) >= _MOST:
                     self._known.clear()
                 light = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
-                if light and call.factors[0] != 0 and call.factors[1] == 0:
+                if light and host_blas.takes(call, result) and call.factors[0] != 0 and call.factors[1] == 0:
                     self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
                 else:
                     self._known[key] = recorded
@@ -122,8 +134,9 @@ def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]
 class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
-    def __init__(self, engine: Engine, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int]) -> None:
+    def __init__(self, engine: Engine, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int], types: _Types) -> None:
         self._engine, self.shape = engine, shape
+        self._kind, self._fits = types
         self._device, self._generation = engine.device, engine.generation
         self._alignment = places[-1] & -places[-1] & MASK
         self._steps = tuple(step.run for step in steps)
@@ -144,17 +157,16 @@ class _Recorded:
                 return False
         return all(places[at] == places[first] for first, at in self._twice)
 
-    def again(self, library: Library, given: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Library, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, and nothing done, where the long way has to look at it."""
         if self._device.generation != self._generation:
             return None
         if factors != self._fitting:
-            for factor in factors:
-                if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
-                    return None
+            if not self._fits(factors):
+                return None
             self._fitting = factors
         if out is None:
-            out = library.new(given[0], self.shape)
+            out = library.new(given[0], self.shape) if self._kind is None else library.new_as(given[0], self.shape, self._kind)
             place = library.place(out)
             if place & -place & MASK != self._alignment or (self._twice and not self.apart_from([*places, place])):
                 return None
@@ -173,6 +185,28 @@ class _Recorded:
 
 
 _LARGEST = float(np.finfo(np.float32).max)
+_Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool]]
+"""The type of results where it is not that of the first array, and which factors may be used again."""
+
+
+def _types(request: Request) -> _Types:
+    """What is to be known of a request's types."""
+    first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
+    fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
+    return None if first == last else last, fits
+
+
+def _moderate(factors: tuple[Any, ...]) -> bool:
+    """Whether none is an infinity as a number of the kernel's, as it may be."""
+    return all(-_LARGEST < factor < _LARGEST for factor in factors)
+
+
+def _moderate_complex(factors: tuple[Any, ...]) -> bool:
+    return all(-_LARGEST < factor.real < _LARGEST and -_LARGEST < factor.imag < _LARGEST for factor in factors)
+
+
+def _whole(factors: tuple[Any, ...]) -> bool:
+    return all(map(whole, factors))
 
 
 def _record(
@@ -210,7 +244,7 @@ def _record(
             source = None if request.begin.source is None else source_of(request.begin.source, given, places)
             if not isinstance(target, Source) or not (isinstance(source, Source) or request.begin.source is None):
                 return None
-            if not library.on_host and not whole(request.begin, given, target, source):
+            if not library.on_host and not entire(request.begin, given, target, source):
                 return None
             steps.append(Beginning(target, source, request.begin.triangle))
         if library.on_host:
@@ -224,7 +258,7 @@ def _record(
             operands = dict(zip(done.names, known, strict=True))
             steps.append(Launches(done.prepared, operands, factors, fixed, len(given), type(result) is Buffer))
     assert engine is not None
-    recorded = _Recorded(engine, steps, tuple(result.shape), places)
+    recorded = _Recorded(engine, steps, tuple(result.shape), places, _types(performed[0][0]))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))

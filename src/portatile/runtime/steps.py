@@ -89,7 +89,7 @@ class Launches:
         prepared: Prepared | Assembled,
         operands: Mapping[str, Operand],
         factors: tuple[str, ...],
-        fixed: Mapping[str, float],
+        fixed: Mapping[str, Any],
         count: int,
         own: bool,
     ) -> None:
@@ -110,7 +110,7 @@ class Launches:
         self._alike = not self._others and not fixed
         self._ready: Ready | None = self._executable.ready(places, beyond + len(fixed))
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
         if self._ready is None:
             memories = {name: operand.memory(queue.device, given, places) for name, operand in self._operands.items()}
@@ -131,11 +131,11 @@ class Start:
         prepared: Prepared | Assembled,
         operands: Mapping[str, tuple[Operand, Matrix]],
         factors: tuple[str, ...],
-        fixed: Mapping[str, float],
+        fixed: Mapping[str, Any],
     ) -> None:
         self._engine, self._prepared, self._operands, self._factors, self._fixed = engine, prepared, operands, factors, fixed
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
         matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in self._operands.items()}
         start(self._engine, self._prepared, matrices, {**dict(zip(self._factors, factors, strict=True)), **self._fixed}, given[-1])
@@ -150,7 +150,7 @@ class Cross:
         prepared: Prepared | Assembled,
         operands: Mapping[str, tuple[Operand, Matrix]],
         factors: tuple[str, ...],
-        fixed: Mapping[str, float],
+        fixed: Mapping[str, Any],
     ) -> None:
         self._engine, self._prepared, self._factors, self._fixed = engine, prepared, factors, fixed
         self._operands = tuple(operands)
@@ -160,7 +160,7 @@ class Cross:
         self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
         self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(operands.values())]
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
         kept = scratch(queue.device)
         memories = []
@@ -190,7 +190,7 @@ class Beginning:
     def __init__(self, target: Source, source: Operand | None, triangle: str) -> None:
         self._target, self._source, self._triangle = target, source, triangle
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Put them."""
         array, source = self._target.array(given), None if self._source is None else self._source.array(given)
         if not isinstance(array, np.ndarray):
@@ -226,7 +226,7 @@ def source_of(array: Any, given: Sequence[Any], places: Sequence[int]) -> Operan
     return Source(found[0], base - places[found[0]], memory.nbytes)
 
 
-def whole(begin: Begin, given: Sequence[Any], target: Source, source: Operand | None) -> bool:
+def entire(begin: Begin, given: Sequence[Any], target: Source, source: Operand | None) -> bool:
     """Whether a copy on a device is of whole packed arrays, as they were given."""
     ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, Source) else [])]
     return all(end.size == Buffer.wrap(given[place.at]).size for end, place in ends)
