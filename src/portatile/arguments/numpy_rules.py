@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from portatile.arguments import axes, matrices
-from portatile.arguments.checks import NAMES, writable
+from portatile.arguments.checks import writable
 from portatile.arguments.converters import Converter, converter_of
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.dtypes import RESULTS, name_of
 from portatile.errors import ArgumentError
 
 _COUNTED = "biu"  # the kinds of dtypes, bool and integers, that are multiplied in float64
@@ -68,16 +69,20 @@ def product(a: Any, b: Any, out: Any) -> Conversion | None:
 
 
 def multiplied_in(one: np.dtype[Any] | None, other: np.dtype[Any] | None) -> np.dtype[Any] | None:
-    """The dtype in which arrays of two are multiplied: NumPy's common one, float64 for integers and bool; None where there is none."""
+    """The dtype in which arrays of two are multiplied: NumPy's common one, for integers and bool float64 unless both are int8; None where
+    there is none.
+    """
     if one is None or other is None:
         return None
+    if one == other and name_of(one) in RESULTS:
+        return one
     try:
         found = np.result_type(one, other)
     except TypeError:
         return None
     if found.kind in _COUNTED:
         return np.dtype(np.float64)
-    return found if found in NAMES else None
+    return found if name_of(found) in RESULTS else None
 
 
 def _as_it_is(result: Any) -> Any:
@@ -181,6 +186,9 @@ def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:
 
 def _direct(library: Converter, out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], operands: tuple[Any, Any]) -> bool:
     """Whether kernels write the result where it belongs."""
-    if library.dtype(out) != dtype or tuple(out.shape) != shape or not library.aligned(out) or not _lies_well(library, out):
+    kind = library.dtype(out)
+    if kind is None or name_of(kind) not in RESULTS[name_of(dtype)]:
+        return False
+    if tuple(out.shape) != shape or not library.aligned(out) or not _lies_well(library, out):
         return False
     return not isinstance(out, np.ndarray) or not any(np.may_share_memory(out, operand) for operand in operands)
