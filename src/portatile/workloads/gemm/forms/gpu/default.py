@@ -154,7 +154,7 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Gpu], .
 
 def _float64_matrix(problem: Problem) -> tuple[tuple[float, Gpu], ...]:
     """Tiles for matrix instructions; rows and columns change places where that spares moves between registers."""
-    m, n, k = (problem.sizes[s] for s in "mnk")
+    k = problem.sizes["k"]
     written = not k_fast(problem, "a") and k_fast(problem, "b")
 
     def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
