@@ -1,4 +1,4 @@
-"""The default of the gpu form: by the estimate where its constants are known, else the largest tile that fills the device."""
+"""The default of the gpu form: by the estimate where its constants are known, else and in batches the largest tile that fills a device."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def loss(problem: Problem, device: DeviceInfo) -> float:
 
 
 def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
-    """What should be fastest by ``estimate``, where that knows the device's units; where the largest tile fills the device, and for
-    batches, by steps: the largest tile that fills it, or a smaller one that wastes much less of it; the smallest also with k split.
+    """What should be fastest by ``estimate``, where that knows the device's units; for batches and other devices by steps: the largest
+    tile that fills the device, or a smaller one that wastes much less of it; the smallest also with k split.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
-    if batch == 1 and _estimated(problem, device) and not _fills(problem, device):
+    if batch == 1 and _estimated(problem, device):
         found = estimate.fastest(problem, device, local_limit(device))
         if found is not None:
-            return found
+            return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
     if problem.dtype != "float64":
         ladder = _float32(problem, device)
     elif shapes := matrix_shapes(device):
@@ -98,16 +98,6 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
 def _estimated(problem: Problem, device: DeviceInfo) -> bool:
     """Whether ``estimate`` knows the units that compute the problem."""
     return device.nvidia and types_of(problem).plain and (problem.dtype == "float32" or matrix_units(device))
-
-
-def _fills(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether the largest tile leaves little of the device idle: then copies decide, not waves."""
-    m, n, k = (problem.sizes[s] for s in "mnk")
-    if problem.dtype == "float64":
-        return k > _SHORT and ceil_div(m, 128) * ceil_div(n, 128) >= _MANY * device.compute_units
-    tiles = ceil_div(m, 256) * ceil_div(n, 128)
-    waves = tiles / max(device.compute_units, 1)
-    return waves >= (0.9 if waves >= _EVEN * ceil_div(tiles, device.compute_units) else _LARGE)
 
 
 def _cost(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> float:
@@ -172,7 +162,7 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Gpu], .
 
 def _float64_matrix(problem: Problem) -> tuple[tuple[float, Gpu], ...]:
     """Tiles for matrix instructions; rows and columns change places where that spares moves between registers."""
-    m, n, k = (problem.sizes[s] for s in "mnk")
+    k = problem.sizes["k"]
     written = not k_fast(problem, "a") and k_fast(problem, "b")
 
     def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
@@ -187,7 +177,12 @@ def _float64_matrix(problem: Problem) -> tuple[tuple[float, Gpu], ...]:
     if k <= _SHORT:  # little but writing C: small tiles overlap it
         return (1.0, tile((2, 2), (2, 2), 16, 4)), *small[2:]
     big = replace(tile((4, 2), (2, 4), 16, 4), TAIL=1)
-    return (_MANY, replace(big, RASTER=8) if ceil_div(m, 128) * ceil_div(n, 128) >= _BANDED else big), *small
+    return (_MANY, replace(big, RASTER=8) if _banded(problem) else big), *small
+
+
+def _banded(problem: Problem) -> bool:
+    """Whether so many tiles wait that neighbouring groups had better cover bands of them."""
+    return ceil_div(problem.sizes["m"], 128) * ceil_div(problem.sizes["n"], 128) >= _BANDED
 
 
 def _deep(point: Gpu) -> Gpu:

@@ -70,6 +70,9 @@
 {% set ys = (rows if flipped else cols) // (2 if MMA else 1) %}
 {% set transposed = "transposed" in (A_FROM, B_FROM) %}
 {% set space = [STAGES * stage, bm * bn if KG > 1 else 0] | max %}
+{# whether C is stored by way of local memory, in rows of this pitch #}
+{% set row_pitch = bn + VL %}
+{% set through = PLAIN and not C_VECTORS and not JOIN and TBR * TR * row_pitch <= space %}
 {% set local_argument = ", __local %s* tiles" % real if LOCAL_ARGUMENT else "" %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -344,7 +347,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                     acc[r][c] += tiles[(r * {{ cols }} + c) * {{ team }} + item % {{ team }}];
         }
     }
-{% if not JOIN %}
+{% if not JOIN and not through %}
     if (part > 0)
         return;
 {% endif %}
@@ -391,6 +394,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
         }
     }
+{% elif through %}
+{% include "store.cl" %}
 {% else %}
 #pragma unroll
     for (int r = 0; r < {{ rows }}; ++r) {
