@@ -2,7 +2,7 @@
 
 Komatsu et al.: bandwidthTest, matrixMul, CP, MRI-Q and MRI-FHD, from one text through OpenCL and CUDA. Every run has a process of its
 own that finds all caches empty, ours and the drivers', so that its total holds the compilation; then the kernel runs a few more times.
-``over_cuda`` compares the totals of the two back ends of one piece of hardware, ``over_cpu`` the kernels of all devices.
+``over_back_end`` compares the totals of the back ends of one piece of hardware, ``over_cpu`` the kernels of all devices.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ProgramRow:
     """One program, from a new process to the result on the host. Seconds by the host's clock; None where it did not run: see ``status``.
 
     ``start``: platform, context and queue; ``compile``: building and loading; ``buffers``: allocation and transfers; ``kernel``: the first
-    run; ``total``: all of them. ``best``: the kernel's fastest run. ``over_cuda``: the total over that of CUDA on the same hardware with
-    the same option; ``over_cpu``: how many times as fast as on the processor the kernel is.
+    run; ``total``: all of them. ``best``: the kernel's fastest run. ``over_back_end``: the total over that of the back end that is quickest on
+    the same hardware with the same option; ``over_cpu``: how many times as fast as on the processor the kernel is.
     """
 
     device: str
@@ -57,7 +57,7 @@ class ProgramRow:
     kernel: float | None = None
     total: float | None = None
     best: float | None = None
-    over_cuda: float | None = None
+    over_back_end: float | None = None
     over_cpu: float | None = None
     error: float | None = None
     status: str = "ok"
@@ -143,17 +143,19 @@ def _measured(row: ProgramRow, one: Program, repeat: int) -> ProgramRow:
 
 
 def finish(rows: Sequence[ProgramRow]) -> list[ProgramRow]:
-    """Beside CUDA on the same hardware, and beside the first processor."""
-    cuda = {(row.hardware, row.program, row.relaxed): row.total for row in rows if row.backend == "cuda" and row.total}
+    """Beside the quickest back end of the same hardware, and beside the first processor."""
+    totals: dict[tuple[str, str, bool], list[float]] = {}
+    for row in rows:
+        if row.total:
+            totals.setdefault((row.hardware, row.program, row.relaxed), []).append(row.total)
     processor = next((row.device for row in rows if row.kind == "cpu"), None)
     cpu = {(row.program, row.relaxed): row.best for row in rows if row.device == processor and row.best}
 
     def whole(row: ProgramRow) -> ProgramRow:
-        other = cuda.get((row.hardware, row.program, row.relaxed)) if row.backend != "cuda" else None
+        mine = totals.get((row.hardware, row.program, row.relaxed), [])
         slow = cpu.get((row.program, row.relaxed)) if row.device != processor else None
-        return replace(
-            row, over_cuda=row.total / other if other and row.total else None, over_cpu=slow / row.best if slow and row.best else None
-        )
+        over = row.total / min(mine) if len(mine) > 1 and row.total else None
+        return replace(row, over_back_end=over, over_cpu=slow / row.best if slow and row.best else None)
 
     return [whole(row) for row in rows]
 
@@ -206,8 +208,10 @@ def notes(rows: Sequence[ProgramRow]) -> list[str]:
             error = f"{row.error:.2g}" if row.error is not None else "unknown"
             said.append(f"{row.program} on {row.device}: {before.best / row.best:.2f} times as fast relaxed; error {error} of its bound")
     for row in rows:
-        if row.over_cuda and not row.relaxed:
-            said.append(f"{row.program}: the whole run through {row.backend} takes {row.over_cuda:.2f} times as long as through CUDA")
+        if row.over_back_end and row.over_back_end > 1 and not row.relaxed:
+            said.append(
+                f"{row.program} on {row.device}: the whole run takes {row.over_back_end:.2f} times as long as by the other back end"
+            )
     return said
 
 
@@ -233,7 +237,7 @@ STUDY = Study(
         Column("buffers", "buffers", "s"),
         Column("total", "total", "s"),
         Column("kernel", "best", "s"),
-        Column("total over CUDA", "over_cuda"),
+        Column("over the best back end", "over_back_end"),
         Column("over the processor", "over_cpu"),
         Column("error", "error"),
         Column("", "status"),
