@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
+from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import types_of
 from portatile.workloads.gemm.storage import k_fast
 
@@ -16,6 +18,12 @@ LINE = 128
 """Bytes of a row of a tile in local memory, along k or across it."""
 
 _CHUNK = 16  # bytes that are copied at a time
+# Microseconds of an H200, by which tiles are compared; its multiply-adds in a microsecond on a multiprocessor, by bytes of an element.
+_RATES = {1: 6.0e6, 2: 3.3e6}
+_ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
+_SECOND = 3.0  # a second launch
+_PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
+_LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 
 
@@ -64,9 +72,13 @@ def facts(problem: Problem, tile: tuple[int, int], bare_sums: bool) -> dict[str,
 
 
 def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
-    """What rules read: the multiply-add that the problem takes, and whether the device has an instruction for it."""
-    found: dict[str, Value] = {"unit_kind": kind(problem), "unit": kind(problem) in device.can.matrix_kinds}
-    return found
+    """What rules read: whether the device has an instruction for the problem's types, of sub-groups and of warp groups."""
+    return {"unit": unit(problem, device), "warp_groups": unit(problem, device) and device.can.warp_groups}
+
+
+def unit(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether the device has an instruction for the problem's types."""
+    return types_of(problem).operand.name in device.can.matrix_types
 
 
 def roundings(k: int, parts: int) -> int:
@@ -76,3 +88,33 @@ def roundings(k: int, parts: int) -> int:
     17 cuts of 2 u for every 16 terms (Fasi, Higham, Mikaitis, Pranesh, 2021), that is as many roundings by u as 2.2 k.
     """
     return k + k // 4 + 34 + parts
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A point of a form, the part of the units' rate that it reaches, and microseconds until its groups multiply and after they end."""
+
+    point: Point
+    rate: float
+    launch: float
+
+
+def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Tile]) -> tuple[float, Point]:
+    """Of ``tiles`` the one that is done first, with k split where that pays, and the microseconds that it would take on an H200."""
+    m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
+    size, units = types_of(problem).operand.itemsize, max(device.compute_units, 1)
+    found: list[tuple[float, int, Point]] = []
+    for place, tile in enumerate(tiles):
+        point = tile.point
+        groups = batch * -(-m // point.rows) * -(-n // point.columns)
+        for split in (1, 2, 4, 8, 16):
+            if split > 1 and (k < split * _LEAST or groups * split > units):
+                break
+            steps = -(-k // split // depth(problem)) * depth(problem)
+            each = point.rows * point.columns * (steps / (tile.rate * _RATES[size]) + _ENDED)
+            took = tile.launch + -(-groups * split // units) * each
+            if split > 1:
+                took += _SECOND + split * m * n * batch / units * _PLANE
+            found.append((took, place, replace(point, SPLIT_K=split)))  # type: ignore[type-var]
+    took, _, best = min(found, key=lambda one: one[:2])
+    return took, best

@@ -21,6 +21,7 @@
 {% set depth = 128 // itemsize %}
 {% set stage = 128 * (bm + bn) %}
 {% set steps = 4 %}
+{% set local_argument = ", __global uchar* maps" ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set pitch = 40 %}
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8"}[KIND] %}
@@ -63,12 +64,11 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 
 MIN_GROUPS(1)
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
-          __global const {{ stored }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ stored }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real if SPLIT else stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }},
-          __global uchar* maps, __local uchar* space)
+{% include "arguments.cl" %}
 {
+{% if not LOCAL_ARGUMENT %}
+    __local uchar space[{{ local_bytes }}];
+{% endif %}
 {% include "batch.cl" %}
     const int item = (int)get_local_id(0), lane = item % 32, team = item / 128;
     // the copy engine and the products exchange chunks by the address, so tiles begin at a multiple of 1024

@@ -29,6 +29,7 @@
 {% set jump = items // 8 %}
 {% set pitch = bn + 8 %}
 {% set steps = 4 %}
+{% set local_argument = ", __local uchar* tiles" if LOCAL_ARGUMENT else "" %}
 {% from "store.cl" import store with context %}
 {# rows of 128 bytes that a work-item copies its chunk of #}
 {% macro copies(x, wide, along, edge, first, end) %}
@@ -101,10 +102,7 @@
 {% endmacro %}
 
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
-          __global const {{ stored }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ stored }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ real if SPLIT else stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __local uchar* tiles" if LOCAL_ARGUMENT }})
+{% include "arguments.cl" %}
 {
 {% if not LOCAL_ARGUMENT %}
     __local uchar tiles[{{ local_bytes }}] __attribute__((aligned(1024)));
