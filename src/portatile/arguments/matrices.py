@@ -184,8 +184,11 @@ def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str, types: 
         raise ArgumentError(f"{name} has shape {shape}; it must be a matrix (two dimensions)")
 
 
-def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
-    """(transposed, rows, columns, elements from row to row) of a strided matrix, ``strides`` and ``size`` in bytes."""
+def form(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[bool, int, int, int] | None:
+    """(transposed, rows, columns, elements from row to row) of a strided matrix, ``strides`` and ``size`` in bytes.
+
+    None where kernels cannot read it: no dimension is contiguous, or rows overlap or go backwards.
+    """
     if 0 in shape:
         return False, shape[0], shape[1], max(shape[1], 1)
     for transposed in (False, True):
@@ -196,6 +199,14 @@ def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: s
             down = columns * size
         if down >= columns * size and down % size == 0:
             return transposed, rows, columns, down // size
+    return None
+
+
+def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
+    """As ``form``; raises ArgumentError where kernels cannot read it."""
+    found = form(shape, strides, size)
+    if found is not None:
+        return found
     copied = f"portatile.Buffer.from_numpy({name}.numpy())" if on_device else f"numpy.ascontiguousarray({name})"
     raise ArgumentError(
         f"{name} has shape {shape} and strides {strides} bytes; one dimension must be contiguous and the other have a "

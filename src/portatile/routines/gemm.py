@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from portatile.arguments import checks, matrices, outputs, stacks
+from portatile.arguments import checks, matrices, numpy_rules, outputs, stacks
 from portatile.arguments.checks import FACTORS
 from portatile.arguments.letters import Trans, letter, op
 from portatile.arguments.matrices import Array
@@ -19,24 +19,25 @@ from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.errors import ArgumentError
 from portatile.runtime import host_blas
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
 _PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
 
-def matmul(a: Array, b: Array, *, out: Array | None = None, dtype: Any = None, device: Selector | None = None) -> Array:
-    """The matrix product of ``a`` (m x k) and ``b`` (k x n), both of one type.
-
-    Types are float32, float64, complex64, complex128, float16, bfloat16, int8 and eight-bit floats (``dtypes.RESULTS`` has all). The result
-    has the operands' type, or int32 of int8, float32 of eight-bit floats; ``dtype`` or that of ``out`` chooses another one, as
-    float32 of float16. Sums are formed in float32 or better.
+def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, device: Selector | None = None) -> Array:
+    """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
     With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
-    that lie evenly in memory are one launch. ``out`` (m x n) receives the result if given and must not overlap the inputs.
-    ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS if that
-    takes less time than a launch. Raises ArgumentError for what does not fit, DeviceNotFoundError for an
-    unknown device.
+    that lie evenly in memory are one launch. A vector is a row of ``a``, a column of ``b``, and the result lacks that dimension.
+    Lists and whatever NumPy makes an array of are taken too. Dtypes are promoted as NumPy's. float32, float64, complex64, complex128,
+    float16, bfloat16 and floats of eight bits are multiplied as such, with sums in float32 or better; int8 too, with an int32 result; other
+    integers and bool in float64. ``dtype`` asks for another result, as float32 of float16 (``portatile.dtypes.RESULTS``). What kernels
+    cannot read is copied first: steps, negative strides, other dtypes.
+
+    ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
+    inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS
+    if that takes less time than a launch. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -49,7 +50,7 @@ def matmul(a: Array, b: Array, *, out: Array | None = None, dtype: Any = None, d
         if light is not None:
             return cast(Array, light)
     options = ("N", "N") if dtype is None else ("N", "N", named(dtype), False)
-    return cast(Array, _RECORDER.call(_plan, (a, b), _PLAIN, options, out, device))
+    return cast(Array, _RECORDER.call(_plan_product, (a, b), _PLAIN, options, out, device))
 
 
 def gemm(
@@ -89,6 +90,13 @@ def gemm(
     if dtype is not None or complex_factors:
         options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors)
     return cast(Array, _RECORDER.call(_plan, arrays, factors, options, out, device))
+
+
+def _plan_product(call: Call) -> Planned | Converted:
+    """As ``_plan`` for whatever ``numpy.matmul`` takes."""
+    a, b = call.arrays
+    found = numpy_rules.product(a, b, call.out)
+    return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)
 
 
 def _plan(call: Call) -> Planned:

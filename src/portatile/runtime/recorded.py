@@ -50,7 +50,15 @@ class Planned(NamedTuple):
     requests: Sequence[Request]
 
 
-Plan = Callable[[Call], Planned]
+class Converted(NamedTuple):
+    """A call that comes to another one: its plan and its arrays, and what gives the first one's result from its result."""
+
+    plan: Callable[[Call], Planned]
+    call: Call
+    finish: Callable[[Any], Any]
+
+
+Plan = Callable[[Call], Planned | Converted]
 """The long way of a routine: checks everything, and raises ArgumentError for what does not fit."""
 
 
@@ -104,7 +112,10 @@ class Recorder:
         return self._zeros.setdefault(factors, tuple([factor != 0 for factor in factors]))
 
     def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
-        result, requests = plan(call)
+        planned = plan(call)
+        if isinstance(planned, Converted):
+            return planned.finish(self.call(planned.plan, *planned.call))
+        result, requests = planned
         done = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, done, strict=True)), self._factors)
