@@ -1,4 +1,4 @@
-"""The forms of GEMM on matrix units: fragments on every device, by plain arithmetic where there are no units; warp groups where there are."""
+"""The forms of GEMM on matrix units: fragments on every device, by plain arithmetic where it has none; warp groups on devices with them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from portatile.device.base import Device
 from portatile.records import Layout, Problem
 from portatile.workload import Inputs
 from portatile.workloads.gemm import units
-from portatile.workloads.gemm.forms.hopper.point import Hopper
-from portatile.workloads.gemm.forms.matrix.point import Matrix
+from portatile.workloads.gemm.forms.hopper import point as hopper
+from portatile.workloads.gemm.forms.matrix import point as matrix
 from portatile.workloads.gemm.point import Point
 from support.checking import check
 from support.seeds import new_seed
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unoptimised
 
 WORKLOAD = workloads.get("gemm")
 TYPES = ("float16", "bfloat16", "int8", "float16:float32", "bfloat16:float32")
-SMALL = Matrix(TBR=2, TBC=1, TRR=2, TCR=4, STAGES=2, DOUBLE=0)
+SMALL = matrix.tile((2, 1), (2, 4), 2, double=0)
 POINTS: dict[str, Point] = {
     "small": SMALL,
     "fragments ahead": replace(SMALL, STAGES=3, DOUBLE=1),
@@ -31,11 +31,11 @@ POINTS: dict[str, Point] = {
     "bands": replace(SMALL, TBR=1, TBC=2, TRR=4, TCR=2, RASTER=8),
 }
 GROUPS: dict[str, Point] = {
-    "two warp groups": Hopper(),
-    "one": Hopper(TBR=1, TCR=8, STAGES=6),
-    "two blocks of rows each": Hopper(TRR=2, TCR=8),
-    "192 columns": Hopper(TCR=12, RASTER=0),
-    "split k": Hopper(TBR=1, TCR=4, SPLIT_K=3, RASTER=1),
+    "two warp groups": hopper.tile(128, 256, 4),
+    "one": hopper.tile(64, 128, 6),
+    "two blocks of rows each": hopper.tile(256, 128, 4, blocks=2),
+    "192 columns": replace(hopper.tile(128, 192, 4), RASTER=0),
+    "split k": replace(hopper.tile(64, 64, 4), SPLIT_K=3, RASTER=1),
 }
 
 
@@ -93,7 +93,7 @@ def test_operands_are_taken_as_they_lie_where_that_is_possible(device: Device, a
 def test_factors_decide_what_is_read(device: Device, alpha: float, beta: float) -> None:
     """beta = 0 ignores a C of NaN, alpha = 0 ignores A and B of NaN; of those that are copied first, too."""
     rng = np.random.default_rng(new_seed(f"{alpha} {beta}"))
-    points = [SMALL, Hopper()] if device.info.can.warp_groups else [SMALL]
+    points = [SMALL, hopper.tile(128, 256, 4)] if device.info.can.warp_groups else [SMALL]
     for point, trans in itertools.product(points, "NT"):
         case = WORKLOAD.problem({"m": 40, "n": 72, "k": 70}, "float16", {"trans_a": trans})
 
@@ -114,7 +114,7 @@ def test_batches_are_right(device: Device) -> None:
     """Stacks whose matrices share one operand or lie apart, copied first or not."""
     rng = np.random.default_rng(new_seed("matrix batch"))
     batched = workloads.get("gemm_batched")
-    points = [SMALL, Hopper(TBR=1, TCR=4)] if device.info.can.warp_groups else [SMALL]
+    points = [SMALL, hopper.tile(64, 64, 4)] if device.info.can.warp_groups else [SMALL]
     for dtype in ("bfloat16", "int8"):
         options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
         cases = batched.awkward(batched.problem({"batch": 1, "m": 1, "n": 1, "k": 1}, dtype, options))

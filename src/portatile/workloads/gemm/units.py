@@ -107,7 +107,7 @@ def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Ti
     for place, tile in enumerate(tiles):
         point = tile.point
         groups = batch * -(-m // point.rows) * -(-n // point.columns)
-        for split in (1, 2, 4, 8, 16):
+        for split in (1, 2, 4, 8, 16, 32, 64):
             if split > 1 and (k < split * _LEAST or groups * split > units):
                 break
             steps = -(-k // split // depth(problem)) * depth(problem)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm import units
-from portatile.workloads.gemm.forms.hopper.point import Hopper
+from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
 from portatile.workloads.gemm.forms.matrix import default as fragments
 from portatile.workloads.gemm.units import Tile
 
 _TILES = (
-    Tile(Hopper(TBR=2, TRR=1, TCR=16, STAGES=4), 1.0, 2.9),
-    Tile(Hopper(TBR=2, TRR=1, TCR=8, STAGES=6), 0.86, 2.9),
-    Tile(Hopper(TBR=1, TRR=1, TCR=16, STAGES=4), 0.77, 2.9),
-    Tile(Hopper(TBR=1, TRR=1, TCR=8, STAGES=6), 0.67, 2.9),
+    Tile(tile(128, 256, 4), 1.0, 2.9),
+    Tile(tile(128, 128, 6), 0.86, 2.9),
+    Tile(tile(64, 256, 4), 0.77, 2.9),
+    Tile(tile(64, 128, 6), 0.67, 2.9),
 )
 
 

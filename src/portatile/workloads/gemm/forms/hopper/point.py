@@ -24,10 +24,10 @@ class Hopper(Point):
     FILE: ClassVar[str] = __file__
     OPTIONS: ClassVar[tuple[str, ...]] = ("-arch=sm_90a",)
     PERSISTENT: ClassVar[bool] = True
-    WORKSPACE: ClassVar[int] = 2 * _MAP
+    SCRATCH: ClassVar[int] = 2 * _MAP
 
     TBR: int = parameter(
-        2,
+        1,
         (1, 2),
         "Warp groups that multiply, one below the other.",
         must={"the hopper form multiplies 16-bit floats and bytes": "unit_type", "one or two warp groups multiply": "TBR in (1, 2)"},
@@ -35,13 +35,13 @@ class Hopper(Point):
     )
     TRR: int = parameter(1, (1, 2), "Blocks of 64 rows of a warp group.", must={"64 TRR TBR must be 256 at most": "TRR * TBR <= 4"})
     TCR: int = parameter(
-        16,
+        1,
         (4, 8, 12, 16),
         "Columns of the tile of C in sixteens.",
         must={"TCR must be 4, 8, 12 or 16": "TCR in (4, 8, 12, 16)", "sums must fit registers": "TRR * TCR <= 16"},
     )
     STAGES: int = parameter(
-        4,
+        1,
         (3, 4, 5, 6),
         "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
         must={"two tiles or more take turns": "STAGES >= 2"},
@@ -54,7 +54,7 @@ class Hopper(Point):
         tried=(SHARES_K,),
     )
     RASTER: int = parameter(
-        8, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER == 1 or tiles >= 64",)
+        1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER == 1 or tiles >= 64",)
     )
 
     @property
@@ -107,3 +107,8 @@ class Hopper(Point):
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands."""
         return {**units.facts(problem, (self.rows, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+
+
+def tile(rows: int, columns: int, stages: int, blocks: int = 1) -> Hopper:
+    """A tile of rows x columns of C, each warp group with so many ``blocks`` of 64 rows."""
+    return Hopper(TBR=rows // (_ROWS * blocks), TRR=blocks, TCR=columns // 16, STAGES=stages, RASTER=8)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.capabilities import local_limit
-from portatile.workloads.gemm.forms.matrix.point import Matrix
+from portatile.workloads.gemm.forms.matrix.point import Matrix, tile
 from portatile.workloads.gemm.units import Tile
 
 _TILES = (  # rates are those of an H200, whose units this form fills by half
-    Tile(Matrix(TBR=2, TBC=4, TRR=4, TCR=4, STAGES=3, RASTER=8), 0.48, 4.0),
-    Tile(Matrix(TBR=2, TBC=2, TRR=4, TCR=4, STAGES=3, RASTER=8), 0.46, 3.0),
-    Tile(Matrix(TBR=2, TBC=2, TRR=2, TCR=2, STAGES=4), 0.38, 2.4),
+    Tile(replace(tile((2, 4), (4, 4), 3), RASTER=8), 0.48, 4.0),
+    Tile(replace(tile((2, 2), (4, 4), 3), RASTER=8), 0.46, 3.0),
+    Tile(tile((2, 2), (2, 2), 4), 0.38, 2.4),
 )
 
 
@@ -25,7 +27,7 @@ def estimate(problem: Problem, device: DeviceInfo, batch: int) -> tuple[float, M
     """As ``point``, with the microseconds that it would take on an H200."""
     if not units.unit(problem, device):
         return None
-    fitting = [tile for tile in _TILES if tile.point.local_bytes(4) <= local_limit(device)]
+    fitting = [one for one in _TILES if one.point.local_bytes(4) <= local_limit(device)]
     took, found = units.fastest(problem, device, batch, fitting or _TILES[-1:])
     assert isinstance(found, Matrix)
     return took, found

@@ -22,23 +22,23 @@ class Matrix(Point):
     FILE: ClassVar[str] = __file__
 
     TBR: int = parameter(
-        2,
+        1,
         (1, 2, 4),
         "Sub-groups of a group along the rows of C.",
         must={f"16 TRR TBR {_WHOLE}": "TRR * TBR % 4 == 0", "the matrix form multiplies 16-bit floats and bytes": "unit_type"},
         tried=("unit or m * n * k * max(batch, 1) <= 1 << 20",),
     )
     TBC: int = parameter(
-        2,
+        1,
         (1, 2, 4),
         "Sub-groups of a group along the columns of C.",
         must={f"16 TCR TBC {_WHOLE}": "TCR * TBC % 4 == 0"},
         tried=("2 <= TBR * TBC <= min(8, max_work_group_size // 32)",),
     )
-    TRR: int = parameter(4, (2, 4), "Fragments of 16 rows of a sub-group.")
-    TCR: int = parameter(4, (2, 4), "Fragments of 16 columns of a sub-group.")
+    TRR: int = parameter(1, (2, 4), "Fragments of 16 rows of a sub-group.")
+    TCR: int = parameter(1, (2, 4), "Fragments of 16 columns of a sub-group.")
     STAGES: int = parameter(
-        3,
+        1,
         (2, 3, 4, 5),
         "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
         must={"two tiles or more take turns": "STAGES >= 2"},
@@ -49,7 +49,7 @@ class Matrix(Point):
         ),
     )
     DOUBLE: int = parameter(
-        1,
+        0,
         (0, 1),
         "Fragments of the next 32 bytes along k that are loaded to registers during the current ones: 0 none, 1 all.",
         tried=("device_kind != 'cpu' or DOUBLE == 0",),
@@ -117,3 +117,9 @@ class Matrix(Point):
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands."""
         return {**units.facts(problem, (self.rows, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+
+
+def tile(groups: tuple[int, int], fragments: tuple[int, int], stages: int, double: int = 1) -> Matrix:
+    """A point of so many sub-groups, each of so many fragments; pairs are rows, columns."""
+    (tbr, tbc), (trr, tcr) = groups, fragments
+    return Matrix(TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, STAGES=stages, DOUBLE=double)
