@@ -39,8 +39,8 @@ class ProgramRow:
     """One program, from a new process to the result on the host. Seconds by the host's clock; None where it did not run: see ``status``.
 
     ``start``: platform, context and queue; ``compile``: building and loading; ``buffers``: allocation and transfers; ``kernel``: the first
-    run; ``total``: all of them. ``best``: the kernel's fastest run. ``over_back_end``: the total over that of the back end that is quickest on
-    the same hardware with the same option; ``over_cpu``: how many times as fast as on the processor the kernel is.
+    run; ``total``: all of them. ``best``: the kernel's fastest run. ``over_back_end``: the total over that of the quickest back end of the
+    same hardware with the same option; ``over_cpu``: how many times as fast as on the processor the kernel is.
     """
 
     device: str
