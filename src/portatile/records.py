@@ -373,7 +373,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Binary:
-    """Compiled kernels. ``kind`` is the name of a back end's ``Product``; ``seconds``: how long each phase of the compilation took."""
+    """Compiled kernels. ``kind`` is the name of a back end's ``Product``; ``seconds``: how long each phase of the compilation took.
+
+    ``carveout``: per cent of the memory next to a multiprocessor that the driver is asked to make local memory, -1: it decides.
+    """
 
     data: bytes
     kind: str
@@ -381,6 +384,7 @@ class Binary:
     resources: Mapping[str, Resources] = field(default_factory=dict)
     log: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
+    carveout: int = -1
 
     def entry(self, kernel: str) -> Entry:
         """The entry of the kernel called ``kernel`` in the text."""
