@@ -52,7 +52,7 @@ class Planned(NamedTuple):
 class Converted(NamedTuple):
     """A call that comes to another one: its plan and its arrays, and what gives the first one's result from its result."""
 
-    plan: Callable[[Call], Planned]
+    plan: Plan
     call: Call
     finish: Callable[[Any], Any]
 
