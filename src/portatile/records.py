@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from portatile.capabilities import Capabilities, recorded
+from portatile.dtypes import itemsize
 from portatile.errors import ArgumentError
 
 Value = bool | int | float | str
@@ -215,7 +216,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Problem:
-    """One instance of a computation: which workload, its sizes, element type, options and the layout of every operand."""
+    """One instance of a computation: which workload, its sizes, element type, options and the layout of every operand.
+
+    ``dtype`` is one type for all operands, or two, as ``float16:float32``, where the result of a product has another (see ``dtypes``).
+    """
 
     workload: str
     sizes: Mapping[str, int]
@@ -230,8 +234,8 @@ class Problem:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
-        return ITEMSIZE[self.dtype]
+        """Bytes of one element; of a product with a result of another type, of its operands."""
+        return ITEMSIZE.get(self.dtype) or itemsize(self.dtype)
 
     def facts(self) -> dict[str, Value]:
         """The names that a constraint of a parameter space may read."""

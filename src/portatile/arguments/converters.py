@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from portatile.device.buffer import Buffer, is_cuda_array
+from portatile.dtypes import ELEMENTS
 
 
 class Converter(ABC):
@@ -91,8 +92,11 @@ class _Torch(Converter):
     """PyTorch's tensors, on their current stream."""
 
     def dtype(self, array: Any) -> np.dtype[Any] | None:
+        name = str(array.dtype).removeprefix("torch.")
+        if name in ELEMENTS:
+            return ELEMENTS[name].numpy
         try:
-            return np.dtype(str(array.dtype).removeprefix("torch."))
+            return np.dtype(name)
         except TypeError:
             return None
 

@@ -94,7 +94,7 @@ def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
     check_square(stored_a, side, (m, n))
     alike(stored_a, source)
     result = made if made is not None else outputs.new(b, (m, n)) if out is None else out
-    stored_b = outputs.output(result, (m, n), source)
+    stored_b = outputs.output(result, (m, n), source.array.dtype)
     outputs.apart(stored_b, stored_a, "a")
     begin = None if result is b else outputs.copying(source, stored_b, "b")
     transpose = trans != "N"

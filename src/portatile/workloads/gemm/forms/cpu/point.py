@@ -24,6 +24,7 @@ class Cpu(Point):
         1,
         (1, 2, 4, 8, 16),
         "Elements of a vector.",
+        must={"the cpu form multiplies float32 and float64": "plain"},
         tried=("device_kind == 'cpu' or VL <= 4", "VL * itemsize < 64 or wide_arithmetic"),
         defines=("cpu", "dots", "staged"),
     )
