@@ -8,7 +8,7 @@ from sys import modules as _modules
 
 TYPE_CHECKING = False  # a name that type checkers know; typing's takes longer to import than all the rest here
 if TYPE_CHECKING:
-    from portatile import wavelets
+    from portatile import array_api, wavelets
     from portatile.api import devices, explain, get_device, tune
     from portatile.device.buffer import Buffer
     from portatile.errors import (
@@ -58,6 +58,7 @@ __all__ = [
     "TuningResult",
     "UnknownNameError",
     "UsageError",
+    "array_api",
     "compile",
     "convolve1d",
     "convolve3d_separable",
@@ -105,8 +106,8 @@ def __getattr__(name: str) -> object:
     """Import a public name from its module at first use; see PEP 562."""
     if name not in __all__:
         raise AttributeError(f"module 'portatile' has no attribute {name!r}", name=name, obj=_modules[__name__])  # Python then suggests one
-    if name == "wavelets":
-        return _import_module("portatile.wavelets")
+    if name in ("array_api", "wavelets"):
+        return _import_module(f"portatile.{name}")
     module = next((module for module, names in _MODULES.items() if name in names), "portatile.errors")
     value: object = getattr(_import_module(module), name)
     globals()[name] = value

@@ -21,8 +21,10 @@ class Capabilities:
     calculates faster than plain ones do. ``asynchronous_copies``: from global to local memory, past the registers. ``read_only_loads``:
     a path of its own for data that no work-item writes. ``ordered_groups``: a work-group that reads an atomic counter sees what the
     groups before it wrote (the last of them can finish their work). ``launch_bounds``: the compiler takes how many work-groups shall
-    be resident. ``addresses``: memory has an address that other libraries know, and theirs may begin anywhere. ``launch_us``:
-    microseconds that a launch takes the host.
+    be resident. ``carveout``: a kernel may say how much of the memory next to a multiprocessor is local memory. ``addresses``: memory has
+    an address that other libraries know, and theirs may begin anywhere. ``launch_us``: microseconds that a launch takes the host. The
+    compiler survives, as its driver was seen to: ``wide_arithmetic`` sums, products and casts of vectors of 512 bits; ``wide_functions``
+    fma, the library's functions and selections of them; ``relaxed_math`` ``-cl-fast-relaxed-math``.
     """
 
     language: Language = "OpenCL C"
@@ -35,8 +37,12 @@ class Capabilities:
     read_only_loads: bool = False
     ordered_groups: bool = False
     launch_bounds: bool = False
+    carveout: bool = False
     addresses: bool = False
     launch_us: float = 12.0
+    wide_arithmetic: bool = True
+    wide_functions: bool = False  # PoCL 3.0 ends the process that compiles them, on some processors
+    relaxed_math: bool = True
 
 
 def of_nvidia(architecture: str) -> Capabilities:
@@ -71,5 +77,5 @@ def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memo
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":
         bounds = replace(known, language="CUDA C++", static_local=_STATIC_LOCAL)
-        return replace(bounds, launch_bounds=True, addresses=True, launch_us=5.0)
+        return replace(bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0)
     return replace(known, static_local=declared_by_nvidia(architecture, local_memory) if nvidia else 0)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from portatile.capabilities import Capabilities, recorded
+from portatile.dtypes import itemsize
 from portatile.errors import ArgumentError
 
 Value = bool | int | float | str
@@ -161,7 +162,7 @@ class DeviceInfo:
     @property
     def wide_vectors(self) -> bool:
         """Whether the compiler targets a processor with 512-bit registers, of which there are twice as many as of 256-bit ones."""
-        return self.architecture.removeprefix("x86_64-") in _AVX512
+        return self.architecture.removeprefix("x86_64-") in _AVX512 and self.can.wide_arithmetic
 
     @property
     def nvidia(self) -> bool:
@@ -184,6 +185,8 @@ class DeviceInfo:
             "sub_group": self.can.sub_group,
             "assembly": self.can.assembly,
             "launch_bounds": self.can.launch_bounds,
+            "wide_arithmetic": self.can.wide_arithmetic,
+            "wide_functions": self.can.wide_functions,
         }
 
 
@@ -213,7 +216,10 @@ class Layout:
 
 @dataclass(frozen=True)
 class Problem:
-    """One instance of a computation: which workload, its sizes, element type, options and the layout of every operand."""
+    """One instance of a computation: which workload, its sizes, element type, options and the layout of every operand.
+
+    ``dtype`` is one type for all operands, or two, as ``float16:float32``, where the result of a product has another (see ``dtypes``).
+    """
 
     workload: str
     sizes: Mapping[str, int]
@@ -228,8 +234,8 @@ class Problem:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
-        return ITEMSIZE[self.dtype]
+        """Bytes of one element; of a product with a result of another type, of its operands."""
+        return ITEMSIZE.get(self.dtype) or itemsize(self.dtype)
 
     def facts(self) -> dict[str, Value]:
         """The names that a constraint of a parameter space may read."""
@@ -371,7 +377,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Binary:
-    """Compiled kernels. ``kind`` is the name of a back end's ``Product``; ``seconds``: how long each phase of the compilation took."""
+    """Compiled kernels. ``kind`` is the name of a back end's ``Product``; ``seconds``: how long each phase of the compilation took.
+
+    ``carveout``: per cent of the memory next to a multiprocessor that the driver is asked to make local memory, -1: it decides.
+    """
 
     data: bytes
     kind: str
@@ -379,6 +388,7 @@ class Binary:
     resources: Mapping[str, Resources] = field(default_factory=dict)
     log: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
+    carveout: int = -1
 
     def entry(self, kernel: str) -> Entry:
         """The entry of the kernel called ``kernel`` in the text."""

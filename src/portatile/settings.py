@@ -129,6 +129,21 @@ def search_path() -> str:
     return os.environ.get("PATH", "")
 
 
+def drivers_folder() -> Path:
+    """Where is kept what was found out about drivers: beside their own caches, so that processes with other caches know it too."""
+    return platformdirs.user_cache_path("portatile") / "drivers"
+
+
+def pocl_cache() -> str:
+    """The folder of PoCL's own cache that the environment names, empty if it names none."""
+    return os.environ.get("POCL_CACHE_DIR", "")
+
+
+def choose_pocl_cache(folder: Path) -> None:
+    """Let PoCL keep what it compiles in a folder, in this process, where it is not loaded yet, and in its children."""
+    os.environ["POCL_CACHE_DIR"] = str(folder)
+
+
 def shelter_caches() -> None:
     """If the user's cache folder cannot be written, set ``XDG_CACHE_HOME`` to a private temporary one, for children too.
 

@@ -14,6 +14,10 @@ from portatile.records import Config, DeviceInfo, Layout, Problem, Resources
 Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skipped"]
 
 
+FLOPS, TRAFFIC = "flops", "traffic_bytes"
+"""Among a trial's conditions, of a user's own kernel: operations and least traffic of one run, which no installation could tell later."""
+
+
 @dataclass(frozen=True)
 class Check:
     """One problem on which a configuration was checked: ``error`` in units of ``bound``, the factor of the reference's scale.
@@ -78,7 +82,7 @@ class Trial:
     ``standing``: the result in the final comparison, whose samples these are then. ``cold``: timed with operands that no cache held.
     ``conditions``: what the device reported right after the timing, where it reports anything: ``clock_mhz``,
     ``memory_clock_mhz``, ``temperature_c``, ``power_w``, and ``power_seconds``, the load that the power was taken under; and
-    ``other_searches``, if there were any that timed on the device then.
+    ``other_searches``, if there were any that timed on the device then; and ``FLOPS`` and ``TRAFFIC`` of a user's own kernel.
     """
 
     problem: Problem

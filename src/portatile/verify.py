@@ -87,7 +87,7 @@ def compare(got: NDArray[Any], expected: Expected, bound: float, name: str = "ou
     """
     places = expected.indices
     values = got if places is None else got[places]
-    values = values.astype(np.float64)
+    values = values.astype(expected.values.dtype)
     if values.shape != expected.values.shape:
         return Verdict(False, float("inf"), f"{name} has {values.size} elements, expected {expected.values.size}")
     same = (values == expected.values) | (np.isnan(values) & np.isnan(expected.values))
@@ -102,7 +102,7 @@ def compare(got: NDArray[Any], expected: Expected, bound: float, name: str = "ou
         return Verdict(True, largest)
     place = worst if places is None else int(places[worst])
     message = (
-        f"{name}[{place}] is {float(values[worst])!r}, expected {float(expected.values[worst])!r}: {largest:.3g} times the allowed error;"
+        f"{name}[{place}] is {values[worst].item()!r}, expected {expected.values[worst].item()!r}: {largest:.3g} times the allowed error;"
         f" {int(np.count_nonzero(error > 1))} of {error.size} elements are wrong"
     )
     return Verdict(False, largest, message)

@@ -6,10 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.dtypes import factor
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.images import ImageForm
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
@@ -18,7 +20,8 @@ from portatile.space import ParameterSpace
 _LARGEST = 2**63  # bytes: no address goes further
 
 Operands = dict[str, NDArray[np.generic]]
-Scalars = dict[str, float]
+Scalars = dict[str, Any]
+"""Factors by name: real numbers, or complex ones of complex operands."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,13 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected content of an output: ``values`` at ``indices`` of its memory (``None``: everywhere), in float64.
+    """The expected content of an output: ``values`` at ``indices`` of its memory (``None``: everywhere), in float64 or complex128.
 
     ``scale`` is the magnitude of the rounding error at each place; a result is right when
     ``|result - value| <= bound * scale``. Where ``scale`` is 0 the result must be equal (NaN equals NaN): padding is untouched.
     """
 
-    values: NDArray[np.float64]
+    values: NDArray[Any]
     scale: NDArray[np.float64]
     indices: NDArray[np.int64] | None = None
 
@@ -177,9 +180,8 @@ class Workload(ABC):
 
     def usual_inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Inputs with the default scalars, for timing: a factor of 0, for instance, would save work that is counted."""
-        kind = np.dtype(problem.dtype).type
         given = self.inputs(problem, rng)
-        return replace(given, scalars={**given.scalars, **{name: float(kind(value)) for name, value in self.scalars.items()}})
+        return replace(given, scalars={**given.scalars, **{name: factor(problem.dtype, value) for name, value in self.scalars.items()}})
 
     @abstractmethod
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:

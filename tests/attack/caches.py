@@ -1,4 +1,4 @@
-"""Binary caches damaged at random: what is loaded from them is right, or is compiled anew."""
+"""Caches damaged at random, portatile's and PoCL's: what is loaded from them is right, or is compiled anew."""
 
 from __future__ import annotations
 

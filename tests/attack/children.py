@@ -15,10 +15,13 @@ PATIENCE = 300.0
 
 
 def environment(place: Place, shared_cache: bool = True) -> dict[str, str]:
-    """Results in the attack's folder; binaries too unless ``shared_cache``."""
+    """Results in the attack's folder; binaries too unless ``shared_cache``, and then PoCL's beside them."""
     found = {**processes.environment(), "PORTATILE_DATA_DIR": str(place.folder / "data")}
     found["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), found.get("PYTHONPATH", ""))))
-    return found if shared_cache else {**found, "PORTATILE_CACHE_DIR": str(place.folder / "cache")}
+    if shared_cache:
+        return found
+    found.pop("POCL_CACHE_DIR", None)
+    return {**found, "PORTATILE_CACHE_DIR": str(place.folder / "cache")}
 
 
 def run(place: Place, script: str, *args: object, shared_cache: bool = True) -> str:

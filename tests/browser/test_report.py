@@ -81,6 +81,7 @@ def test_charts_draw(browser: Any, path: Path, scripts: bool) -> None:
 def test_figures_keep_the_scale(browser: Any, path: Path, groups: list[Group]) -> None:
     """The bars' lengths are in proportion to the counts."""
     with opened(browser, path) as tab:
+        tab.locator("#problem-1 details.failures > summary").click()
         boxes = tab.locator("#problem-1 svg[aria-labelledby$=failures-t] .mark").evaluate_all(_BOXES)
         counts = [len(groups[0].trials) - groups[0].failed, *(failure.count for failure in groups[0].failures)]
         assert len(boxes) == len(counts)
@@ -140,8 +141,8 @@ def test_every_stop_of_the_keyboard_is_seen(browser: Any, path: Path) -> None:
         assert stops[0]["href"] == "#content"
         assert all(stop["seen"] for stop in stops)
         assert stops[-1]["tag"] != "body"
-        links = tab.locator("main a:visible, summary:visible").count()
-        assert sum(stop["tag"] in ("a", "summary") for stop in stops[1:]) == links
+        links = tab.locator("nav a:visible, main a:not(.mark):visible, summary:visible").count()
+        assert sum(stop["tag"] in ("a", "summary") and "mark" not in stop["kind"] for stop in stops[1:]) == links
         charts = [stop["chart"] for stop in stops if stop["chart"]]
         assert len(charts) == len(set(charts)) == tab.locator("svg.chart:visible:has(.mark)").count()  # one stop each
 
@@ -201,3 +202,73 @@ def test_an_empty_report(browser: Any, tmp_path: Path) -> None:
     with opened(browser, tmp_path / "empty.html", viewport={"width": 390, "height": 844}) as tab:
         assert tab.locator("main").inner_text().count("portatile tune") == 1
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_failures_are_folded(browser: Any, path: Path) -> None:
+    with opened(browser, path) as tab:
+        failed = tab.locator("#problem-1 details.failures")
+        assert "trials failed" in failed.locator("> summary").inner_text()
+        assert failed.locator("svg").is_hidden()
+
+
+def test_problems_are_chosen(browser: Any, path: Path) -> None:
+    """By workload, state and words: sections, rows and the contents agree; the others' marks fade."""
+    with opened(browser, path) as tab:
+        rows, sections, entries = (
+            tab.locator(at) for at in (".summary tbody tr:visible", "section.problem:visible", ".problems li:visible")
+        )
+        assert rows.count() == sections.count() == entries.count() == 3
+        tab.get_by_label("State").select_option("failed")
+        assert rows.count() == sections.count() == entries.count() == 1
+        assert tab.locator(".filter output").inner_text() == "1 of 3"
+        assert "gemm" in rows.inner_text()
+        faded = tab.locator(".overview a.mark")
+        assert faded.count() == tab.locator(".overview a.mark.faded").count() == 2
+        tab.get_by_role("button", name="Show all").click()
+        tab.get_by_label("Find").fill("ndat")
+        assert sections.evaluate_all("all => all.map(one => one.dataset.workload)") == ["convolution"]
+        tab.get_by_label("Workload").select_option("gemm")
+        assert sections.count() == 0
+
+
+def test_the_summary_is_sorted_by_its_headings(browser: Any, path: Path) -> None:
+    with opened(browser, path) as tab:
+        first = tab.locator(".summary tbody tr").first
+        button = tab.get_by_role("button", name="Trials")
+        button.focus()
+        tab.keyboard.press("Enter")
+        assert tab.locator(".summary thead [aria-sort=descending]").inner_text().startswith("Trials")
+        assert first.get_attribute("data-problem") == "problem-1"
+        button.click()
+        assert first.get_attribute("data-problem") == "problem-2"
+        tab.get_by_role("button", name="Time").click()
+        assert tab.locator(".summary tbody tr").last.get_attribute("data-problem") == "problem-2"  # not known: last in both orders
+        tab.get_by_role("button", name="Time").click()
+        assert tab.locator(".summary tbody tr").last.get_attribute("data-problem") == "problem-2"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_contents_stay_in_sight(browser: Any, path: Path, width: int) -> None:
+    with opened(browser, path, viewport={"width": width, "height": 800}) as tab:
+        tab.locator(".contents a", has_text="Devices").click()
+        tab.wait_for_function("scrollY > 500")
+        assert tab.locator(".contents .chapters").evaluate("one => one.getBoundingClientRect().top") >= 0
+        tab.wait_for_function("document.querySelector('.contents a[aria-current]')?.hash === '#devices'")
+
+
+def test_a_mark_of_the_overview_leads_to_its_problem(browser: Any, path: Path) -> None:
+    with opened(browser, path) as tab:
+        mark = tab.locator(".overview a.mark").first
+        mark.hover()
+        assert "the default" in (tab.locator("#tip").text_content() or "")
+        mark.focus()
+        tab.keyboard.press("Enter")
+        assert tab.evaluate("location.hash") == "#problem-1"
+
+
+@pytest.mark.parametrize("width", [320, 768, 1280])
+def test_no_table_is_wider_than_its_column(browser: Any, path: Path, width: int) -> None:
+    with opened(browser, path, viewport={"width": width, "height": 800}) as tab:
+        tab.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
+        wide = "all => all.filter(one => one.scrollWidth > one.parentElement.clientWidth + 1).map(one => one.caption.textContent)"
+        assert tab.locator("table").evaluate_all(wide) == []

@@ -206,15 +206,15 @@ def test_results_that_overlap_are_refused() -> None:
 F = np.float32
 STACK = np.ones((3, 4, 4), F)
 MISTAKES = {
-    "inner": (lambda: portatile.matmul(STACK, np.ones((3, 5, 4), F)), "inner dimensions"),
-    "batches": (lambda: portatile.matmul(STACK, np.ones((2, 4, 4), F)), "cannot be broadcast"),
-    "vector": (lambda: portatile.matmul(STACK, np.ones(4, F)), "stack of them"),
-    "dtypes": (lambda: portatile.matmul(STACK, STACK.astype("float64")), "convert one"),
-    "dtype": (lambda: portatile.matmul(STACK.astype(int), STACK.astype(int)), "float32, float64"),
-    "list": (lambda: portatile.matmul(STACK, [[[1.0]]]), "NumPy array"),  # type: ignore[type-var]
-    "out": (lambda: portatile.matmul(STACK, STACK, out=np.empty((4, 4), F)), "must have shape"),
-    "aliased": (lambda: portatile.matmul(STACK, STACK.copy(), out=STACK), "overlaps a"),
-    "strides": (lambda: portatile.matmul(np.ones((3, 8, 8), F)[:, ::2, ::2], STACK), "ascontiguousarray"),
+    "inner": (lambda: portatile.gemm(STACK, np.ones((3, 5, 4), F)), "inner dimensions"),
+    "batches": (lambda: portatile.gemm(STACK, np.ones((2, 4, 4), F)), "cannot be broadcast"),
+    "vector": (lambda: portatile.gemm(STACK, np.ones(4, F)), "stack of them"),
+    "dtypes": (lambda: portatile.gemm(STACK, STACK.astype("float64")), "convert one"),
+    "dtype": (lambda: portatile.gemm(STACK.astype(int), STACK.astype(int)), "float32, float64"),
+    "list": (lambda: portatile.gemm(STACK, [[[1.0]]]), "NumPy array"),  # type: ignore[type-var]
+    "out": (lambda: portatile.gemm(STACK, STACK, out=np.empty((4, 4), F)), "must have shape"),
+    "aliased": (lambda: portatile.gemm(STACK, STACK.copy(), out=STACK), "overlaps a"),
+    "strides": (lambda: portatile.gemm(np.ones((3, 8, 8), F)[:, ::2, ::2], STACK), "ascontiguousarray"),
     "no c": (lambda: portatile.gemm(STACK, STACK, beta=1.0), "no c"),
     "trans": (lambda: portatile.gemm(STACK, STACK, trans_b="X"), "trans_b"),  # type: ignore[arg-type]
 }

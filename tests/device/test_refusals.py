@@ -37,6 +37,7 @@ class Routine:
     any_axes: bool = False  # takes arrays of any number of dimensions
     buffers: bool = False  # takes out with Buffers alone, which may share memory with the operand
     reads: bool = False  # what is in out
+    converts: bool = False  # takes other dtypes, gaps and overlaps on the host, as numpy.matmul does
 
 
 _TRIANGLE: dict[str, Any] = {"letters": ("side", "uplo", "trans", "diag"), "scalars": ("alpha",)}
@@ -53,7 +54,7 @@ def _compiled(name: str, sizes: dict[str, Any]) -> Callable[..., Any]:
 
 
 _ROUTINES = (
-    Routine("matmul", portatile.matmul, {"a": (6, 5), "b": (5, 7)}, (6, 7)),
+    Routine("matmul", portatile.matmul, {"a": (6, 5), "b": (5, 7)}, (6, 7), converts=True),
     Routine(
         "gemm",
         portatile.gemm,
@@ -182,13 +183,15 @@ def _changes(routine: Routine, rng: np.random.Generator) -> Iterator[tuple[str, 
     yield "a device that is no text", {"device": 3}, []
     arrays = dict(routine.arrays) | ({} if routine.out is None else {"out": routine.out})
     for name, shape in arrays.items():
-        yield f"{name} of int32", {name: np.ones(shape, np.int32)}, []
-        yield f"{name} of complex64", {name: np.ones(shape, np.complex64)}, []
+        if not routine.converts or name == "out":
+            yield f"{name} of int32", {name: np.ones(shape, np.int32)}, []
+        if not routine.converts or name != "out":
+            yield f"{name} of complex64", {name: np.ones(shape, np.complex64)}, []
         yield f"{name} is text", {name: "text"}, []
-        if not routine.any_axes:
+        if not routine.any_axes and not (routine.converts and name == "out"):
             yield f"{name} with an axis too many", {name: _filled((1, 1, 1, *shape), rng)}, []
         yield f"{name} without an axis", {name: np.float32(1.0) if name != "out" else np.zeros((), np.float32)}, []
-        if len(arrays) > 1 or routine.single:
+        if (len(arrays) > 1 or routine.single) and not routine.converts:
             yield f"{name} of another dtype", {name: _filled(shape, rng, "float64")}, []
         if len(arrays) > 1 and name not in ("array", "atoms"):
             longer = (*shape[:-1], shape[-1] + 1) if name != "a" or routine.name != "syrk" else (shape[0] + 1, *shape[1:])
@@ -201,6 +204,8 @@ def _changes(routine: Routine, rng: np.random.Generator) -> Iterator[tuple[str, 
         frozen = _nans(routine.out)
         frozen.flags.writeable = False
         yield "a read-only out", {"out": frozen}, []
+        if routine.converts:
+            return
         yield "an out with gaps", {"out": _nans((*routine.out[:-1], 2 * routine.out[-1]))[..., ::2]}, []
         for name, shape in routine.arrays.items():
             memory, array, out = _overlapping(shape, routine.out, rng)

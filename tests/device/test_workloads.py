@@ -14,7 +14,11 @@ from portatile.workload import Workload
 from support.checking import check, maybe
 from support.seeds import DRAWS, new_seed
 
-CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
+CASES = [
+    pytest.param(name, dtype, marks=[] if dtype in ("float32", "float64") else pytest.mark.drawn(1 / 4))
+    for name in workloads.names()
+    for dtype in workloads.get(name).dtypes
+]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
@@ -58,7 +62,7 @@ def _some(problems: Sequence[Problem], device: Device, rng: np.random.Generator)
 
 def asked(device: Device, name: str, dtype: str) -> Workload:
     """The workload, where the device has its element type."""
-    if dtype == "float64" and not device.info.fp64:
+    if dtype in ("float64", "complex128") and not device.info.fp64:
         pytest.skip(f"{device.info.name} has no double precision")
     return workloads.get(name)
 

@@ -231,6 +231,9 @@ class Tensor:
     def stride(self) -> tuple[int, ...]:
         return self._strides
 
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
     def get_device(self) -> int:
         return 0
 

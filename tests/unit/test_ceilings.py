@@ -168,10 +168,10 @@ def test_what_binds_is_the_ceiling_that_a_run_is_nearest_to() -> None:
     gemm = workloads.get("gemm")
     large, thin = gemm.problem({"m": 4096, "n": 4096, "k": 4096}), gemm.problem({"m": 4096, "n": 1, "k": 4096})
     known = ceilings.add(CPU, [COPY, FP32])
-    found = [ceilings.binding(known, gemm, one, seconds) for one, seconds in ((large, 0.1), (thin, 0.01))]
+    found = [ceilings.binding(known, ceilings.work_of(gemm, one), seconds) for one, seconds in ((large, 0.1), (thin, 0.01))]
     assert [None if one is None else one.name for one in found] == ["arithmetic", "memory"]
     assert str(found[0]) == "69 % arithmetic"
-    assert ceilings.binding(None, gemm, large, 1.0) is None
+    assert ceilings.binding(None, ceilings.work_of(gemm, large), 1.0) is None
 
 
 def test_nothing_is_measured_where_ceilings_are_known_or_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from portatile.figures import png, quantities, scales, svg
 from portatile.figures.bars import BarChart
 from portatile.figures.heat import Cell, Heat, colour
 from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.roofline import Kernel, Roof, Roofline
+from portatile.figures.shares import Dot, ShareChart
 
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = (
@@ -37,7 +39,18 @@ def heat() -> Heat:
     return Heat("A & B", "down", "across", ("1", "2"), ("x", "y"), cells, "said")
 
 
-ALL = [lines(), lines(log=False), bars(True), bars(False), heat()]
+def shares(unit: str = "%") -> ShareChart:
+    dots = (Dot(0.5, 0.25, "half & more", "#one", 0), Dot(0.505, None, "near", "#two", 1), Dot(7.0, 1.0, "beyond", "#three", 1))
+    return ShareChart("How near", "What it shows.", "share", (("gemm <b>", dots), ("trsm", dots[:1])), ("A", "B & C"), unit)
+
+
+def roofline() -> Roofline:
+    roofs = (Roof("fast", 4e12, (("float32", 6e13), ("float64", 3e13))), Roof("slow", 2e10, (("float32", 1e11),)), Roof("none", None, ()))
+    kernels = tuple(Kernel(10.0**place, 1e10 * 2**place, f"kernel {place}", "#one", place) for place in range(3))
+    return Roofline("Roofline", "What it shows.", roofs, kernels)
+
+
+ALL = [lines(), lines(log=False), bars(True), bars(False), heat(), shares(), shares("×"), roofline()]
 
 
 @pytest.mark.parametrize("figure", ALL, ids=lambda figure: type(figure).__name__)
@@ -47,7 +60,8 @@ def test_a_chart_is_named_and_reached_by_keyboard(figure: svg.Figure) -> None:
     assert (root.findtext("title"), root.findtext("desc")) == (figure.title, figure.text)
     marks = [node for node in root.iter() if node.attrib.get("tabindex") == "0"]
     assert len(marks) >= 3
-    assert all(node.attrib["role"] == "img" and node.findtext("title") for node in marks)
+    assert all(node.attrib.get("role") == "img" or node.attrib["href"].startswith("#") for node in marks)
+    assert all(next(node.iter("title")).text for node in marks)
 
 
 @pytest.mark.parametrize("figure", ALL, ids=lambda figure: type(figure).__name__)

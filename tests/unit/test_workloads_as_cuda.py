@@ -22,7 +22,11 @@ FLOPS = 12_000
 # How many problems, and how many instructions a launch may take before the configuration is left to a GPU.
 LIMITS = {"default": (1, 1_500_000), "random": (1, 400_000)}
 
-CASES = [(name, dtype) for name in workloads.names() for dtype in workloads.get(name).dtypes]
+CASES = [
+    pytest.param(name, dtype, marks=[] if dtype in ("float32", "float64") else pytest.mark.drawn(1 / 4))
+    for name in workloads.names()
+    for dtype in workloads.get(name).dtypes
+]
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])

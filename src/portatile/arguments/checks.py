@@ -7,10 +7,38 @@ from typing import Any
 import numpy as np
 
 from portatile.device.buffer import Buffer, refuse_masks
+from portatile.dtypes import RESULTS, name_of
 from portatile.errors import ArgumentError
 
 DTYPES = ("float32", "float64")
+COMPLEX = (*DTYPES, "complex64", "complex128")
+FACTORS = tuple(RESULTS)
+"""The types of matrices that are multiplied; products may have others too."""
+ALL = (*FACTORS, "int32")
 NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own takes 3 us
+
+
+def complex_factor(value: Any, name: str) -> complex:
+    """As ``factor``, and complex numbers as they are: what they are to be multiplied with has to be complex too."""
+    if type(value) is float:
+        return value
+    if np.iscomplexobj(value) and not isinstance(value, str) and np.size(value) == 1:
+        return complex(value)
+    return factor(value, name)
+
+
+def check_factors(factors: tuple[complex, ...], dtype: str) -> None:
+    """Raise ArgumentError for factors that a product of the dtype does not take: complex ones of reals, broken ones of integers."""
+    for value, name in zip(factors, ("alpha", "beta"), strict=False):
+        if type(value) is complex and not dtype.startswith("complex"):
+            raise ArgumentError(f"{name}={value!r} is no real number, and the matrices are {dtype}")
+        if dtype == "int8" and not whole(value):
+            raise ArgumentError(f"{name}={value!r}; a product of integers takes whole numbers of 32 bits: convert the matrices to float32")
+
+
+def whole(value: complex) -> bool:
+    """Whether a factor is a whole number of 32 bits."""
+    return type(value) is float and value == value // 1 and -(2.0**31) <= value < 2.0**31
 
 
 def factor(value: Any, name: str) -> float:
@@ -34,14 +62,18 @@ def check_options(*given: tuple[str, str, str]) -> None:
             raise ArgumentError(f"{name}={value!r} is not one of {', '.join(allowed)}")
 
 
-def check_dtype(dtype: np.dtype[Any], name: str) -> None:
-    """Raise ArgumentError for elements that are none of ``DTYPES``, with what to do."""
-    if dtype not in NAMES:
+def check_dtype(dtype: np.dtype[Any], name: str, types: tuple[str, ...] = DTYPES) -> None:
+    """Raise ArgumentError for elements that are none of ``types``, with what to do."""
+    if dtype not in NAMES and name_of(dtype) not in types:
         order = "" if dtype.isnative else " in foreign byte order"
         wanted = "float64" if dtype.itemsize >= 8 or dtype.kind in "iu" else "float32"
-        advice = "take real and imaginary part apart" if dtype.kind == "c" else f"convert it, for example with {name}.astype('{wanted}')"
+        advice = (
+            "take real and imaginary part apart"
+            if dtype.kind == "c" and types is DTYPES
+            else f"convert it, for example with {name}.astype('{wanted}')"
+        )
         advice = remedy(name, advice)
-        raise ArgumentError(f"{name} has dtype {dtype.newbyteorder('=')}{order}; supported are {', '.join(DTYPES)}: {advice}")
+        raise ArgumentError(f"{name} has dtype {dtype.newbyteorder('=')}{order}; supported are {', '.join(types)}: {advice}")
 
 
 def check_orbitals(psi: Any, axes: int) -> None:

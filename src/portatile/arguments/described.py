@@ -44,6 +44,10 @@ class Library(ABC):
         """An uninitialised array of the library, dtype and device of ``model``."""
         return new(model, shape)
 
+    def new_as(self, model: Any, shape: tuple[int, ...], kind: np.dtype[Any]) -> Any:
+        """As ``new``, with elements of ``kind``."""
+        return new(model, shape, kind)
+
     def stream(self, array: Any) -> int:
         """The library's current stream on the device of ``array``; -1 where its work belongs on a device's default queue."""
         return -1

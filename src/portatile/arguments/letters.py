@@ -19,8 +19,18 @@ OPPOSITE: dict[Side, Side] = {"L": "R", "R": "L"}
 
 
 def op(stored: Matrix, trans: str, name: str) -> Matrix:
-    """The matrix, or its transpose where ``trans`` says so; ``name`` is that of the option, for the error."""
+    """The matrix, its transpose (T) or conjugate transpose (C), as ``trans`` says; ``name`` is that of the option, for the error."""
     if trans == "N":
         return stored
     check_options((name, trans, "NTC"))
-    return stored.flipped()
+    return conjugate(stored.flipped(), trans)
+
+
+def conjugate(stored: Matrix, trans: str) -> Matrix:
+    """The matrix, of which with ``trans`` C the conjugates are meant where it is complex."""
+    return stored._replace(conjugated=True) if trans == "C" and stored.array.dtype.kind == "c" else stored
+
+
+def letter(stored: Matrix) -> str:
+    """How a kernel reads a matrix: as it is stored (N), transposed (T), the conjugate of either (R, C)."""
+    return ("C" if stored.transposed else "R") if stored.conjugated else "T" if stored.transposed else "N"

@@ -6,13 +6,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from portatile.arguments.checks import NAMES, check_dtype, remedy
+from portatile.arguments.checks import ALL, DTYPES, NAMES, check_dtype, remedy
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.copies import address
 from portatile.device.dlpack import packed
+from portatile.dtypes import strided
 from portatile.errors import ArgumentError
 from portatile.records import Layout
 
@@ -27,8 +27,8 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
     Or a stack of ``number`` such matrices, ``step`` elements apart (0: one for all), and ``array`` has three dimensions.
 
     ``array`` is the NumPy array or the Buffer, ``rows`` x ``columns`` its shape as stored, ``stride`` the elements from one row
-    to the next, ``offset`` those before the first one in a Buffer's memory, ``alignment`` that of the memory in bytes. Where it is not
-    ``read``, the computation does not depend on its values.
+    to the next, ``offset`` those before the first one in a Buffer's memory, ``alignment`` that of the memory in bytes. Where it is
+    ``conjugated``, the conjugates of its elements are meant. Where it is not ``read``, the computation does not depend on its values.
     """
 
     array: Any
@@ -40,6 +40,7 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
     alignment: int
     number: int = 1
     step: int = 0
+    conjugated: bool = False
     read: bool = True
 
     @property
@@ -83,11 +84,11 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
         array: NDArray[Any] = self.array
         if self.packed:
             return array
-        return as_strided(array, (self.extent,), (array.itemsize,), writeable=array.flags.writeable)
+        return strided(array, (self.extent,), (array.itemsize,))
 
 
-def matrix(array: Any, name: str) -> Matrix:
-    """``array`` as a Matrix; raises ArgumentError naming it where it is not a two-dimensional array of ``DTYPES``.
+def matrix(array: Any, name: str, types: tuple[str, ...] = DTYPES) -> Matrix:
+    """``array`` as a Matrix; raises ArgumentError naming it where it is not a two-dimensional array of one of the ``types``.
 
     Negative, zero and overlapping strides, unaligned views and foreign byte orders are refused: nothing is copied
     behind the caller's back.
@@ -97,11 +98,11 @@ def matrix(array: Any, name: str) -> Matrix:
         pointer = address(array)
         return Matrix(array, False, rows, columns, columns, 0, min(pointer & -pointer, MAX_ALIGNMENT))
     if type(array) is Buffer:
-        return _device_matrix(array, name)
+        return _device_matrix(array, name, types)
     if isinstance(array, np.ndarray):
-        return _host_matrix(array, name)
+        return _host_matrix(array, name, types)
     if is_cuda_array(array):
-        return _device_matrix(Buffer.wrap(array), name)
+        return _device_matrix(Buffer.wrap(array), name, types)
     raise unknown(array, name)
 
 
@@ -111,13 +112,13 @@ def unknown(array: Any, name: str) -> ArgumentError:
     return ArgumentError(f"{name} is a {type(array).__name__}; pass a NumPy array, a portatile Buffer or a CUDA array{advice}")
 
 
-def _host_matrix(array: NDArray[Any], name: str) -> Matrix:
+def _host_matrix(array: NDArray[Any], name: str, types: tuple[str, ...]) -> Matrix:
     """As ``matrix``, for what is not simply contiguous; checks everything."""
     refuse_masks(array, name)
     if array.dtype.hasobject:
         advice = remedy(name, f"convert it, for example with {name}.astype('float64')")
         raise ArgumentError(f"{name} holds Python objects; {advice}")
-    _check_kind(array.dtype, array.shape, name)
+    _check_kind(array.dtype, array.shape, name, types)
     if not array.flags.aligned:
         raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
     transposed, rows, columns, stride = _stored(array.shape, array.strides, array.itemsize, name)
@@ -129,16 +130,16 @@ def _alignment(array: NDArray[Any]) -> int:
     return min(pointer & -pointer, MAX_ALIGNMENT)
 
 
-def _device_matrix(buffer: Buffer, name: str) -> Matrix:
-    return Matrix(buffer, *_device_form(buffer.shape, buffer.strides, buffer.dtype, buffer.offset, name), alignment(buffer))
+def _device_matrix(buffer: Buffer, name: str, types: tuple[str, ...]) -> Matrix:
+    return Matrix(buffer, *_device_form(buffer.shape, buffer.strides, buffer.dtype, buffer.offset, name, types), alignment(buffer))
 
 
 @lru_cache(4096)
 def _device_form(
-    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], offset: int, name: str
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any], offset: int, name: str, types: tuple[str, ...]
 ) -> tuple[bool, int, int, int, int]:
     """As ``_stored``, and the elements before the first one; remembered, because the same forms come again and again."""
-    _check_kind(dtype, shape, name)
+    _check_kind(dtype, shape, name, types)
     size = dtype.itemsize
     stored = _stored(shape, strides, size, name, on_device=True)
     if offset % size:
@@ -169,7 +170,7 @@ def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
     count, step = array.shape[0], array.strides[0]
     transposed, rows, columns, stride = _stored(array.shape[1:], array.strides[1:], size, name, isinstance(array, Buffer))
     if isinstance(array, Buffer):
-        first = _device_matrix(Buffer(array.memory, array.shape[1:], array.dtype, array.strides[1:], array.offset), name)
+        first = _device_matrix(Buffer(array.memory, array.shape[1:], array.dtype, array.strides[1:], array.offset), name, ALL)
         return first._replace(array=array, number=count, step=step // size)
     if not array.flags.aligned:
         raise ArgumentError(f"{name} is an unaligned view; {remedy(name, f'copy it, for example with {name}.copy()')}")
@@ -177,14 +178,17 @@ def stack(array: NDArray[Any] | Buffer, name: str) -> Matrix:
     return Matrix(stored, transposed, rows, columns, stride, 0, _alignment(array), count, step // size)
 
 
-def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str) -> None:
-    check_dtype(dtype, name)
+def _check_kind(dtype: np.dtype[Any], shape: tuple[int, ...], name: str, types: tuple[str, ...]) -> None:
+    check_dtype(dtype, name, types)
     if len(shape) != 2:
         raise ArgumentError(f"{name} has shape {shape}; it must be a matrix (two dimensions)")
 
 
-def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
-    """(transposed, rows, columns, elements from row to row) of a strided matrix, ``strides`` and ``size`` in bytes."""
+def form(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> tuple[bool, int, int, int] | None:
+    """(transposed, rows, columns, elements from row to row) of a strided matrix, ``strides`` and ``size`` in bytes.
+
+    None where kernels cannot read it: no dimension is contiguous, or rows overlap or go backwards.
+    """
     if 0 in shape:
         return False, shape[0], shape[1], max(shape[1], 1)
     for transposed in (False, True):
@@ -195,6 +199,14 @@ def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: s
             down = columns * size
         if down >= columns * size and down % size == 0:
             return transposed, rows, columns, down // size
+    return None
+
+
+def _stored(shape: tuple[int, ...], strides: tuple[int, ...], size: int, name: str, on_device: bool = False) -> tuple[bool, int, int, int]:
+    """As ``form``; raises ArgumentError where kernels cannot read it."""
+    found = form(shape, strides, size)
+    if found is not None:
+        return found
     copied = f"portatile.Buffer.from_numpy({name}.numpy())" if on_device else f"numpy.ascontiguousarray({name})"
     raise ArgumentError(
         f"{name} has shape {shape} and strides {strides} bytes; one dimension must be contiguous and the other have a "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from portatile.arguments.checks import writable
+from portatile import dtypes
+from portatile.arguments.checks import ALL, DTYPES, NAMES, writable
 from portatile.arguments.matrices import Array, Matrix, matrix
 from portatile.device.base import Memory, Queue
 from portatile.device.buffer import Buffer
@@ -61,48 +63,80 @@ class Result(NamedTuple, Generic[Array]):
     begin: Begin | None
 
 
-def receiving(out: Array | None, shape: tuple[int, int], model: Array, factors: Mapping[str, Matrix], c: Any, beta: float) -> Result[Array]:
+def receiving(
+    out: Array | None,
+    shape: tuple[int, int],
+    model: Array,
+    factors: Mapping[str, Matrix],
+    c: Any,
+    beta: complex,
+    kind: np.dtype[Any] | None = None,
+) -> Result[Array]:
     """``out``, or without it an array like ``model``, to receive a product of ``factors`` and ``beta`` times ``c``.
+
+    Its elements are of ``kind``, by default as those of the factors.
 
     Raises ArgumentError where it does not fit, lies over one of the factors, or over ``c`` without being it, and where there is no ``c``.
     """
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c")
-    array = new(model, shape) if out is None else out
-    first = next(iter(factors.values()))
-    stored = output(array, shape, first)
+    own = next(iter(factors.values())).array.dtype
+    wanted = kind or own
+    array = (new(model, shape) if wanted == own else new(model, shape, wanted)) if out is None else out
+    stored = output(array, shape, wanted)
     for name, factor in factors.items():
         apart(stored, factor, name)
     if beta == 0 or c is array:
         return Result(array, stored, None)
-    return Result(array, stored, copying(fitting(c, shape, first, "c"), stored, "c"))
+    return Result(array, stored, copying(fitting(c, shape, wanted, "c"), stored, "c"))
 
 
-def new(model: Array, shape: tuple[int, ...]) -> Array:
-    """An uninitialised row-major array of the library, dtype and device of ``model``."""
+def result_type(operand: np.dtype[Any], wanted: str | None, out: Any, c: Any) -> np.dtype[Any]:
+    """The type of a product's elements: the one that was ``wanted``, that of ``out`` or of ``c``, or the usual one of such operands.
+
+    Raises ArgumentError where a product of such operands has no results of the ``wanted`` type.
+    """
+    name = dtypes.name_of(operand)
+    known = dtypes.RESULTS.get(name, (name,))
+    if wanted is not None:
+        dtypes.product_name(name, wanted)
+        return dtypes.ELEMENTS[wanted].numpy
+    if len(known) == 1:
+        return operand if known[0] == name else dtypes.ELEMENTS[known[0]].numpy
+    for array in (out, c):
+        given = "" if array is None else dtypes.named(array.dtype) if hasattr(array, "dtype") else ""
+        if given in known:
+            return dtypes.ELEMENTS[given].numpy
+    return dtypes.ELEMENTS[known[0]].numpy
+
+
+def new(model: Array, shape: tuple[int, ...], kind: np.dtype[Any] | None = None) -> Array:
+    """An uninitialised row-major array of the library and device of ``model``, of ``kind`` or its dtype."""
     if isinstance(model, np.ndarray):
-        return np.empty(shape, model.dtype)  # type: ignore[return-value]
+        return np.empty(shape, kind or model.dtype)  # type: ignore[return-value]
     if isinstance(model, Buffer):
-        return Buffer.empty(shape, model.dtype, model.device)  # type: ignore[return-value]
+        return Buffer.empty(shape, kind or model.dtype, model.device)  # type: ignore[return-value]
     if hasattr(model, "new_empty"):  # PyTorch
-        return model.new_empty(shape)  # type: ignore[no-any-return]
+        if kind is None:
+            return model.new_empty(shape)  # type: ignore[no-any-return]
+        return model.new_empty(shape, dtype=getattr(sys.modules["torch"], kind.name))  # type: ignore[no-any-return]
     if type(model).__module__.split(".")[0] == "cupy":
-        return type(model)(shape, model.dtype)  # type: ignore[call-arg,attr-defined]
+        return type(model)(shape, kind or model.dtype)  # type: ignore[call-arg,attr-defined]
     raise ArgumentError(f"a result cannot be made as a {type(model).__name__}; pass out=")
 
 
-def output(out: Any, shape: tuple[int, int], model: Matrix) -> Matrix:
+def output(out: Any, shape: tuple[int, int], kind: np.dtype[Any]) -> Matrix:
     """An output as a matrix; raises ArgumentError where it cannot be written or does not fit."""
     writable(out, "out")
-    return fitting(out, shape, model, "out")
+    return fitting(out, shape, kind, "out")
 
 
-def fitting(array: Any, shape: tuple[int, int], model: Matrix, name: str) -> Matrix:
-    """The array as a matrix; raises ArgumentError where it is not of ``shape`` and of the dtype of ``model``."""
-    stored = matrix(array, name)
-    if stored.shape != shape or stored.array.dtype != model.array.dtype:
+def fitting(array: Any, shape: tuple[int, int], kind: np.dtype[Any], name: str) -> Matrix:
+    """The array as a matrix; raises ArgumentError where it is not of ``shape`` and of ``kind``."""
+    stored = matrix(array, name, DTYPES if kind in NAMES else ALL)
+    if stored.shape != shape or stored.array.dtype != kind:
         have = f"has shape {stored.shape} and dtype {stored.array.dtype}"
-        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {model.array.dtype}")
+        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {kind}")
     return stored
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from portatile.arguments.matrices import Matrix
 from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
+from portatile.dtypes import strided
 
 
 class Placed(NamedTuple):
@@ -33,7 +33,7 @@ class Placed(NamedTuple):
             staging.download(queue, copy, self.memory)
             shape = (stored.rows, stored.columns) if stored.number == 1 else (stored.number, stored.rows, stored.columns)
             strides = tuple(stride * span.itemsize for stride in stored.layout.strides)
-            staging.copied(stored.array, as_strided(copy, shape, strides))
+            staging.copied(stored.array, strided(copy, shape, strides))
 
     def release(self) -> None:
         """Give back what ``place`` made; a Buffer's memory stays its owner's."""

@@ -8,15 +8,16 @@ from math import prod
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from portatile.arguments import matrices, outputs
-from portatile.arguments.checks import check_dtype, check_options, writable
+from portatile.arguments.checks import ALL, FACTORS, check_dtype, check_options, writable
+from portatile.arguments.letters import conjugate
 from portatile.arguments.matrices import Array, Matrix
-from portatile.arguments.outputs import Begin
+from portatile.arguments.outputs import Begin, result_type
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
 from portatile.device.dlpack import packed
+from portatile.dtypes import strided
 from portatile.errors import ArgumentError
 
 _Stack = NDArray[Any] | Buffer
@@ -24,14 +25,15 @@ _COUNTED = 2**20  # elements whose places are compared one by one
 
 
 class Given(NamedTuple, Generic[Array]):
-    """What a caller asks of stacks: ``op(a) @ op(b) + beta * c`` for each of their matrices."""
+    """What a caller asks of stacks: ``op(a) @ op(b) + beta * c`` for each of their matrices, in elements of ``kind`` (None: as a's)."""
 
     a: Array
     b: Array
     c: Array | None
-    beta: float
+    beta: complex
     trans: tuple[str, str]
     out: Array | None
+    kind: Any = None
 
 
 class Product(NamedTuple):
@@ -75,17 +77,18 @@ def products(given: Given[Array]) -> Products[Array]:
     c, beta = given.c, given.beta
     if c is None and beta != 0:
         raise ArgumentError(f"beta is {beta} but there is no c")
-    result = outputs.new(given.a, shape) if given.out is None else given.out
-    target = _whole(result, shape, stack_a, "out")
+    kind = result_type(stack_a.dtype, given.kind, given.out, c if beta != 0 else None)
+    result = outputs.new(given.a, shape, None if kind == stack_a.dtype else kind) if given.out is None else given.out
+    target = _whole(result, shape, kind, "out")
     writable(result, "out")
     if 0 in shape:
         return Products(result, None, [])
     if _overlaps_itself(target):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
-    found = [_product(views) for views in _batches(batch, (stack_a, stack_b, target))]
+    found = [_product(views, given.trans) for views in _batches(batch, (stack_a, stack_b, target))]
     begin = None
     if c is not None and beta != 0 and c is not result:
-        begin = _copying(_whole(c, shape, stack_a, "c"), target)
+        begin = _copying(_whole(c, shape, kind, "c"), target)
     return Products(result, begin, found)
 
 
@@ -108,15 +111,15 @@ def _stack(array: Any, name: str) -> _Stack:
         raise matrices.unknown(array, name)
     if found.ndim < 2:
         raise ArgumentError(f"{name} has shape {found.shape}; it must be a matrix or a stack of them")
-    check_dtype(found.dtype, name)
+    check_dtype(found.dtype, name, ALL if name in ("c", "out") else FACTORS)
     return found
 
 
-def _whole(array: Any, shape: tuple[int, ...], model: _Stack, name: str) -> _Stack:
+def _whole(array: Any, shape: tuple[int, ...], kind: np.dtype[Any], name: str) -> _Stack:
     found = _stack(array, name)
-    if found.shape != shape or found.dtype != model.dtype:
+    if found.shape != shape or found.dtype != kind:
         have = f"has shape {found.shape} and dtype {found.dtype}"
-        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {model.dtype}")
+        raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {kind}")
     return found
 
 
@@ -152,7 +155,7 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
     """The same memory under another shape and strides in bytes."""
     if isinstance(array, Buffer):
         return Buffer(array.memory, shape, array.dtype, strides, array.offset)
-    return as_strided(array, shape, strides, writeable=array.flags.writeable)
+    return strided(array, shape, strides)
 
 
 def _copying(source: _Stack, target: _Stack) -> Begin | None:
@@ -234,8 +237,9 @@ def _longest(sizes: list[int], steps: list[list[int]], target: _Stack) -> int | 
     return max(fitting)[1] if fitting else None
 
 
-def _product(views: tuple[_Stack, ...]) -> Product:
+def _product(views: tuple[_Stack, ...], trans: tuple[str, str]) -> Product:
     a, b, c = (matrices.stack(view, name) for view, name in zip(views, ("a", "b", "out"), strict=True))
+    a, b = conjugate(a, trans[0]), conjugate(b, trans[1])
     outputs.apart(c, a, "a")
     outputs.apart(c, b, "b")
     return Product(a, b, c)

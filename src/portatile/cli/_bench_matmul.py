@@ -46,6 +46,7 @@ from portatile.records import duration, to_json
 @click.option(
     "--shuffle", is_flag=True, help="Work-items of a warp exchange A's elements by shuffles: fewer reads of local memory (NVIDIA)."
 )
+@click.option("--plain", is_flag=True, help="Read A and B through no read-only path, which compilers take by themselves (NVIDIA).")
 @click.option("--device", help="Device, as `portatile devices` names it, or its number if --platform is given; default: the best one.")
 @click.option("--platform", type=click.IntRange(min=0), help="Number of the OpenCL platform, as in the ids of `portatile devices`.")
 @click.option("--cpu", is_flag=True, help="Use a CPU, whatever other devices there are.")
@@ -66,6 +67,7 @@ def matmul(
     block: int | None,
     ldg: bool,
     shuffle: bool,
+    plain: bool,
     device: str | None,
     platform: int | None,
     cpu: bool,
@@ -89,7 +91,7 @@ def matmul(
     if sum(named.values()) > 1:
         flags = " and ".join(flag for flag, given in named.items() if given)
         raise UsageError(f"{flags} exclude one another: leave out one of them")
-    switches = tuple(name for name, on in (("LDG", ldg), ("SHUFFLE", shuffle)) if on)
+    switches = tuple(name for name, on in (("LDG", ldg), ("SHUFFLE", shuffle), ("PLAIN", plain)) if on)
     if switches and algorithm == "host":
         raise UsageError(f"--{switches[0].lower()} is for kernels: leave it out, or choose another --algorithm")
     _console.say("multiplying, and checking with NumPy")

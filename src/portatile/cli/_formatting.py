@@ -32,5 +32,5 @@ def ceiling(trial: Trial, workload: Workload | None) -> str:
     """The share of the ceiling that binds a valid trial: ``73 % memory``; empty where it is not known."""
     if workload is None or trial.status != "ok":
         return ""
-    found = ceilings.binding(ceilings.load(trial.device), workload, trial.problem, trial.comparable)
+    found = ceilings.binding(ceilings.load(trial.device), ceilings.work_of(workload, trial.problem), trial.comparable)
     return "" if found is None else str(found)

@@ -115,7 +115,8 @@ def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:
 def ceiling_document(result: tuner.TuningResult, workload: Workload | None) -> dict[str, Any]:
     """The ceiling that binds the winner and the share of it that it reaches; None where it is not known."""
     best = result.best
-    found = None if workload is None else ceilings.binding(ceilings.load(result.device), workload, result.problem, best.comparable)
+    work = None if workload is None else ceilings.work_of(workload, result.problem)
+    found = None if work is None else ceilings.binding(ceilings.load(result.device), work, best.comparable)
     return {"ceiling": None if found is None else found.name, "share_of_ceiling": None if found is None else found.share}
 
 

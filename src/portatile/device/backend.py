@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import atexit
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
@@ -13,6 +15,15 @@ from portatile.device.base import Device
 from portatile.device.target import Target
 from portatile.errors import UsageError
 from portatile.records import DeviceInfo
+
+at_exit: list[Callable[[], None]] = []
+"""What back ends do when the interpreter ends, in this order, after all that still used their devices, which registered itself later."""
+
+
+@atexit.register
+def _close() -> None:
+    for close in at_exit:
+        close()
 
 
 @dataclass(frozen=True)

@@ -213,6 +213,24 @@ class Queue(ABC):
         self.release()
 
 
+class VendorBlas(ABC):
+    """Another library's matrix product, on a device's own memory and queues."""
+
+    name: str
+    version: str
+
+    @abstractmethod
+    def gemm(self, queue: Queue, dtype: str, sizes: Size3, operands: Sequence[Memory]) -> None:
+        """Queue C = A B of row-major, contiguous matrices; ``sizes`` are m, n and k, ``operands`` A, B and C. Does not wait.
+
+        ``dtype`` is float32, without shortened operands, or float64. Raises DeviceError where the library reports a failure.
+        """
+
+    def release(self) -> None:
+        """Give back what the library holds."""
+        return
+
+
 class Device(ABC):
     """One physical device through one back end. Making the object costs nothing; the context is created at first use.
 
@@ -241,6 +259,10 @@ class Device(ABC):
     def adopt(self, pointer: int, nbytes: int, owner: object) -> Memory:
         """Another library's device memory as ours, without a copy; ``owner`` is kept alive, the memory stays its own. CUDA only."""
         raise ArgumentError(f"{self.info.id} cannot use another library's memory; that takes a CUDA device")
+
+    def vendor_blas(self) -> VendorBlas:
+        """The library that people would use on this device; raises DeviceError where it is not installed, or there is none."""
+        raise DeviceError(f"there is no library of matrix products to compare with on {self.info.id}")
 
     def image(self, width: int, height: int, channels: int, dtype: str) -> Image:
         """An ``image2d_t``: ``image_of`` for the most usual form."""
@@ -309,6 +331,13 @@ class Device(ABC):
 
         None where the device keeps nothing; ``share`` it then. What kernels wrote is there when the queue is finished. Not safe between
         threads.
+        """
+        return None
+
+    def mapped(self, memory: Memory) -> NDArray[np.uint8] | None:
+        """The memory as the host reaches it, with all that the default queue was given done; None where that would take a copy.
+
+        The array keeps the memory alive, and lasts no longer than the device. What is queued later shows in it once that queue is finished.
         """
         return None
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from functools import cache, lru_cache
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from math import prod
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,12 @@ from numpy.typing import DTypeLike, NDArray
 from portatile import device as devices
 from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
-from portatile.device.dlpack import CUDA_DEVICE, Strided, export, packed, take
-from portatile.errors import ArgumentError
+from portatile.device.copies import address
+from portatile.device.dlpack import CPU_DEVICE, CUDA_DEVICE, Strided, export, packed, take
+from portatile.device.strides import checked_sizes, places, reshaped, runs, span, wanted_shape
+from portatile.errors import ArgumentError, DeviceNotFoundError
 
+_MOST_RUNS = 4096  # pieces that are copied one by one on a device; more take a way through the host
 LEGACY_STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ numbers it
 
 
@@ -37,6 +40,7 @@ class Buffer:
     """
 
     __slots__ = ("__weakref__", "dtype", "memory", "offset", "shape", "strides")
+    __array_priority__ = 1000.0  # of ``array @ buffer`` it is the Buffer's method that is called
 
     def __init__(
         self, memory: Memory, shape: tuple[int, ...], dtype: DTypeLike, strides: tuple[int, ...] | None = None, offset: int = 0
@@ -48,14 +52,14 @@ class Buffer:
         self.offset = offset
         if len(self.strides) != len(self.shape):
             raise ArgumentError(f"{len(self.strides)} strides for the {len(self.shape)} dimensions of {self.shape}")
-        low, high = _span(self.shape, self.strides, self.dtype.itemsize)
+        low, high = span(self.shape, self.strides, self.dtype.itemsize)
         if offset + low < 0 or offset + high > memory.nbytes:
             raise ArgumentError(f"shape {self.shape} with strides {self.strides} from byte {offset} leaves memory of {memory.nbytes} bytes")
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], dtype: DTypeLike, device: Device | str | None = None) -> Buffer:
         """An uninitialised C-contiguous array on ``device`` (an object, or what ``portatile.device.get`` takes)."""
-        kind, sizes = _kind(dtype), _sizes(shape)
+        kind, sizes = _kind(dtype), checked_sizes(shape)
         nbytes = prod(sizes) * kind.itemsize
         if nbytes > sys.maxsize:
             raise ArgumentError(f"an array of shape {sizes} and {kind} is larger than any memory")
@@ -92,7 +96,7 @@ class Buffer:
             return array
         view = _foreign(array)
         place = devices.get(f"cuda:{view.device_id}")
-        low, high = _span(view.shape, view.strides, view.dtype.itemsize)
+        low, high = span(view.shape, view.strides, view.dtype.itemsize)
         memory = place.adopt(view.pointer + low, high - low, view.owner)
         return cls(memory, view.shape, view.dtype, view.strides, -low)
 
@@ -121,6 +125,36 @@ class Buffer:
         """The transposed view."""
         return Buffer(self.memory, self.shape[::-1], self.dtype, self.strides[::-1], self.offset)
 
+    @property
+    def mT(self) -> Buffer:
+        """The view with every matrix of a stack transposed."""
+        if self.ndim < 2:
+            raise ArgumentError(f"a Buffer of shape {self.shape} is no matrix and no stack of them")
+        turn = slice(None, -3, -1)  # the last two, in the other order
+        shape, strides = (*self.shape[:-2], *self.shape[turn]), (*self.strides[:-2], *self.strides[turn])
+        return Buffer(self.memory, shape, self.dtype, strides, self.offset)
+
+    def reshape(self, *shape: Any) -> Buffer:
+        """A view under another shape of as many elements, in C order; one size may be -1. Raises ArgumentError where it takes a copy."""
+        wanted = wanted_shape(shape, self.size)
+        strides = reshaped(self.shape, self.strides, wanted, self.dtype.itemsize)
+        if strides is None:
+            raise ArgumentError(
+                f"strides {self.strides} of shape {self.shape} do not give the shape {wanted} without a copy: .copy() first"
+            )
+        return Buffer(self.memory, wanted, self.dtype, strides, self.offset)
+
+    def copy(self, queue: Queue | None = None) -> Buffer:
+        """A new C-contiguous Buffer with the same elements, on the same device; does not wait where they lie in a few pieces."""
+        made, queue = Buffer.beside(self, self.shape), queue or self.device.default_queue()
+        run, sizes, strides = runs(self.shape, self.strides, self.dtype.itemsize)
+        if prod(sizes) > _MOST_RUNS:
+            made.assign(self.numpy(queue), queue)
+        elif self.size:
+            for number, place in enumerate(places(sizes, strides)):
+                queue.copy(made.memory, self.memory, run, number * run, self.offset + place)
+        return made
+
     def __getitem__(self, key: Any) -> Buffer:
         """A view by integers, slices, ``...`` and ``None``, with NumPy's meaning."""
         if type(key) is int and self.shape and self.size and -self.shape[0] <= key < self.shape[0]:  # one of a batch, say
@@ -131,28 +165,33 @@ class Buffer:
         if not all(k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer)) for k in keys):
             raise ArgumentError(f"{key!r} would copy; a Buffer is indexed by integers and slices")
         view = model[(*keys, ...)] if Ellipsis not in keys else model[keys]  # with ..., one element stays an array
-        return Buffer(self.memory, view.shape, self.dtype, view.strides, self.offset + (_begin(view) - _begin(model) if view.size else 0))
+        return Buffer(self.memory, view.shape, self.dtype, view.strides, self.offset + (address(view) - address(model) if view.size else 0))
 
     def numpy(self, queue: Queue | None = None) -> NDArray[Any]:
         """A copy on the host; waits for what ``queue`` (default: the device's default queue) holds."""
-        low, high = self._extent()
         if self.size == 0:
             return np.empty(self.shape, self.dtype)
-        raw = np.empty(high - low, np.uint8)
-        staging.download(queue or self.device.default_queue(), raw, self.memory, low)
-        view = np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)
+        raw, low = self._raw(queue or self.device.default_queue())
+        view = self._seen(raw, low)
         return view if view.flags.c_contiguous and view.nbytes == raw.nbytes else view.copy()
 
     def assign(self, array: NDArray[Any], queue: Queue | None = None) -> None:
-        """Copy a host array of the same shape and dtype into a C-contiguous Buffer; returns when the array may change again."""
+        """Copy a host array of the same shape and dtype into this one; returns when the array may change again.
+
+        Where there is something between the elements, it comes to the host and goes back as it was.
+        """
         if not isinstance(array, np.ndarray):
             raise ArgumentError(f"a {type(array).__name__} cannot be assigned; convert it with numpy.asarray")
         refuse_masks(array, "the array")
         if array.shape != self.shape or array.dtype != self.dtype:
             raise ArgumentError(f"an array of {array.dtype} {array.shape} does not fit a Buffer of {self.dtype} {self.shape}")
-        if self.strides != packed(self.shape, self.dtype.itemsize):
-            raise ArgumentError("only a C-contiguous Buffer can be assigned to")
-        staging.upload(queue or self.device.default_queue(), self.memory, np.ascontiguousarray(array), self.offset)
+        queue = queue or self.device.default_queue()
+        if self.strides == packed(self.shape, self.dtype.itemsize):
+            staging.upload(queue, self.memory, np.ascontiguousarray(array), self.offset)
+        elif self.size:
+            raw, low = self._raw(queue)
+            self._seen(raw, low)[...] = array
+            staging.upload(queue, self.memory, raw, low)
 
     def release(self) -> None:
         """Give the memory back, also under every view of it."""
@@ -165,7 +204,55 @@ class Buffer:
         self.release()
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        raise ArgumentError(f"{self!r} lies in a device's memory, where NumPy does not reach; copy it to the host with .numpy()")
+        """On a CPU device the memory itself, once the default queue has finished; ArgumentError on others, where NumPy does not reach."""
+        shown = self._mapped()
+        if shown is None:
+            raise ArgumentError(f"{self!r} lies in a device's memory, where NumPy does not reach; copy it to the host with .numpy()")
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            if copy is False:
+                raise ArgumentError(f"{self!r} cannot be seen as {np.dtype(dtype)} without a copy")
+            return shown.astype(dtype)
+        return shown.copy() if copy else shown
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a Buffer without dimensions has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return (self[at] for at in range(len(self)))
+
+    def __bool__(self) -> bool:
+        """True, as for every object without a length: a Buffer is not asked for its elements."""
+        return True
+
+    def __matmul__(self, other: Any) -> Any:
+        """The matrix product, as ``portatile.matmul``."""
+        return import_module("portatile").matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return import_module("portatile").matmul(other, self)
+
+    def __copy__(self) -> Buffer:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Buffer:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The elements and the device's id; where there is no such device, the default one receives them."""
+        return _restored, (self.numpy(), self.device.info.id)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard that there are for Buffers: ``portatile.array_api``."""
+        return import_module("portatile.array_api").namespace(api_version)
+
+    def to_device(self, device: Device | str, /, *, stream: Any = None) -> Buffer:
+        """The same elements on another device, by way of the host; the Buffer itself where it lies there already."""
+        if stream is not None:
+            raise ArgumentError("stream is not taken: copies between devices wait for the default queues of both")
+        place = _device(device)
+        return self if place is self.device else Buffer.from_numpy(self.numpy(), place)
 
     def __repr__(self) -> str:
         return f"Buffer(shape={self.shape}, dtype={self.dtype.name}, device={self.device.info.id})"
@@ -178,17 +265,62 @@ class Buffer:
         data = {"shape": self.shape, "typestr": self.dtype.str, "data": (pointer, False), "strides": self.strides}
         return {**data, "version": 3, "stream": stream}
 
-    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> object:
-        """A DLPack capsule; the consumer's ``stream`` waits for the default queue first."""
-        pointer = self._pointer("__dlpack__")
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A DLPack capsule of CUDA memory, or of a CPU device's; the consumer's ``stream`` waits for the default queue first.
+
+        With ``copy``, and where ``dl_device`` is the host and the memory is not, of a copy. The capsule has no version.
+        """
+        place = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) not in (place, (CPU_DEVICE, 0)):
+            raise BufferError(f"{self!r} is exported where it lies, {place}, and to the host, {(CPU_DEVICE, 0)}")
+        shown = None
+        if place[0] == CPU_DEVICE:
+            shown = self._mapped()
+        elif dl_device is not None and tuple(dl_device) != place:
+            if copy is False:
+                raise BufferError(f"{self!r} comes to the host by a copy alone")
+            shown = self.numpy()
+        if shown is not None:
+            shown = shown.copy() if copy else shown
+            return export(Strided(address(shown), shown.shape, shown.strides, shown.dtype, 0, shown, CPU_DEVICE))
+        array = self.copy() if copy else self
         if stream != -1:
             with self.device.foreign_queue(LEGACY_STREAM if stream in (None, 0) else int(stream or 0)) as queue:
                 queue.wait_for(self.device.default_queue().marker())
-        return export(Strided(pointer, self.shape, self.strides, self.dtype, self.__dlpack_device__()[1], self.memory))
+        return export(Strided(array._pointer("__dlpack__"), array.shape, array.strides, array.dtype, place[1], array.memory))
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        if self.device.info.kind == "cpu" and not self.device.info.can.addresses:
+            return CPU_DEVICE, 0
         self._pointer("__dlpack_device__")
         return CUDA_DEVICE, int(self.device.info.id.split(":")[1])
+
+    def _mapped(self) -> NDArray[Any] | None:
+        """The elements where they lie, in memory that the host reaches; None on other devices."""
+        if self.memory.handle is None:
+            raise ArgumentError("this memory has been released")
+        if self.size == 0:
+            return np.empty(self.shape, self.dtype) if self.device.info.kind == "cpu" else None
+        raw = self.device.mapped(self.memory)
+        return None if raw is None else self._seen(raw, 0)
+
+    def _raw(self, queue: Queue) -> tuple[NDArray[np.uint8], int]:
+        """A copy of the bytes from the first element to the last, and where they begin in the memory; waits for the queue."""
+        low, high = self._extent()
+        raw = np.empty(high - low, np.uint8)
+        staging.download(queue, raw, self.memory, low)
+        return raw, low
+
+    def _seen(self, raw: NDArray[np.uint8], low: int) -> NDArray[Any]:
+        """The elements among bytes of the memory that begin at byte ``low``."""
+        return np.ndarray(self.shape, self.dtype, raw, self.offset - low, self.strides)
 
     def _pointer(self, what: str) -> int:
         handle = self.memory.handle
@@ -200,7 +332,7 @@ class Buffer:
 
     def _extent(self) -> tuple[int, int]:
         """The first byte of the memory that elements use, and the one past the last."""
-        low, high = _span(self.shape, self.strides, self.dtype.itemsize)
+        low, high = span(self.shape, self.strides, self.dtype.itemsize)
         return self.offset + low, self.offset + high
 
 
@@ -253,14 +385,12 @@ def _kind(dtype: DTypeLike) -> np.dtype[Any]:
     return kind
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
+def _restored(array: NDArray[Any], device: str) -> Buffer:
+    """A pickled Buffer."""
     try:
-        sizes = tuple(index(n) for n in shape)
-    except TypeError:
-        raise ArgumentError(f"shape={shape!r} must be a tuple of whole numbers") from None
-    if min(sizes, default=0) < 0:
-        raise ArgumentError(f"shape {sizes} has a negative size")
-    return sizes
+        return Buffer.from_numpy(array, device)
+    except DeviceNotFoundError:
+        return Buffer.from_numpy(array)
 
 
 def _device(chosen: Device | str | None) -> Device:
@@ -277,15 +407,3 @@ def _foreign(array: Any) -> Strided:
     if hasattr(array, "__dlpack__") and is_cuda_array(array):
         return take(array.__dlpack__(stream=caller_stream(array)))
     raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")
-
-
-@lru_cache(4096)
-def _span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
-    if 0 in shape:
-        return 0, 0
-    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    return sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + itemsize
-
-
-def _begin(array: NDArray[Any]) -> int:
-    return int(array.__array_interface__["data"][0])

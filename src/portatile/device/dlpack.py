@@ -1,4 +1,4 @@
-"""DLPack by ctypes: device memory handed to another library and taken from one, without a copy.
+"""DLPack by ctypes: memory handed to another library and taken from one, without a copy.
 
 The structures are those of dlpack.h 0.8 (unversioned), which every library that speaks DLPack reads.
 """
@@ -14,9 +14,9 @@ import numpy as np
 
 from portatile.errors import ArgumentError
 
-CUDA_DEVICE = 2  # kDLCUDA
+CPU_DEVICE, CUDA_DEVICE = 1, 2  # kDLCPU, kDLCUDA
 _NAME, _USED = b"dltensor", b"used_dltensor"
-_CODES = {"i": 0, "u": 1, "f": 2, "c": 5}
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
 class _Tensor(ctypes.Structure):
@@ -67,7 +67,7 @@ _destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
 
 @dataclass(frozen=True)
 class Strided:
-    """An array in device memory: strides in bytes; ``owner`` keeps the memory alive."""
+    """An array in memory of a kind (``CUDA_DEVICE``, ``CPU_DEVICE``): strides in bytes; ``owner`` keeps the memory alive."""
 
     pointer: int
     shape: tuple[int, ...]
@@ -75,10 +75,11 @@ class Strided:
     dtype: np.dtype[Any]
     device_id: int
     owner: object
+    device_type: int = CUDA_DEVICE
 
 
 def export(array: Strided) -> object:
-    """A DLPack capsule of CUDA memory; the consumer's tensor keeps ``array.owner`` alive."""
+    """A DLPack capsule; the consumer's tensor keeps ``array.owner`` alive."""
     ndim, itemsize = len(array.shape), array.dtype.itemsize
     if array.dtype.kind not in _CODES or any(s % itemsize for s in array.strides):
         raise ArgumentError(f"DLPack cannot describe dtype {array.dtype} with strides {array.strides}")
@@ -86,7 +87,7 @@ def export(array: Strided) -> object:
     steps = (ctypes.c_int64 * max(ndim, 1))(*(s // itemsize for s in array.strides))
     managed = _Managed()
     tensor = managed.tensor
-    tensor.data, tensor.device_type, tensor.device_id, tensor.ndim = array.pointer, CUDA_DEVICE, array.device_id, ndim
+    tensor.data, tensor.device_type, tensor.device_id, tensor.ndim = array.pointer, array.device_type, array.device_id, ndim
     tensor.code, tensor.bits, tensor.lanes = _CODES[array.dtype.kind], itemsize * 8, 1
     tensor.shape = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
     tensor.strides = ctypes.cast(steps, ctypes.POINTER(ctypes.c_int64))

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal, Protocol
 
 from portatile import dialect
 from portatile.errors import UsageError
 from portatile.records import Binary, Entry, Source
+
+CARVEOUT = "-portatile-carveout="
+"""A build option that no compiler sees: per cent of the memory next to a multiprocessor that is to be local memory, the rest cache."""
+
+
+def carveout(options: Sequence[str]) -> int:
+    """The last such option's value; -1 without one. Raises UsageError for what is no percentage."""
+    asked = [option.removeprefix(CARVEOUT) for option in options if option.startswith(CARVEOUT)]
+    if not asked:
+        return -1
+    if not asked[-1].isdigit() or int(asked[-1]) > 100:
+        raise UsageError(f"{CARVEOUT}{asked[-1]}: write a percentage, 0 to 100")
+    return int(asked[-1])
+
+
+def for_compiler(options: Sequence[str]) -> tuple[str, ...]:
+    """The options without those that no compiler sees."""
+    return tuple(option for option in options if not option.startswith(CARVEOUT))
 
 
 class Instruction(Protocol):
@@ -41,7 +59,7 @@ class Target(Protocol):
 
         Raises CompileError with file and line for what the dialect does not support.
         """
-        text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{source.text}'
+        text = f'{dialect.PRELUDE_OPENCL}\n#line 1 "{source.file}"\n{dialect.with_headers(source.text, source.file)}'
         return replace(source, text=text), ()
 
     def compile(self, source: Source, entries: tuple[Entry, ...] = ()) -> Binary:

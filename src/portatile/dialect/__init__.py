@@ -6,7 +6,7 @@ The translator is loaded when it is first used: OpenCL's devices never ask for i
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from portatile.dialect.version import PRELUDE_OPENCL, VERSION
+from portatile.dialect.version import PRELUDE_OPENCL, VERSION, with_headers
 
 if _TYPE_CHECKING:
     from portatile.dialect.includes import gather, read_text
@@ -14,7 +14,18 @@ if _TYPE_CHECKING:
     from portatile.dialect.opencl_to_cuda import Translation, translate
     from portatile.dialect.options import NVRTC_OPTIONS, nvrtc_options
 
-__all__ = ["NVRTC_OPTIONS", "PRELUDE_OPENCL", "VERSION", "Translation", "gather", "nvrtc_options", "read_text", "readable", "translate"]
+__all__ = [
+    "NVRTC_OPTIONS",
+    "PRELUDE_OPENCL",
+    "VERSION",
+    "Translation",
+    "gather",
+    "nvrtc_options",
+    "read_text",
+    "readable",
+    "translate",
+    "with_headers",
+]
 
 _FILES = {
     "includes": ("gather", "read_text"),

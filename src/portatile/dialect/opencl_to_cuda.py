@@ -17,6 +17,7 @@ from portatile.dialect.passes.struct_layouts import lay_out
 from portatile.dialect.passes.swizzles import accessor
 from portatile.dialect.preprocess import Places, preprocess, quoted
 from portatile.dialect.tokens import Tokens, UnbalancedError
+from portatile.dialect.version import with_headers
 from portatile.errors import CompileError
 from portatile.records import Entry
 
@@ -32,6 +33,7 @@ _ON_DEMAND = {
         r"|memory_(?:order|scope)\w*"
     ),
     "cuda_groups.h": re.compile(r"work_group_(?:barrier|all|any|broadcast|reduce|scan)\w*|\w+_sub_groups?_\w+|sub_group_\w+"),
+    "cuda_tensor.h": re.compile(r"mbarrier_(?:init|expect|wait)|tensor_(?:map|copy)|wgmma_\w+"),
     "cuda_printf.h": re.compile(r"printf"),
     "cuda_builtins.h": re.compile(r"__builtin_(?!astype|expect|assume|unreachable|bit_cast|offsetof)\w+"),
 }
@@ -83,7 +85,7 @@ def translate(
     what is not supported; what NVRTC finds wrong it reports with the lines of ``file``.
     """
     standards = [("__OPENCL_C_VERSION__", found[1] + found[2] + "0") for option in options if (found := _STANDARD.fullmatch(option))]
-    plain = preprocess(text, file, {**dict(standards), **defines})
+    plain = preprocess(with_headers(text, file), file, {**dict(standards), **defines})
     places = Places(plain, file)
     try:
         tokens = modernise(Tokens(plain), places)

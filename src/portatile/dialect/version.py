@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 
@@ -17,3 +18,10 @@ def _version() -> str:
 
 VERSION = _version()
 PRELUDE_OPENCL = (_HERE / "preludes" / "opencl.h").read_text()
+_USES_MATRIX = re.compile(r"\bMATRIX_(?:LOAD_[AB]|MULTIPLY_ADD_|STORE_[FS]32|PAIR_B?F16|(?:LOW|HIGH)_B?F16)")
+_MATRIX = (_HERE / "preludes" / "matrix.h").read_text()
+
+
+def with_headers(text: str, file: str) -> str:
+    """``text`` behind the headers in OpenCL C that only texts with such names in them pay for; the lines of ``file`` keep their numbers."""
+    return f'#line 1 "portatile/matrix.h"\n{_MATRIX}\n#line 1 "{file}"\n{text}' if _USES_MATRIX.search(text) else text

@@ -63,6 +63,12 @@ def mark(path: str, said: str, kind: str = "") -> str:
     return f'<path class="mark{kind}" tabindex="0" role="img" d="{path}"><title>{escape(said)}</title></path>'
 
 
+def link(path: str, said: str, target: str, kind: str = "") -> str:
+    """A shape that stands for a value and leads to ``target``, a place on its page."""
+    shape = f'<path d="{path}"><title>{escape(said)}</title></path>'
+    return f'<a class="mark{kind}" tabindex="0" href="{escape(target, quote=True)}">{shape}</a>'
+
+
 def point(x: float, y: float, said: str) -> str:
     """A round mark."""
     return f'<circle class="mark" tabindex="0" role="img" cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(said)}</title></circle>'

@@ -23,7 +23,7 @@ from portatile.measure.peaks import Question
 from portatile.measure.runs import Length, Way
 from portatile.records import DeviceInfo
 
-_SECONDS = 2.0  # after which nothing new is begun
+_SECONDS = 2.0  # after which matrix units are left out
 _LATEST = 30.0  # after which the child is ended: a simulator, or a compiler that takes very long
 _WAY = Way(Length(samples=3, seconds=0.05, burst=0.005))
 
@@ -82,7 +82,7 @@ def measure(device: Device, seconds: float = _SECONDS) -> list[Measured]:
     until = time.monotonic() + seconds
     found: list[Measured] = []
     for question in (*peaks.memory_questions(device.info)[:1], *peaks.arithmetic_questions(device.info)):
-        if question.name not in (name for name, _, _ in _TOLD) or (found and time.monotonic() > until):
+        if question.name not in (name for name, _, _ in _TOLD) or (question.name == "mma" and time.monotonic() > until):
             continue
         with suppress(PortatileError):
             found.append(_brief(device, question))

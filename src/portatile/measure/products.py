@@ -60,7 +60,7 @@ class MatrixProduct:
         """Problem and configuration; raises ArgumentError for what cannot run on the device."""
         problem, config = self._chosen(opened)
         config = {**config, **dict.fromkeys(self.switches, True)}
-        if any(config.get(name) for name in ("LDG", "SHUFFLE")) and not opened.info.nvidia:
+        if any(config.get(name) for name in ("LDG", "SHUFFLE", "PLAIN")) and not opened.info.nvidia:
             what = f"{self.title} takes instructions of NVIDIA's GPUs"
             raise ArgumentError(f"{what}, and {opened.info.id} is none; choose another --device, or leave them out")
         why = workloads.get(problem.workload).space(problem, opened.info).violated(config) if self.switches else None

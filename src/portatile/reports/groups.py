@@ -10,14 +10,14 @@ from datetime import datetime
 from functools import cached_property
 
 from portatile import ceilings, workloads
-from portatile.ceilings import Ceilings
+from portatile.ceilings import Ceilings, Work
 from portatile.device import backends
 from portatile.errors import UsageError
 from portatile.figures import quantities
 from portatile.records import Config, DeviceInfo, Problem, Value, canonical
 from portatile.reports import formatting
 from portatile.store import device_key
-from portatile.trials import Certificate, Status, Trial
+from portatile.trials import FLOPS, TRAFFIC, Certificate, Status, Trial
 from portatile.workload import Workload, packed_layout
 
 _PAUSE = 60.0  # seconds beyond a trial's own duration after which the next one belongs to another tuning run
@@ -47,7 +47,7 @@ class Failure:
 class Group:
     """The trials, oldest first, of one problem on one device with one driver, all with warm caches or all with cold ones.
 
-    ``workload`` is None where this installation does not have it: then there are no operations and no traffic to divide by.
+    ``workload`` is None where this installation does not have it: operations and traffic are then those that its search kept, if it did.
     """
 
     problem: Problem
@@ -109,18 +109,25 @@ class Group:
     @cached_property
     def flops(self) -> float:
         """Floating-point operations of one run; 0 where there are none or nobody knows."""
-        return self.workload.flops(self.problem) if self.workload is not None else 0.0
+        return self.workload.flops(self.problem) if self.workload is not None else self._stored(FLOPS)
 
     @cached_property
     def traffic(self) -> float:
         """The fewest bytes that one run must move; 0 where nobody knows."""
-        return self.workload.traffic(self.problem) if self.workload is not None else 0.0
+        return self.workload.traffic(self.problem) if self.workload is not None else self._stored(TRAFFIC)
+
+    def _stored(self, quantity: str) -> float:
+        """What the search of a user's own kernel kept of its work."""
+        return next((trial.conditions[quantity] for trial in reversed(self.trials) if quantity in trial.conditions), 0.0)
 
     def speed(self, trial: Trial) -> str:
-        """The speed as text; empty for an unknown workload, or one that knows neither its operations nor its traffic."""
-        if self.workload is None or not (self.flops or self.traffic):
+        """The speed as text; empty where neither operations nor traffic are known."""
+        if not (self.flops or self.traffic):
             return ""
-        value, unit = self.workload.speed(self.problem, trial.comparable)
+        if self.workload is not None:
+            value, unit = self.workload.speed(self.problem, trial.comparable)
+        else:
+            value, unit = (self.flops or self.traffic) / trial.comparable / 1e9, "Gflop/s" if self.flops else "GB/s"
         return f"{quantities.digits(value)}{quantities.NBSP}{unit}"
 
     def speedup(self, trial: Trial) -> float | None:
@@ -130,8 +137,10 @@ class Group:
     def share(self, trial: Trial) -> tuple[str, float] | None:
         """The largest share of a measured ceiling that the trial reached: see ``Ceilings.shares``."""
         if self.workload is None:
-            return None
-        found = ceilings.binding(self.ceilings, self.workload, self.problem, trial.comparable)
+            work = Work(self.problem.dtype, self.flops, self.traffic)
+        else:
+            work = ceilings.work_of(self.workload, self.problem)
+        found = ceilings.binding(self.ceilings, work, trial.comparable)
         return None if found is None else (found.name, found.share)
 
     @cached_property

@@ -1,4 +1,5 @@
-// The page works without this. It adds: one tab stop a chart with arrow keys inside, values beside the pointer, folds open in print.
+// The page works without this. It adds: one tab stop a chart with arrow keys inside, values beside the pointer, folds open in print,
+// the choice and the order of problems, and where in the page one is.
 (() => {
   const tip = document.createElement("div");
   tip.id = "tip";
@@ -8,7 +9,7 @@
 
   const said = new Map(); // point -> what it says
   const rows = new Map(); // mark -> the marks of its chart
-  for (const chart of document.querySelectorAll("svg.chart")) {
+  const readCharts = () => { for (const chart of document.querySelectorAll("svg.chart")) {
     for (const point of chart.querySelectorAll(".mark, .dot, .cross")) {
       const title = point.querySelector("title");
       if (!title) continue;
@@ -18,7 +19,7 @@
     }
     const marks = [...chart.querySelectorAll(".mark")];
     marks.forEach((mark, place) => { mark.tabIndex = place ? -1 : 0; rows.set(mark, marks); });
-  }
+  } };
 
   let shown = null;
   const show = (point) => {
@@ -34,7 +35,10 @@
 
   // On the document: an SVG that listens to focus becomes a tab stop itself in Chromium.
   for (const [kind, act] of [["pointerover", show], ["focusin", show], ["pointerout", hide], ["focusout", hide]]) {
-    document.addEventListener(kind, (event) => { if (said.has(event.target)) act(event.target); });
+    document.addEventListener(kind, (event) => {
+      const point = event.target.closest?.(".mark, .dot, .cross");
+      if (said.has(point)) act(point);
+    });
   }
   addEventListener("scroll", () => { if (shown) show(shown); }, { passive: true });
   document.addEventListener("keydown", (event) => {
@@ -49,6 +53,88 @@
     marks.forEach((other) => { other.tabIndex = other === mark ? 0 : -1; });
     mark.focus();
   });
+
+  // Which problems are shown: their sections, rows and entries of the contents; the others' marks fade.
+  const choose = (form) => {
+    const wanted = Object.fromEntries(["text", "workload", "device", "status"].map((name) => [name, form.elements[name].value]));
+    const words = wanted.text.toLowerCase().split(/\s+/).filter(Boolean);
+    const sections = [...document.querySelectorAll("section.problem")], shown = new Set();
+    for (const section of sections) {
+      const text = section.querySelector("h2").textContent.toLowerCase();
+      const fits = ["workload", "device", "status"].every((name) => !wanted[name] || wanted[name] === section.dataset[name]);
+      if (fits && words.every((word) => text.includes(word))) shown.add(section.id);
+      section.hidden = !shown.has(section.id);
+    }
+    for (const one of document.querySelectorAll("[data-problem]")) one.hidden = !shown.has(one.dataset.problem);
+    for (const list of document.querySelectorAll(".problems ul")) {
+      list.hidden = list.previousElementSibling.hidden = !list.querySelector("li:not([hidden])");
+    }
+    for (const mark of document.querySelectorAll(".overview a.mark")) {
+      mark.classList.toggle("faded", !shown.has(mark.getAttribute("href").slice(1)));
+    }
+    form.querySelector("output").textContent = `${shown.size} of ${sections.length}`;
+  };
+
+  // A heading of the summary is a button that sorts; a second press turns the order round.
+  const sortBy = (heading) => {
+    const table = heading.closest("table"), body = table.tBodies[0], place = heading.cellIndex;
+    const down = heading.getAttribute("aria-sort") === "ascending" || (!heading.hasAttribute("aria-sort") && !heading.matches(".text"));
+    const order = heading.getAttribute("aria-sort") === "descending" ? "ascending" : down ? "descending" : "ascending";
+    for (const other of heading.parentElement.cells) other.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", order);
+    const value = (row) => row.cells[place].dataset.value ?? "";
+    const lines = [...body.rows].sort((one, two) => {
+      const [a, b] = [value(one), value(two)];
+      if (a === "" || b === "") return (a === "") - (b === ""); // what is not known is last in both orders
+      const less = isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b;
+      return order === "ascending" ? less : -less;
+    });
+    body.append(...lines);
+  };
+
+  const addControls = () => {
+    const form = document.querySelector(".filter");
+    if (!form) return;
+    form.hidden = document.querySelectorAll("section.problem").length < 2;
+    for (const heading of document.querySelectorAll(".summary thead th")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "sort";
+      button.textContent = heading.textContent;
+      heading.replaceChildren(button);
+    }
+  };
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.(".sort");
+    if (button) sortBy(button.closest("th"));
+  });
+  document.addEventListener("input", (event) => { if (event.target.form?.matches(".filter")) choose(event.target.form); });
+  document.addEventListener("submit", (event) => event.preventDefault());
+  document.addEventListener("reset", (event) => setTimeout(() => choose(event.target)));
+
+  // The entry of the contents for what is on the screen.
+  const links = () => [...document.querySelectorAll(".contents a")];
+  const follow = () => {
+    const line = innerHeight / 3;
+    let last = null;
+    for (const section of document.querySelectorAll("main > section:not([hidden])")) {
+      if (section.getBoundingClientRect().top <= line) last = section.id;
+    }
+    for (const link of links()) {
+      if (link.getAttribute("href") === `#${last}`) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+  };
+  let waiting = false;
+  addEventListener("scroll", () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; follow(); });
+  }, { passive: true });
+
+  const start = () => { readCharts(); addControls(); follow(); };
+  start();
+  document.addEventListener("portatile:replaced", start); // a live page has new content
 
   let closed = [];
   addEventListener("beforeprint", () => {

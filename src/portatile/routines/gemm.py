@@ -6,31 +6,38 @@ device; the work is queued on the caller's current stream, the result is of the 
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from portatile.arguments import checks, matrices, outputs, stacks
-from portatile.arguments.letters import Trans, op
+from portatile.arguments import checks, matrices, numpy_rules, outputs, stacks
+from portatile.arguments.checks import FACTORS
+from portatile.arguments.letters import Trans, letter, op
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
 from portatile.device import Selector
+from portatile.dtypes import name_of, named
 from portatile.errors import ArgumentError
 from portatile.runtime import host_blas
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
 _PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
 
-def matmul(a: Array, b: Array, *, out: Array | None = None, device: Selector | None = None) -> Array:
-    """The matrix product of ``a`` (m x k) and ``b`` (k x n), both float32 or both float64.
+def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, device: Selector | None = None) -> Array:
+    """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
     With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
-    that lie evenly in memory are one launch. ``out`` (m x n) receives the result if given and must not overlap the inputs.
-    ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS if that
-    takes less time than a launch. Raises ArgumentError for what does not fit, DeviceNotFoundError for an
-    unknown device.
+    that lie evenly in memory are one launch. A vector is a row of ``a``, a column of ``b``, and the result lacks that dimension.
+    Lists and whatever NumPy makes an array of are taken too. Dtypes are promoted as NumPy's. float32, float64, complex64, complex128,
+    float16, bfloat16 and floats of eight bits are multiplied as such, with sums in float32 or better; int8 too, with an int32 result; other
+    integers and bool in float64. ``dtype`` asks for another result, as float32 of float16 (``portatile.dtypes.RESULTS``). What kernels
+    cannot read is copied first: steps, negative strides, other dtypes.
+
+    ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
+    inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS
+    if that takes less time than a launch. Raises ArgumentError for what does not fit, DeviceNotFoundError for an unknown device.
 
     Examples:
         >>> import numpy as np, portatile
@@ -38,11 +45,12 @@ def matmul(a: Array, b: Array, *, out: Array | None = None, device: Selector | N
         >>> portatile.matmul(a, b)[0, 0]
         np.float32(3.0)
     """
-    if device is None and type(a) is np.ndarray and type(b) is np.ndarray:
+    if device is None and dtype is None and type(a) is np.ndarray and type(b) is np.ndarray:
         light = host_blas.product(a, b, out)
         if light is not None:
             return cast(Array, light)
-    return cast(Array, _RECORDER.call(_plan, (a, b), _PLAIN, ("N", "N"), out, device))
+    options = ("N", "N") if dtype is None else ("N", "N", named(dtype), False)
+    return cast(Array, _RECORDER.call(_plan_product, (a, b), _PLAIN, options, out, device))
 
 
 def gemm(
@@ -50,20 +58,22 @@ def gemm(
     b: Array,
     c: Array | None = None,
     *,
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
     trans_a: Trans = "N",
     trans_b: Trans = "N",
     out: Array | None = None,
+    dtype: Any = None,
     device: Selector | None = None,
 ) -> Array:
-    """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N) or the transpose (T, C).
+    """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N), the transpose (T) or the conjugate transpose (C).
 
     Arrays of more than two dimensions are stacks of matrices, as for ``matmul``; op transposes each.
 
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
-    and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. All are float32 or
-    all float64. ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
+    and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. Types are as
+    for ``matmul``; ``c`` and ``out`` have the result's. alpha and beta are real, complex for complex matrices, whole for integers.
+    ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
     an unknown device.
 
     Examples:
@@ -73,27 +83,42 @@ def gemm(
         array([[3., 7.],
                [5., 9.]])
     """
-    factors = checks.factor(alpha, "alpha"), checks.factor(beta, "beta")
+    factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
-    return cast(Array, _RECORDER.call(_plan, arrays, factors, (trans_a, trans_b), out, device))
+    options: tuple[Any, ...] = (trans_a, trans_b)
+    complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
+    if dtype is not None or complex_factors:
+        options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors)
+    return cast(Array, _RECORDER.call(_plan, arrays, factors, options, out, device))
+
+
+def _plan_product(call: Call) -> Planned | Converted:
+    """As ``_plan`` for whatever ``numpy.matmul`` takes."""
+    a, b = call.arrays
+    found = numpy_rules.product(a, b, call.out)
+    return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)
 
 
 def _plan(call: Call) -> Planned:
     """A request for each launch's worth of matrices. Raises ArgumentError for what does not fit."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
-    (alpha, beta), (trans_a, trans_b), out = call.factors, call.options, call.out
+    (alpha, beta), (trans_a, trans_b, *rest), out = call.factors, call.options, call.out
+    wanted = rest[0] if rest else None
     if stacks.stacked(a) or stacks.stacked(b):
-        found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out))
+        found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
     else:
-        stored_a, stored_b = op(matrices.matrix(a, "a"), trans_a, "trans_a"), op(matrices.matrix(b, "b"), trans_b, "trans_b")
+        stored_a = op(matrices.matrix(a, "a", FACTORS), trans_a, "trans_a")
+        stored_b = op(matrices.matrix(b, "b", FACTORS), trans_b, "trans_b")
         (m, k), (k_b, n) = stored_a.shape, stored_b.shape
         if k != k_b:
             raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
         matrices.alike(stored_a, stored_b)
-        result, stored_c, begin = outputs.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta)
+        kind = outputs.result_type(stored_a.array.dtype, wanted, out, c if beta != 0 else None)
+        result, stored_c, begin = outputs.receiving(out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta, kind)
         found = stacks.Products(result, begin, [Product(stored_a, stored_b, stored_c)])
     requests, begin = [], found.begin
     for product in found.products:
+        checks.check_factors(call.factors, name_of(product.a.array.dtype))
         _, _, stored_c = operands = stacks.merged(product.row_major())
         stored_a, stored_b = (stored.reading(alpha != 0) for stored in operands[:2])
         batch, workload = ((stored_c.number,), "gemm_batched") if stored_c.number > 1 else ((), "gemm")
@@ -101,7 +126,7 @@ def _plan(call: Call) -> Planned:
         request = Request(
             workload,
             (*batch, stored_c.rows, stored_c.columns, k),
-            ("T" if stored_a.transposed else "N", "T" if stored_b.transposed else "N"),
+            (letter(stored_a), letter(stored_b)),
             (stored_a, stored_b, stored_c.reading(beta != 0)),
             found.result,
             call.device,

@@ -79,7 +79,7 @@ def _plan(workload: str, call: Call) -> Planned:
     check_square(stored_a, side, (m, n))
     alike(stored_a, source)
     result = outputs.new(b, (m, n)) if out is None else out
-    stored_b = outputs.output(result, (m, n), source)
+    stored_b = outputs.output(result, (m, n), source.array.dtype)
     outputs.apart(stored_b, stored_a, "a")
     begin = None if result is b else outputs.copying(source, stored_b, "b")
     transpose = trans != "N"

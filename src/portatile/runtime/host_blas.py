@@ -44,6 +44,11 @@ def product(a: Any, b: Any, out: Any) -> Any:
         return np.matmul(a, b, out=out)
 
 
+def takes(call: Any, result: Any) -> bool:
+    """Whether NumPy's BLAS has the type of a product, so that its results are within the same bound."""
+    return result.dtype == call.arrays[0].dtype and result.dtype.name in ("float32", "float64", "complex64", "complex128")
+
+
 def forget() -> None:
     """Race every kind again."""
     _light.clear()
@@ -54,7 +59,7 @@ class Again(Protocol):
 
     shape: tuple[int, ...]
 
-    def again(self, library: Any, given: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Any, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; the output is the last of ``given``, unless it is None."""
 
     def apart_from(self, places: Sequence[int]) -> bool:
@@ -72,7 +77,7 @@ class ByNumpy:
         """As of the recorded call."""
         return self._recorded.apart_from(places)
 
-    def again(self, library: Any, given: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Any, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The product; None where the output is not the caller's own."""
         a, b = given[0], given[1]
         if out is None:
@@ -87,7 +92,8 @@ class ByNumpy:
 
 
 def _op(array: NDArray[Any], trans: str) -> NDArray[Any]:
-    return array if trans == "N" else array.swapaxes(-1, -2)
+    found = array if trans == "N" else array.swapaxes(-1, -2)
+    return found.conj() if trans == "C" and found.dtype.kind == "c" else found
 
 
 def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], places: Sequence[int]) -> Again:
@@ -99,7 +105,7 @@ def faster(recorded: Again, library: Any, call: Any, result: NDArray[Any], place
     k = a.shape[-1] if trans[0] == "N" else a.shape[-2]
     if 2 * result.size * k > _LARGEST:
         return recorded
-    rival = ByNumpy(recorded, trans)
+    rival = ByNumpy(recorded, trans[:2])
 
     def seconds(one: Again) -> float:
         def run() -> float:

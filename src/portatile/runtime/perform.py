@@ -13,6 +13,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.arguments.placement import Placed, place
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
+from portatile.dtypes import name_of, product_name
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Problem
 from portatile.runtime import memory_limit, scratch, several, slabs
@@ -56,7 +57,7 @@ def _bound(request: Request) -> Bound | None:
         return _by_several(request, request.selector)
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
-    dtype = operands[-1].array.dtype
+    dtype = operands[0].array.dtype, operands[-1].array.dtype
     key = (device, device.generation, request.workload, request.sizes, request.options, dtype, memory_limit.asked(), layouts)
     found = _remembered.get(key)
     if found is not None:
@@ -191,4 +192,5 @@ def _problem(request: Request) -> Problem:
     layout = {operand.name: stored.layout for operand, stored in zip(workload.operands, request.operands, strict=True)}
     options = dict(zip(workload.options, request.options, strict=True))
     sizes = dict(zip(workload.sizes, request.sizes, strict=True))
-    return workload.problem(sizes, request.operands[-1].array.dtype.name, options, layout)
+    first, last = (name_of(request.operands[place].array.dtype) for place in (0, -1))
+    return workload.problem(sizes, last if first == last else product_name(first, last), options, layout)

@@ -12,6 +12,7 @@ import numpy as np
 
 from portatile import settings
 from portatile.arguments import described
+from portatile.arguments.checks import whole
 from portatile.arguments.described import MASK, Library
 from portatile.arguments.matrices import Matrix
 from portatile.arguments.outputs import Begin
@@ -33,10 +34,10 @@ _SMALL = 1 << 22  # bytes of such an operand at most
 
 
 class Call(NamedTuple):
-    """What a caller gave: the arrays that are read, real factors, letters and other options, the output if any, and a device's name."""
+    """What a caller gave: the arrays that are read, factors, letters and other options, the output if any, and a device's name."""
 
     arrays: tuple[Any, ...]
-    factors: tuple[float, ...]
+    factors: tuple[Any, ...]
     options: tuple[Any, ...]
     out: Any
     device: Selector | None
@@ -49,7 +50,15 @@ class Planned(NamedTuple):
     requests: Sequence[Request]
 
 
-Plan = Callable[[Call], Planned]
+class Converted(NamedTuple):
+    """A call that comes to another one: its plan and its arrays, and what gives the first one's result from its result."""
+
+    plan: Callable[[Call], Planned]
+    call: Call
+    finish: Callable[[Any], Any]
+
+
+Plan = Callable[[Call], Planned | Converted]
 """The long way of a routine: checks everything, and raises ArgumentError for what does not fit."""
 
 
@@ -70,7 +79,7 @@ class Recorder:
                 forgetting.append(host_blas.forget)
 
     def call(
-        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[float, ...], options: tuple[Any, ...], out: Any, device: Selector | None
+        self, plan: Plan, arrays: tuple[Any, ...], factors: tuple[Any, ...], options: tuple[Any, ...], out: Any, device: Selector | None
     ) -> Any:
         """The result of the call that a ``Call`` of these describes; raises what ``plan`` raises."""
         kind = type(arrays[0])
@@ -96,14 +105,17 @@ class Recorder:
             return result
         return self._long_way(plan, Call(arrays, factors, options, out, device), library, key)
 
-    def _nonzero(self, factors: tuple[float, ...]) -> tuple[bool, ...]:
+    def _nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
         """Which factors are not 0: what is multiplied by 0 is not read."""
         if len(self._zeros) >= _FACTORS:
             self._zeros.clear()
         return self._zeros.setdefault(factors, tuple([factor != 0 for factor in factors]))
 
     def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
-        result, requests = plan(call)
+        planned = plan(call)
+        if isinstance(planned, Converted):
+            return planned.finish(self.call(planned.plan, *planned.call))
+        result, requests = planned
         done = [perform(request) for request in requests]
         if key is not None and library is not None:
             recorded = _record(library, call, result, list(zip(requests, done, strict=True)), self._factors)
@@ -111,7 +123,7 @@ class Recorder:
                 if len(self._known) >= _MOST:
                     self._known.clear()
                 light = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
-                if light and call.factors[0] != 0 and call.factors[1] == 0:
+                if light and host_blas.takes(call, result) and call.factors[0] != 0 and call.factors[1] == 0:
                     self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
                 else:
                     self._known[key] = recorded
@@ -158,7 +170,7 @@ class _Launches:
             beyond += bool(source.delta)
         self._ready: Ready | None = self._executable.ready(values, beyond)
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
         if self._ready is None:
             memories = {name: source.memory(queue.device, given, places) for name, source in self._operands.items()}
@@ -178,7 +190,7 @@ class _Start:
     ) -> None:
         self._engine, self._prepared, self._operands, self._factors = engine, prepared, operands, factors
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
         matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in self._operands.items()}
         start(self._engine, self._prepared, matrices, dict(zip(self._factors, factors, strict=True)), given[-1])
@@ -196,7 +208,7 @@ class _Cross:
         self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
         self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(operands.values())]
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
         kept = scratch(queue.device)
         memories = []
@@ -226,7 +238,7 @@ class _Begin:
     def __init__(self, target: _Source, source: _Source | None, triangle: str) -> None:
         self._target, self._source, self._triangle = target, source, triangle
 
-    def run(self, queue: Queue, factors: tuple[float, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Put them."""
         array, source = self._target.array(given), None if self._source is None else self._source.array(given)
         if not isinstance(array, np.ndarray):
@@ -240,8 +252,9 @@ _Step = _Launches | _Start | _Cross | _Begin
 class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
-    def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], places: Sequence[int]) -> None:
+    def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], places: Sequence[int], types: _Types) -> None:
         self._engine, self.shape = engine, shape
+        self._kind, self._fits = types
         self._device, self._generation = engine.device, engine.generation
         self._alignment = places[-1] & -places[-1] & MASK
         self._steps = tuple(step.run for step in steps)
@@ -262,17 +275,16 @@ class _Recorded:
                 return False
         return all(places[at] == places[first] for first, at in self._twice)
 
-    def again(self, library: Library, given: tuple[Any, ...], factors: tuple[float, ...], out: Any, places: list[int]) -> Any:
+    def again(self, library: Library, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
         """The result of a call; None, and nothing done, where the long way has to look at it."""
         if self._device.generation != self._generation:
             return None
         if factors != self._fitting:
-            for factor in factors:
-                if not -_LARGEST < factor < _LARGEST:  # as a number of the kernel's it may be an infinity
-                    return None
+            if not self._fits(factors):
+                return None
             self._fitting = factors
         if out is None:
-            out = library.new(given[0], self.shape)
+            out = library.new(given[0], self.shape) if self._kind is None else library.new_as(given[0], self.shape, self._kind)
             place = library.place(out)
             if place & -place & MASK != self._alignment or (self._twice and not self.apart_from([*places, place])):
                 return None
@@ -291,6 +303,28 @@ class _Recorded:
 
 
 _LARGEST = float(np.finfo(np.float32).max)
+_Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool]]
+"""The type of results where it is not that of the first array, and which factors may be used again."""
+
+
+def _types(request: Request) -> _Types:
+    """What is to be known of a request's types."""
+    first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
+    fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
+    return None if first == last else last, fits
+
+
+def _moderate(factors: tuple[Any, ...]) -> bool:
+    """Whether none is an infinity as a number of the kernel's, as it may be."""
+    return all(-_LARGEST < factor < _LARGEST for factor in factors)
+
+
+def _moderate_complex(factors: tuple[Any, ...]) -> bool:
+    return all(-_LARGEST < factor.real < _LARGEST and -_LARGEST < factor.imag < _LARGEST for factor in factors)
+
+
+def _whole(factors: tuple[Any, ...]) -> bool:
+    return all(map(whole, factors))
 
 
 def _record(
@@ -321,7 +355,7 @@ def _record(
             source = None if request.begin.source is None else _source(request.begin.source, given, places)
             if target is None or (source is None and request.begin.source is not None):
                 return None
-            if not library.on_host and not _whole(request.begin, given, target, source):
+            if not library.on_host and not _entire(request.begin, given, target, source):
                 return None
             steps.append(_Begin(target, source, request.begin.triangle))
         if library.on_host:
@@ -335,7 +369,7 @@ def _record(
             operands = dict(zip(done.names, known, strict=True))
             steps.append(_Launches(done.prepared, operands, factors, type(result) is Buffer, len(given)))
     assert engine is not None
-    recorded = _Recorded(engine, steps, tuple(result.shape), places)
+    recorded = _Recorded(engine, steps, tuple(result.shape), places, _types(performed[0][0]))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
@@ -362,7 +396,7 @@ def _source(array: Any, given: Sequence[Any], places: Sequence[int]) -> _Source 
     return _Source(found[0], base - places[found[0]], memory.nbytes)
 
 
-def _whole(begin: Begin, given: Sequence[Any], target: _Source, source: _Source | None) -> bool:
+def _entire(begin: Begin, given: Sequence[Any], target: _Source, source: _Source | None) -> bool:
     """Whether a copy on a device is of whole packed arrays, as they were given."""
     ends = [(begin.array, target)] if source is None else [(begin.array, target), (begin.source, source)]
     return all(end.size == Buffer.wrap(given[place.at]).size for end, place in ends)

@@ -10,7 +10,7 @@ from portatile.arguments.outputs import Begin
 from portatile.records import Value
 from portatile.runtime.engine import Bound
 
-NO_SCALARS: Mapping[str, float] = {}
+NO_SCALARS: Mapping[str, Any] = {}
 
 
 class Request(NamedTuple):  # a tuple, because one is made for every call
@@ -28,6 +28,6 @@ class Request(NamedTuple):  # a tuple, because one is made for every call
     operands: tuple[Matrix, ...]
     result: Any
     selector: str | Sequence[str] | None = None
-    scalars: Mapping[str, float] = NO_SCALARS
+    scalars: Mapping[str, Any] = NO_SCALARS
     begin: Begin | None = None
     bound: Bound | None = None

@@ -125,7 +125,7 @@ def _terms(engine: Engine, task: Task, limit: int) -> Iterator[Task]:
 
 def _bytes(task: Task, name: str) -> int:
     stored = task.matrices[name]
-    return stored.number * stored.rows * stored.columns * task.problem.itemsize
+    return stored.number * stored.rows * stored.columns * int(stored.array.dtype.itemsize)
 
 
 def _resident(task: Task, cut: Cut) -> int:
@@ -313,7 +313,9 @@ def _place(device: Device, queue: Queue, task: Task, cut: Cut, shared: _Shared) 
 def _staged(lane: _Lane, slab: Task, name: str) -> NDArray[Any]:
     """The lane's host memory as the slab's packed matrix."""
     raw = lane.host[name][: _bytes(slab, name)]
-    return raw.view(slab.problem.dtype).reshape(slab.matrices[name].array.shape)
+    like = slab.matrices[name].array
+    found: NDArray[Any] = raw.view(like.dtype).reshape(like.shape)
+    return found
 
 
 def _collect(lane: _Lane) -> None:

@@ -119,7 +119,7 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions) -> list[GapRow]:
     """The rows of a side before they are measured."""
     info = side.device.info
     found = [spelled_set(one, side.names) for one in attribution.subsets(side.names)]
-    found += [RELAXED_TOO] if asked.relaxed else []
+    found += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []
     found += [EMPTY_LAUNCH] if asked.between else []
     return [
         GapRow(

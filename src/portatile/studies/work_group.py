@@ -109,7 +109,7 @@ def measure(run: Run) -> Iterator[WorkGroupRow]:
     """Every size on every device; raises UsageError where no size is left."""
     request: WorkGroupRequest = run.options
     problem = request.problem
-    count = sum(len(sizes(device, request)) for device in run.devices) * len(request.relaxed)
+    count = sum(len(sizes(device, request)) * len(_ways(device, request)) for device in run.devices)
     if not count:
         shown = ",".join(map(str, request.items))
         raise UsageError(f"--items {shown!r} names no work-group that {request.workload} has; leave it out to try all")
@@ -131,10 +131,15 @@ def finish(rows: Sequence[WorkGroupRow]) -> list[WorkGroupRow]:
     return [replace(row, relative=row.seconds / best[row.device, row.relaxed]) if row.seconds else row for row in rows]
 
 
+def _ways(device: Device, request: WorkGroupRequest) -> tuple[bool, ...]:
+    """Without and with relaxed mathematics, as far as the compiler survives it."""
+    return tuple(relaxed for relaxed in request.relaxed if not relaxed or device.info.can.relaxed_math)
+
+
 def _points(device: Device, request: WorkGroupRequest, problem: Problem) -> Iterator[tuple[WorkGroupRow, Config]]:
     info = device.info
     where, what = (info.id, info.name, info.driver), (request.workload, str(problem.options.get("kind", "")), spelled(problem.sizes))
-    for relaxed in request.relaxed:
+    for relaxed in _ways(device, request):
         for label, items, config in sizes(device, request):
             yield WorkGroupRow(*where, *what, relaxed, label, items, None, None, None, "ok", 0, None, None, ""), config
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from portatile.dtypes import ELEMENTS, strided
 from portatile.errors import ArgumentError
 from portatile.records import Layout, Problem
 from portatile.workload import Expected, Operands, Workload, packed_layout
+
+_NO_RESULT = 85  # of integers that nobody writes
 
 
 def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[Any]:
@@ -25,21 +27,37 @@ def view(memory: NDArray[Any], layout: Layout, shape: Sequence[int]) -> NDArray[
     need = layout.extent(shape)
     if memory.ndim != 1 or memory.size < need:
         raise ArgumentError(f"an operand of shape {shape} needs {need} elements of memory, got an array of shape {memory.shape}")
-    return as_strided(memory[layout.offset :], shape, tuple(s * memory.itemsize for s in layout.strides))
+    return strided(memory[layout.offset :], shape, tuple(s * memory.itemsize for s in layout.strides))
 
 
 def storage(layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
-    """Memory just large enough for an operand, at least one element; every element is NaN."""
-    return np.full(max(layout.extent(tuple(shape)), 1), np.nan, np.dtype(dtype))
+    """Memory just large enough for an operand of the element type ``dtype``, at least one element; every element is NaN.
+
+    Integers, which have none, are numbers that no result of a test is.
+    """
+    kind = ELEMENTS[dtype].numpy
+    nothing = _NO_RESULT if kind.kind == "i" else complex(np.nan, np.nan) if kind.kind == "c" else np.nan
+    return np.full(max(layout.extent(tuple(shape)), 1), nothing, kind)
 
 
 def random(rng: np.random.Generator, layout: Layout, shape: Sequence[int], dtype: str) -> NDArray[Any]:
-    """Memory of an operand with values uniform in [-0.5, 0.5); elements outside the layout are NaN."""
+    """Memory of an operand with values uniform in [-0.5, 0.5), whole numbers of any size for integers; elements outside the layout are
+    NaN.
+    """
     memory = storage(layout, shape, dtype)
     if 0 not in tuple(shape):
-        kind = np.float32 if dtype == "float32" else np.float64
-        view(memory, layout, shape)[...] = rng.random(tuple(shape), dtype=kind) - kind(0.5)
+        view(memory, layout, shape)[...] = _drawn(rng, tuple(shape), dtype)
     return memory
+
+
+def _drawn(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    """Random values, in the element type or in one that NumPy rounds to it."""
+    kind = ELEMENTS[dtype].numpy
+    if kind.kind == "i":
+        return rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
+    real = np.float64 if kind.itemsize // ELEMENTS[dtype].components == 8 else np.float32
+    found: NDArray[Any] = rng.random(shape, dtype=real) - real(0.5)
+    return found if kind.kind != "c" else found + 1j * (rng.random(shape, dtype=real) - real(0.5))
 
 
 def drawn(workload: Workload, problem: Problem, rng: np.random.Generator) -> Operands:
@@ -88,16 +106,21 @@ def lines(rng: np.random.Generator, length: int, count: int) -> NDArray[np.int64
 
 def whole(memory: NDArray[Any], layout: Layout, values: NDArray[Any], scale: NDArray[Any]) -> Expected:
     """The expectation of an output that is checked everywhere: ``values`` in the operand, the padding of ``memory`` unchanged."""
-    expected, magnitude = memory.astype(np.float64), np.zeros(memory.size, np.float64)
+    expected, magnitude = wide(memory), np.zeros(memory.size, np.float64)
     if values.size:
         view(expected, layout, values.shape)[...] = values
         view(magnitude, layout, values.shape)[...] = scale
     return Expected(expected, magnitude)
 
 
+def wide(array: NDArray[Any]) -> NDArray[Any]:
+    """The values in float64, or in complex128."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
 def unit_roundoff(dtype: str) -> float:
-    """Half the distance from 1 to the next number of ``dtype``."""
-    return float(np.finfo(dtype).eps) / 2
+    """Half the distance from 1 to the next number of ``dtype``; 0 for integers."""
+    return ELEMENTS[dtype].unit if dtype in ELEMENTS else 0.0
 
 
 def gamma(n: float, dtype: str) -> float:

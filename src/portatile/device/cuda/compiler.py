@@ -10,7 +10,7 @@ from typing import Any
 
 from portatile import dialect
 from portatile.device import ptx, ptxas
-from portatile.device.target import Instruction, Target
+from portatile.device.target import Instruction, Target, carveout, for_compiler
 from portatile.errors import CompileError, DeviceNotFoundError, UsageError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Source
 
@@ -104,7 +104,7 @@ class CudaTarget(Target):
         found = entries or _entries(ptx.decode(errors="replace"))
         by_symbol = ptxas.parse(log)
         resources = {entry.name: by_symbol[entry.symbol] for entry in found if entry.symbol in by_symbol}
-        return Binary(data, self.kind, found, resources, log)
+        return Binary(data, self.kind, found, resources, log, carveout=carveout(source.options))
 
     def payload(self, binary: Binary) -> bytes:
         return binary.data.rstrip(b"\0") if binary.kind == "ptx" else binary.data
@@ -120,7 +120,7 @@ class CudaTarget(Target):
 
 def _options(source: Source, architecture: str) -> list[str]:
     options = [f"-D{name}={value}" for name, value in source.defines]
-    options += source.options
+    options += for_compiler(source.options)
     if not any(option.split("=")[0] in _ARCHITECTURE_OPTIONS for option in source.options):
         options.append(f"--gpu-architecture={architecture}")
     if _version() >= _CACHES:  # beside a driver; what that cache answers tells no registers, and would flatter cold times

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Image, Memory, Module, Queue, Ready, ReadyLaunch
+from portatile.device.base import Image, Memory, Module, Queue, Ready, ReadyLaunch, VendorBlas
 from portatile.device.cuda.compiler import CudaTarget, is_whole
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
@@ -17,6 +17,7 @@ from portatile.device.cuda.kernel import CudaModule
 from portatile.device.cuda.memory import CudaImage, CudaMemory, CudaPinned
 from portatile.device.cuda.packed import PackedLaunches
 from portatile.device.cuda.queue import CudaQueue
+from portatile.device.cuda.vendor_blas import Cublas
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.images import ImageForm
 from portatile.records import Binary
@@ -54,6 +55,9 @@ class CudaDevice(CudaContext):
             if int(error):
                 raise CompileError(str(failure(error, f"{self.info.id} refuses the binary for {self.info.architecture}; {damaged}")))
             return CudaModule(self, module[0], binary)
+
+    def vendor_blas(self) -> VendorBlas:
+        return Cublas(self)
 
     def allocate(self, nbytes: int) -> Memory:
         return CudaMemory(self, self.claim(nbytes), nbytes)

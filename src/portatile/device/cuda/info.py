@@ -32,6 +32,7 @@ def capabilities(architecture: str) -> Capabilities:
         language="CUDA C++",
         static_local=48 << 10,  # bytes of shared memory that a text may declare: CUDA programming guide
         launch_bounds=True,
+        carveout=True,
         addresses=True,
         launch_us=5.0,
     )

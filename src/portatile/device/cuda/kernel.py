@@ -230,6 +230,9 @@ class CudaModule(Module):
                     function = call(driver.cuModuleGetFunction, self._module, entry.symbol.encode())
                 except DeviceError as error:
                     raise ArgumentError(f"the binary has no kernel {name!r}: {error}") from None
+                if self._binary.carveout >= 0:
+                    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+                    call(driver.cuFuncSetAttribute, function, attribute, self._binary.carveout)
                 kernel = CudaKernel(self._device, function, entry, self._binary.resources.get(name, Resources()), self)
             self._kernels[name] = kernel
         return kernel

@@ -38,7 +38,9 @@ class Borrowed:
             return None
         memory = known[key]
         if memory is None and array.flags.c_contiguous:
-            memory = known[key] = self._share(np.asarray(SimpleNamespace(__array_interface__=array.__array_interface__)))
+            kept = {name: array.__array_interface__[name] for name in ("shape", "data", "version")}
+            said = {**kept, "typestr": f"|V{array.itemsize}"}  # NumPy does not read every type's own
+            memory = known[key] = self._share(np.asarray(SimpleNamespace(__array_interface__=said)))
         known.move_to_end(key)
         return memory
 

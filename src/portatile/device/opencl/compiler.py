@@ -18,7 +18,7 @@ from portatile.device import ptx, ptxas, x86
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.disassembly import disassembled
 from portatile.device.opencl.driver import cl
-from portatile.device.target import Instruction, Target
+from portatile.device.target import Instruction, Target, for_compiler
 from portatile.errors import CompileError, DeviceError
 from portatile.records import ArgKind, Binary, Entry, Parameter, Resources, Source
 
@@ -112,7 +112,7 @@ class ClTarget(Target):
         device = self._device
         # definitions as text, not as options, which some drivers split at blanks; #line keeps the user's lines
         defines = "".join(f"#define {name} {value}\n" for name, value in source.defines)
-        options = [*source.options, "-cl-kernel-arg-info"]
+        options = [*for_compiler(source.options), "-cl-kernel-arg-info"]
         if device.nvidia:
             options.append("-cl-nv-verbose")
         text = f'{defines}#line 1 "{source.file}"\n{source.text}'

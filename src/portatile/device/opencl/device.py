@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Image, Memory, Module, Queue
+from portatile.device.base import Image, Memory, Module, Queue, VendorBlas
 from portatile.device.copies import address
 from portatile.device.opencl.borrow import Borrowed
 from portatile.device.opencl.compiler import ClTarget, Programs
@@ -15,8 +15,9 @@ from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl
 from portatile.device.opencl.image import description, pixel
 from portatile.device.opencl.kernel import ClModule
-from portatile.device.opencl.memory import ClImage, ClMemory, ClPinned
+from portatile.device.opencl.memory import ClImage, ClMapped, ClMemory, ClPinned
 from portatile.device.opencl.queue import ClQueue
+from portatile.device.opencl.vendor_blas import Clblast
 from portatile.device.pool import Pool
 from portatile.errors import CompileError, DeviceError, LaunchError
 from portatile.images import ImageForm
@@ -40,6 +41,9 @@ class ClDevice(ClContext):
         if binary.kind != "opencl":
             raise CompileError(f"{self.info.id} loads OpenCL binaries, not {binary.kind}")
         return ClModule(self, self._programs.take(binary), binary)
+
+    def vendor_blas(self) -> VendorBlas:
+        return Clblast(self)
 
     def allocate(self, nbytes: int) -> Memory:
         what = f"{self.info.id} cannot allocate {nbytes} bytes: at most {self.info.max_allocation} in one piece"
@@ -101,6 +105,14 @@ class ClDevice(ClContext):
 
     def borrow(self, array: NDArray[Any]) -> Memory | None:
         return self._borrowed.of(array) if self.info.kind == "cpu" else None
+
+    def mapped(self, memory: Memory) -> NDArray[np.uint8] | None:
+        if self.info.kind != "cpu":
+            return None
+        queue = self.default_queue()
+        assert isinstance(queue, ClQueue)
+        assert isinstance(memory, ClMemory)
+        return np.asarray(ClMapped(queue.cl_queue, memory))
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
         queue = self.default_queue()

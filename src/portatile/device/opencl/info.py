@@ -9,6 +9,7 @@ from typing import Any, Literal
 from portatile.capabilities import Capabilities, declared_by_nvidia, of_nvidia
 from portatile.device.opencl.caches import data_caches
 from portatile.device.opencl.driver import cl
+from portatile.device.opencl.probe import survives
 from portatile.records import DeviceInfo
 
 
@@ -24,6 +25,7 @@ def describe(identity: str, device: Any) -> DeviceInfo:
     sizes = (*device.max_work_item_sizes, 1, 1)
     architecture = _architecture(device, extensions)
     images = bool(device.image_support)
+    survived = _survived(identity, device, extensions) if kind == "cpu" else None
     return DeviceInfo(
         id=identity,
         backend="opencl",
@@ -41,25 +43,39 @@ def describe(identity: str, device: Any) -> DeviceInfo:
         max_work_group_size=device.max_work_group_size,
         max_work_item_sizes=(sizes[0], sizes[1], sizes[2]),
         fp64="cl_khr_fp64" in extensions or bool(device.double_fp_config),
-        fp16="cl_khr_fp16" in extensions,
+        fp16="cl_khr_fp16" in extensions and (survived is None or "half" in survived),
         images=images,
         image_2d_max=(device.image2d_max_width, device.image2d_max_height) if images else (0, 0),
         unified_memory=bool(device.host_unified_memory),
         physical_id=_physical_id(device, extensions, kind, identity),
         clock_mhz=device.max_clock_frequency,
         constant_memory=device.max_constant_buffer_size,
-        capabilities=_capabilities(device, extensions, kind, architecture),
+        capabilities=_capabilities(device, extensions, architecture, survived),
         image_buffer_max=_buffer_pixels(device) if images else 0,
         caches=data_caches() if kind == "cpu" else (),
     )
 
 
-def _capabilities(device: Any, extensions: set[str], kind: str, architecture: str) -> Capabilities:
-    """What kernels can do there: extensions tell little, NVIDIA's compute capability much."""
+def _survived(identity: str, device: Any, extensions: set[str]) -> frozenset[str]:
+    """What the driver of a processor compiles; others leave vectors of 512 bits to nobody."""
+    _, platform, number = identity.split(":")
+    half = ("half",) if "cl_khr_fp16" in extensions else ()
+    return survives(int(platform), int(number), device, ("wide_arithmetic", "wide_functions", "relaxed_math", *half))
+
+
+def _capabilities(device: Any, extensions: set[str], architecture: str, survived: frozenset[str] | None) -> Capabilities:
+    """What kernels can do there: extensions tell little, NVIDIA's compute capability much; ``survived``: of a CPU's compiler."""
     if "cl_nv_device_attribute_query" in extensions:
         declared = declared_by_nvidia(architecture, device.local_mem_size)
         return replace(of_nvidia(architecture), static_local=declared)
-    return Capabilities(ordered_groups=kind == "cpu")  # processors keep what one group wrote before it counted in order
+    if survived is None:
+        return Capabilities()
+    return Capabilities(
+        ordered_groups=True,  # processors keep what one group wrote before it counted in order
+        wide_arithmetic="wide_arithmetic" in survived,
+        wide_functions="wide_functions" in survived,
+        relaxed_math="relaxed_math" in survived,
+    )
 
 
 def _buffer_pixels(device: Any) -> int:

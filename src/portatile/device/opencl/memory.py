@@ -1,4 +1,4 @@
-"""Buffers, images and pinned host memory of pyopencl."""
+"""Buffers, images, pinned and mapped host memory of pyopencl."""
 
 from __future__ import annotations
 
@@ -91,4 +91,22 @@ class ClPinned:
     def __del__(self) -> None:
         array = getattr(self, "_array", None)
         if array is not None:
+            array.base.release(self._queue)
+
+
+class ClMapped:
+    """A block of memory, mapped by a ``pyopencl.CommandQueue`` for as long as an array refers to it; waits for what the queue holds."""
+
+    def __init__(self, cl_queue: Any, memory: ClMemory) -> None:
+        access = cl.map_flags.READ | cl.map_flags.WRITE
+        try:
+            self._array, _ = cl.enqueue_map_buffer(cl_queue, memory.buffer, access, 0, (memory.nbytes,), np.uint8)
+        except cl.Error as error:
+            raise failure(error, f"{memory.device.info.id} cannot map {memory.nbytes} bytes") from None
+        self._memory, self._queue = memory, cl_queue
+        self.__array_interface__ = self._array.__array_interface__
+
+    def __del__(self) -> None:
+        array = getattr(self, "_array", None)
+        if array is not None and self._memory.buffer is not None:
             array.base.release(self._queue)

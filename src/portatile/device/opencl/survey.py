@@ -8,7 +8,7 @@ from typing import Any
 from portatile import settings
 from portatile.device.backend import Finding, Survey
 from portatile.device.base import Device
-from portatile.device.opencl import icd
+from portatile.device.opencl import icd, pocl_cache
 from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.driver import cl, import_error
 
@@ -19,6 +19,7 @@ def survey() -> Survey:
         remedy = "install it: pip install pyopencl pocl-binary-distribution"
         return Survey((), (Finding("broken", "OpenCL", f"pyopencl cannot be imported: {import_error}", remedy),))
     settings.shelter_caches()
+    pocl_cache.prepare()
     with icd.vendors() as findings:
         try:
             platforms = cl.get_platforms()

@@ -22,6 +22,8 @@
 #define SHUFFLE_DOWN(x, d) portatile_shuffle_down(x, d)
 #define SHUFFLE_UP(x, d) portatile_shuffle_up(x, d)
 #define RSQRT_APPROX(x) portatile_rsqrt_approx(x)
+#define WARP_BARRIER() portatile_warp_barrier()
+#define WGMMA_WAIT(n) wgmma_wait<(n)>()
 #define MIN_GROUPS(n) __attribute__((min_groups(n)))
 
 #define __OPENCL_VERSION__ 120

@@ -83,7 +83,8 @@ class Coulomb(Workload):
                 "VL == 1 or device_kind != 'gpu'",
                 "VL == 1 or SPLIT == 1",
                 "SPLIT <= 2 or device_kind != 'cpu'",  # no CPU has so many work-items to fill, and PoCL compiles it slowly
-                "VL < 16 or POLY == PX * PY",  # PoCL 3.0 ends the process that calls a function of the library on a float16
+                "VL < 16 or wide_arithmetic",
+                "VL < 16 or wide_functions or POLY == PX * PY",  # with which no function of the library is called
                 "PX * PY <= 16",
                 "POLY <= PX * PY",
                 "POLY < PX * PY or RSQRT == 'rsqrt'",  # which is not used then

@@ -6,31 +6,45 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from portatile.records import Config, DeviceInfo, Plan, Problem
+from portatile import dtypes
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads.gemm import forms, plan, presets, reference, space, waste
 from portatile.workloads.gemm.passing import operand_shapes
+from portatile.workloads.gemm.reals import computed, without_conjugates
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
 
 
 class Gemm(Workload):
-    """Matrix product: C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C for real matrices with contiguous rows.
+    """Matrix product: C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C for matrices with contiguous rows.
 
-    A is stored m x k, or k x m with ``trans_a="T"``; B is stored k x n, or n x k with ``trans_b="T"``. beta = 0 does not
-    read C, alpha = 0 does not read A or B. Column-major operands are the transposed problem: C^T = op(B)^T op(A)^T.
+    A is stored m x k, or k x m with ``trans_a="T"``; B is stored k x n, or n x k with ``trans_b="T"``. C is the conjugate
+    transpose, R the conjugate; of real matrices these are T and N. The dtype names the types of operands and result, as
+    ``dtypes.PRODUCTS`` has them: ``float16:float32``. beta = 0 does not read C, alpha = 0 does not read A or B. Column-major
+    operands are the transposed problem: C^T = op(B)^T op(A)^T.
     """
 
     name = "gemm"
     products = True
     sizes = {"m": "rows of C", "n": "columns of C", "k": "terms of each sum"}
-    options = {"trans_a": ("N", "T"), "trans_b": ("N", "T")}
-    dtypes = ("float32", "float64")
+    options = {"trans_a": ("N", "T", "C", "R"), "trans_b": ("N", "T", "C", "R")}
+    dtypes = dtypes.PRODUCTS
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     scalars = {"alpha": 1.0, "beta": 0.0}
 
     presets = presets.PRESETS
     meanings = forms.meanings()
+
+    def problem(
+        self,
+        sizes: Mapping[str, int],
+        dtype: str = "float32",
+        options: Mapping[str, Value] | None = None,
+        layout: Mapping[str, Layout] | None = None,
+    ) -> Problem:
+        """As of any workload; conjugates of real matrices are these themselves."""
+        return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of A, B and C as they are stored."""
@@ -77,13 +91,14 @@ class Gemm(Workload):
         return reference.bound(problem, forms.read(config).roundings(problem.sizes["k"]))
 
     def flops(self, problem: Problem) -> float:
-        """2 m n k, the BLAS's convention: scaling by alpha and beta is not counted."""
-        return 2.0 * problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"]
+        """2 m n k, of complex numbers 8 m n k, the BLAS's convention: scaling by alpha and beta is not counted."""
+        return (8.0 if dtypes.product(problem.dtype).complex else 2.0) * problem.sizes["m"] * problem.sizes["n"] * problem.sizes["k"]
 
     def traffic(self, problem: Problem) -> float:
         """A and B read once, C written once."""
         m, n, k = (problem.sizes[s] for s in "mnk")
-        return float(problem.itemsize) * (m * k + k * n + m * n)
+        types = dtypes.product(problem.dtype)
+        return float(types.operand.itemsize) * (m * k + k * n) + float(types.result.itemsize) * m * n
 
     def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
         """Tiles past the edges of C, steps past k, and multiprocessors that wait for the last group."""
@@ -105,13 +120,16 @@ class Gemm(Workload):
         """As for any workload, and infinite where one allows vector copies of an operand that the other does not: tiles for aligned
         operands are not those for others.
         """
-        alike = all(check(one, name) == check(other, name) for check in (takes_vectors, takes_vectors_along_k) for name in ("a", "b"))
+        one_view, other_view = computed(one), computed(other)
+        alike = all(
+            check(one_view, name) == check(other_view, name) for check in (takes_vectors, takes_vectors_along_k) for name in ("a", "b")
+        )
         return super().distance(one, other) if alike else float("inf")
 
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """By rows and by columns of C. With TAIL a part splits other sums than the whole does: equal within the bound, not bit for bit."""
-        a = "columns" if problem.options["trans_a"] == "T" else "rows"
-        b = "rows" if problem.options["trans_b"] == "T" else "columns"
+        a = "columns" if problem.options["trans_a"] in ("T", "C") else "rows"
+        b = "rows" if problem.options["trans_b"] in ("T", "C") else "columns"
         return Cut("m", {"a": a, "c": "rows"}), Cut("n", {"b": b, "c": "columns"})
 
     def awkward(self, problem: Problem) -> list[Problem]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from portatile.records import Arg, Layout, Problem, Role
+from portatile.workloads.gemm.reals import types_of
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -14,15 +15,15 @@ def operand_shapes(problem: Problem) -> dict[str, tuple[int, int]]:
     """The shapes of A, B and C as they are stored."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     return {
-        "a": (m, k) if problem.options["trans_a"] == "N" else (k, m),
-        "b": (k, n) if problem.options["trans_b"] == "N" else (n, k),
+        "a": (m, k) if problem.options["trans_a"] in ("N", "R") else (k, m),
+        "b": (k, n) if problem.options["trans_b"] in ("N", "R") else (n, k),
         "c": (m, n),
     }
 
 
 def real(problem: Problem) -> str:
-    """The element type as the kernels spell it."""
-    return {"float32": "float", "float64": "double"}[problem.dtype]
+    """The type that kernels calculate in, as they spell it, of a computed problem (see ``reals``)."""
+    return {"float32": "float", "float64": "double", "uint32": "uint"}[problem.dtype]
 
 
 def scalar(name: str, value: int) -> Arg:
@@ -42,4 +43,9 @@ def matrix(name: str, role: Role, layout: Layout) -> tuple[Arg, ...]:
 
 def factors(problem: Problem) -> tuple[Arg, ...]:
     """alpha and beta, which the caller passes."""
-    return tuple(Arg(name, "scalar", dtype=problem.dtype) for name in ("alpha", "beta"))
+    return tuple(factor(problem, name) for name in ("alpha", "beta"))
+
+
+def factor(problem: Problem, name: str, value: float | None = None) -> Arg:
+    """A factor: one that the caller passes, or a literal."""
+    return Arg(name, "scalar", dtype=types_of(problem).scalar, value=value)

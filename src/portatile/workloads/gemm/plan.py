@@ -9,7 +9,8 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
 from portatile.workload import packed_layout
-from portatile.workloads.gemm.passing import ceil_div, factors, long_scalar, matrix, operand_shapes, real, scalar
+from portatile.workloads.gemm import reals
+from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, real, scalar
 from portatile.workloads.gemm.point import Cut, Point, declaration
 from portatile.workloads.gemm.storage import k_fast, transposed
 
@@ -67,11 +68,15 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
     m, n, k = (problem.sizes[s] for s in "mnk")
     if m == 0 or n == 0:
         return Plan(())
+    view = point.view(problem)
+    if batch is not None and view is not problem:
+        parts = reals.types_of(view).operand.components
+        batch = Batch(batch.count, parts * batch.a, parts * batch.b, parts * batch.c)
     if k == 0:
-        return Plan((_reduce(problem, 0, batch),), (Temporary("planes", problem.itemsize),))
-    point.check({**problem.facts(), "batched": batch is not None})
-    cut = point.cut(problem, device) if batch is None else None
-    return _Steps(problem, point, device, batch, shape).plan() if cut is None else _both(problem, point, device, cut)
+        return Plan((_reduce(view, 0, batch),), (Temporary("planes", view.itemsize),))
+    point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
+    cut = point.cut(view, device) if batch is None else None
+    return _Steps(view, point, device, batch, shape).plan() if cut is None else _both(view, point, device, cut)
 
 
 def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
@@ -100,17 +105,24 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
     return span, max(_SLICE // span, 16)
 
 
+def _types(problem: Problem) -> dict[str, Value]:
+    """What kernel texts are told of the types of a computed problem."""
+    return {"real": real(problem), **reals.spelled(problem)}
+
+
 def _shares(parts: int) -> int:
     """Sums that the planes of an element are added to by turns, and then these: work-items may have one each."""
     return 4 if parts >= _REDUCE_SHARED else 1
 
 
 def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
-    m, n = problem.sizes["m"], problem.sizes["n"]
-    if n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n and m * n <= _INT_MAX:
+    """``problem`` is computed; planes have elements of C, in the type of the sums."""
+    components = reals.types_of(problem).operand.components
+    m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
+    if n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
     shares = _shares(parts)
-    source = load(_SHARED, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, real=real(problem), BATCH=batch is not None)
+    source = load(_SHARED, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, **_types(problem), BATCH=batch is not None)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *factors(problem),
@@ -134,6 +146,7 @@ class _Steps:
         self.problem, self.point, self.device, self.batch = problem, point, device, batch
         self.count = 1 if batch is None else batch.count
         self.m, self.n, self.k = (problem.sizes[s] for s in "mnk")
+        self.plane = self.m * self.n // reals.types_of(problem).operand.components  # elements of C are half the sums of a complex product
         self.trans_a = problem.options["trans_a"] == "T"
         self.trans_b = problem.options["trans_b"] == "T"
         self.depth = -(-self.k // point.block) * point.block
@@ -168,7 +181,7 @@ class _Steps:
             nbytes = tiles * self.parts * self.point.rows * self.point.columns * self.problem.itemsize
             self.temporaries += [Temporary("planes", nbytes), Temporary("counters", 4 * tiles, zeroed=True)]
         elif self.split:
-            self.temporaries.append(Temporary("planes", self.count * self.parts * self.m * self.n * self.problem.itemsize))
+            self.temporaries.append(Temporary("planes", self.count * self.parts * self.plane * self.problem.itemsize))
             target = packed_layout((self.whole.sizes["m"], self.whole.sizes["n"]))
         operands = (
             *self._factor("a", names["a"], layouts["a"]),
@@ -176,7 +189,7 @@ class _Steps:
             *matrix("planes" if planes else "c", "temporary" if planes else "inout", target),
         )
         if self.batch is not None:
-            steps_c = self.parts * self.m * self.n if planes else self.batch.c
+            steps_c = self.parts * self.plane if planes else self.batch.c
             operands = (
                 *operands,
                 long_scalar("a_batch", self._step("a")),
@@ -194,7 +207,7 @@ class _Steps:
             sizes = (("m", self.m), ("n", self.n), ("k", self.k), ("start", start), ("chunk", self.passes.chunk))
             alpha, beta = factors(self.problem)
             if start > 0:  # later passes add to what the first one made of C
-                beta = Arg("one", "scalar", dtype=self.problem.dtype, value=1.0)
+                beta = factor(self.problem, "one", 1.0)
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
         if planes:
@@ -236,10 +249,10 @@ class _Steps:
             triangle = "below" if (self.shape.zeros == "above") == (name == "a") else "above"
         facts: dict[str, Value] = {"SERIAL": serial, "K_FAST": k_fast(self.problem, name), "BATCH": batched}
         facts |= {"TRIANGLE": triangle, "UNIT": bool(triangle and self.shape and self.shape.unit)}
-        source = load(_SHARED, "pack.cl", defines, real=real(self.problem), **facts)
+        source = load(_SHARED, "pack.cl", defines, **_types(self.problem), **facts)
         args = (
             *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("depth", depth))),
-            Arg("alpha", "scalar", dtype=self.problem.dtype),
+            factor(self.problem, "alpha"),
             *matrix(self.names[name], "in", layout),
             Arg(f"{name}_panels", role="temporary"),
         )
@@ -260,7 +273,7 @@ class _Steps:
         facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join}
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
         facts["ZEROS"] = "" if self.shape is None else f"{self.shape.operand} {self.shape.zeros}"
-        facts |= {"real": real(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
+        facts |= {**_types(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
         defines = {name: values[name] for name, said in declaration(type(point)).parameters.items() if point.text in said.defines}
         return load(point.FILE, f"{point.text}.cl", defines, **{**values, **facts})

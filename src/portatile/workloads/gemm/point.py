@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Problem, Temporary, Value
 from portatile.space.constraint import Constraint
+from portatile.workloads.gemm.reals import computed
 
 _PARAMETER = "parameter"  # of a field's metadata
 
@@ -93,6 +94,11 @@ class Point:
     SERIAL: ClassVar[bool] = False
     IDLE: ClassVar[Mapping[str, tuple[Value, ...]]] = {}
     SPLIT_K: int
+
+    @classmethod
+    def view(cls, problem: Problem) -> Problem:
+        """The problem as the form's kernels see it: of reals that they calculate with. A form that knows more types sees it as it is."""
+        return computed(problem)
 
     def config(self, batched: bool = False) -> dict[str, Value]:
         """The configuration: the form, and every parameter that does something, in a batch or without."""

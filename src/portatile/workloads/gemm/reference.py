@@ -1,78 +1,137 @@
-"""What a GEMM is given and must return: random operands, float64 reference, rounding bound, awkward problems."""
+"""What a GEMM is given and must return: random operands, reference in float64, rounding bound, awkward problems."""
 
 from __future__ import annotations
+
+from math import sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile import dtypes
+from portatile.dtypes import Element
 from portatile.records import Problem
 from portatile.workload import Expected, Inputs, Workload
 from portatile.workloads import operands
 from portatile.workloads.gemm.passing import operand_shapes
 
 _FACTORS = ((1.0, 0.0), (1.0, 1.0), (-0.75, 0.5), (0.5, -1.25), (1.25, 0.0), (0.0, 0.75))
+_WHOLE = ((1, 0), (1, 1), (-3, 2), (2, -5), (5, 0), (0, 3))
+_COMPLEX = ((1.0, 0.0), (1.0, 1.0), (-0.75 + 0.5j, 0.5 - 0.25j), (0.5j, -1.25), (1.25 - 1j, 0.0), (0.0, 0.75j))
 SAMPLE = 64  # rows and columns of a sampled reference
 
 
+def element(problem: Problem, name: str) -> Element:
+    """The element type of A, B or C."""
+    types = dtypes.product(problem.dtype)
+    return types.result if name == "c" else types.operand
+
+
 def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
-    """A, B and C uniform in [-0.5, 0.5); C is NaN where beta is 0, since it must not be read then.
+    """A, B and C uniform in [-0.5, 0.5), or any whole numbers; C is NaN where beta is 0, since it must not be read then.
 
     alpha and beta are one of some pairs of the BLAS's cases.
     """
-    alpha, beta = factors(rng)
+    alpha, beta = factors(rng, problem.dtype)
     memory = {
-        name: operands.storage(problem.layout[name], shape, problem.dtype)
+        name: operands.storage(problem.layout[name], shape, element(problem, name).name)
         if name == "c" and beta == 0
-        else operands.random(rng, problem.layout[name], shape, problem.dtype)
+        else operands.random(rng, problem.layout[name], shape, element(problem, name).name)
         for name, shape in operand_shapes(problem).items()
     }
     return Inputs(memory, {"alpha": alpha, "beta": beta})
 
 
-def factors(rng: np.random.Generator) -> tuple[float, float]:
+def factors(rng: np.random.Generator, dtype: str = "float32") -> tuple[complex, complex]:
     """alpha and beta of one of the BLAS's cases."""
-    return _FACTORS[int(rng.integers(len(_FACTORS)))]
+    types = dtypes.product(dtype)
+    cases = _COMPLEX if types.complex else _WHOLE if types.real == "uint32" else _FACTORS
+    return cases[int(rng.integers(len(cases)))]
+
+
+def given_factors(problem: Problem, given: Inputs) -> tuple[complex, complex]:
+    """alpha and beta as the kernels get them."""
+    return (
+        dtypes.factor(problem.dtype, given.scalars.get("alpha", 1.0)),
+        dtypes.factor(problem.dtype, given.scalars.get("beta", 0.0)),
+    )
+
+
+def op(stored: NDArray[Any], how: str) -> NDArray[Any]:
+    """The matrix, or each of a stack: as it is (N), its transpose (T), conjugate transpose (C) or conjugate (R)."""
+    found = stored.swapaxes(-1, -2) if how in "TC" else stored
+    return found.conj() if how in "CR" and found.dtype.kind == "c" else found
 
 
 def reference(problem: Problem, given: Inputs, sample: np.random.Generator | None) -> Expected:
     """C in float64 with scale |alpha| |A| |B| + |beta| |C|; with ``sample``, where some rows meet some columns."""
-    kind = np.dtype(problem.dtype).type
-    alpha, beta = (float(kind(given.scalars.get(name, default))) for name, default in (("alpha", 1.0), ("beta", 0.0)))
+    alpha, beta = given_factors(problem, given)
     stored = {n: operands.view(given.operands[n], problem.layout[n], shape) for n, shape in operand_shapes(problem).items()}
-    a = stored["a"] if problem.options["trans_a"] == "N" else stored["a"].T
-    b = stored["b"] if problem.options["trans_b"] == "N" else stored["b"].T
+    a, b = (op(stored[name], str(problem.options[f"trans_{name}"])) for name in "ab")
     c = stored["c"]
+    result = element(problem, "c")
     if sample is None:
-        return operands.whole(given.operands["c"], problem.layout["c"], *product(alpha, a, b, beta, c))
+        return operands.whole(given.operands["c"], problem.layout["c"], *product(alpha, a, b, beta, c, result))
     rows, columns = (operands.lines(sample, problem.sizes[s], SAMPLE) for s in "mn")
-    values, scale = product(alpha, a[rows], b[:, columns], beta, c[np.ix_(rows, columns)])
+    values, scale = product(alpha, a[rows], b[:, columns], beta, c[np.ix_(rows, columns)], result)
     places = operands.places(problem.layout["c"], rows[:, None], columns[None, :])
     return Expected(values.ravel(), scale.ravel(), places.ravel())
 
 
 def product(
-    alpha: float, a: NDArray[np.generic], b: NDArray[np.generic], beta: float, c: NDArray[np.generic]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(value, scale) of alpha a b + beta c in float64, for matrices or stacks of them; a factor of 0 reads nothing."""
-    values, scale = np.zeros(c.shape), np.zeros(c.shape)
+    alpha: complex, a: NDArray[Any], b: NDArray[Any], beta: complex, c: NDArray[Any], result: Element | None = None
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """(value, scale) of alpha a b + beta c in float64 or complex128, for matrices or stacks of them; a factor of 0 reads nothing.
+
+    Integers are computed modulo 2**32 and do not round. A result of few bits rounds by its unit of what it is, or where that is less than
+    its smallest normal number, of that: then the scale is no less.
+    """
+    if c.dtype.kind == "i":
+        return _whole_product(int(alpha.real), a, b, int(beta.real), c)
+    kind = np.complex128 if c.dtype.kind == "c" else np.float64
+    values: NDArray[Any] = np.zeros(c.shape, kind)
+    scale = np.zeros(c.shape)
     if alpha != 0:
-        left, right = a.astype(np.float64), b.astype(np.float64)
+        left, right = operands.wide(a), operands.wide(b)
         values += alpha * (left @ right)
         scale += abs(alpha) * (np.abs(left) @ np.abs(right))
     if beta != 0:
-        old = c.astype(np.float64)
+        old = operands.wide(c)
         values += beta * old
         scale += abs(beta) * np.abs(old)
+    if result is not None and result.stored != result.real:
+        scale = np.where(scale > 0, np.maximum(scale, result.normal), 0)
     return values, scale
+
+
+def _whole_product(
+    alpha: int, a: NDArray[Any], b: NDArray[Any], beta: int, c: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """As ``product`` for int8 operands and an int32 result: what is left of the integers modulo 2**32."""
+    exact = np.zeros(c.shape, np.int64)
+    if alpha != 0:  # in float64, which holds sums of 2**39 such products exactly, by NumPy's fast way
+        exact += alpha * (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+    if beta != 0:
+        exact += beta * c.astype(np.int64)
+    return exact.astype(np.uint32).astype(np.int32).astype(np.float64), np.zeros(c.shape)
 
 
 def bound(problem: Problem, parts: int) -> float:
     """gamma_(k + parts + 3): a sum of k products in any order with at most k + parts - 1 roundings on the way of each, one for
     each factor and one for the last addition (Higham, Accuracy and Stability of Numerical Algorithms, section 3.5); the
     float64 reference's own gamma_(k + 3) is added.
+
+    Of a complex product both parts are two such sums and their difference, so four roundings more, of moduli that are sqrt(2) times
+    those of the parts (lemma 3.5); factors are complex too. Operands of 16 and 8 bits have products that are exact in float32; a result
+    of few bits rounds once more. Integers are exact.
     """
-    k = problem.sizes["k"]
-    return operands.gamma(k + parts + 3, problem.dtype) + operands.gamma(k + 3, "float64")
+    types, k = dtypes.product(problem.dtype), problem.sizes["k"]
+    if types.real == "uint32":
+        return 0.0
+    more, wider = (7, sqrt(2)) if types.complex else (3, 1.0)
+    sums = wider * (operands.gamma(k + parts + more, types.real) + operands.gamma(k + more, "float64"))
+    last = types.result.unit if types.result.stored != types.result.real else 0.0
+    return sums + last * (1 + sums)
 
 
 def awkward(workload: Workload, problem: Problem) -> list[Problem]:

@@ -9,8 +9,10 @@ from functools import cache, partial
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.space.constraint import Constraint
+from portatile.workloads.gemm import reals
 from portatile.workloads.gemm.forms import canonical, forms, parameters
 from portatile.workloads.gemm.point import Parameter, declaration
+from portatile.workloads.gemm.reals import computed
 
 # The order in which a configuration is built up: what decides most comes first, and a constraint is checked as soon as the last name it
 # reads is bound. So a switch that ties sizes together comes before them or soon after: then legal configurations can be counted in few
@@ -29,10 +31,11 @@ def build(problem: Problem, device: DeviceInfo, batch: int | None = None) -> Par
     """
     batched = batch is not None
     count = 1 if batch is None else batch
-    facts: dict[str, Value] = {**problem.facts(), **device.facts(), "batch": count, "batched": batched}
+    original, problem = problem, computed(problem)
+    facts: dict[str, Value] = {**problem.facts(), **reals.facts(problem), **device.facts(), "batch": count, "batched": batched}
     facts["tiles"] = -(-problem.sizes["m"] // 128) * -(-problem.sizes["n"] // 128) * count
     for form in forms().values():
-        facts |= form.facts(problem, device)
+        facts |= form.facts(form.point.view(original), device)
     if batched:
         facts |= {name: next(iter(said.values())).default for name, said in parameters().items() if not _there(said, batched)}
     union = _union(batched)

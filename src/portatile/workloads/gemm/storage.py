@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from portatile.records import Problem, Value
+from portatile.workloads.gemm.reals import in_place
 
 
 def k_fast(problem: Problem, name: str) -> bool:
@@ -16,12 +17,16 @@ def takes_vectors(problem: Problem, name: str) -> bool:
     """Whether A or B can be copied to local memory 16 bytes at a time as it lies: k slow, rows aligned and whole vectors long."""
     width = 16 // problem.itemsize
     across = problem.sizes["m" if name == "a" else "n"]
+    if not in_place(problem, name):
+        return False
     return not k_fast(problem, name) and across % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
 
 
 def takes_vectors_along_k(problem: Problem, name: str) -> bool:
     """Whether A or B has k fast and can be read 16 bytes at a time along it."""
     width = 16 // problem.itemsize
+    if not in_place(problem, name):
+        return False
     return k_fast(problem, name) and problem.sizes["k"] % width == 0 and problem.layout[name].vector_width(problem.itemsize) >= width
 
 
@@ -30,5 +35,8 @@ def transposed(problem: Problem) -> Problem:
     other = {"N": "T", "T": "N"}
     sizes = {**problem.sizes, "m": problem.sizes["n"], "n": problem.sizes["m"]}
     options: dict[str, Value] = {"trans_a": other[str(problem.options["trans_b"])], "trans_b": other[str(problem.options["trans_a"])]}
+    options = {**problem.options, **options}
+    if "conjugated" in options:
+        options["conjugated"] = "".join({"a": "b", "b": "a"}[name] for name in str(options["conjugated"]))
     layout = {**problem.layout, "a": problem.layout["b"], "b": problem.layout["a"]}
     return replace(problem, sizes=sizes, options=options, layout=layout)

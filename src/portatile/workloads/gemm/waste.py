@@ -9,6 +9,7 @@ from portatile.workloads.gemm.storage import transposed
 
 def waste(problem: Problem, point: Point, device: DeviceInfo, batch: int = 1) -> float:
     """How many times the work of m n k the tiles of a configuration do, times how unevenly their groups share the compute units."""
+    problem = point.view(problem)
     computed = transposed(problem) if point.transposes else problem
     m, n, k = (max(computed.sizes[s], 1) for s in "mnk")
     tiles = -(-m // point.rows) * -(-n // point.columns)
@@ -23,6 +24,7 @@ def waste(problem: Problem, point: Point, device: DeviceInfo, batch: int = 1) ->
 
 def loads(problem: Problem, point: Point) -> float:
     """Bytes of A and B that the work-items load: each product of a tile of r x c elements takes 1/r + 1/c of them."""
+    problem = point.view(problem)
     m, n, k = (float(problem.sizes[s]) for s in "mnk")
     rows, columns = point.own
     return m * n * k * problem.itemsize * (1 / rows + 1 / columns)

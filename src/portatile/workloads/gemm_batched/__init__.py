@@ -13,9 +13,11 @@ from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads.gemm import forms, plan, space, waste
+from portatile.workloads.gemm import reference as single_reference
 from portatile.workloads.gemm import workload as single
 from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.plan import Batch
+from portatile.workloads.gemm.reals import without_conjugates
 from portatile.workloads.gemm_batched import reference
 
 _WORKSPACE = 1 << 28  # bytes of panels and partial sums at a time; batches that need more go in several launches
@@ -39,6 +41,16 @@ class GemmBatched(Workload):
     meanings = forms.meanings(batched=True)
     most_groups = 65535
     """Work-groups in the third dimension of a launch, CUDA's limit; beyond, there is a second launch."""
+
+    def problem(
+        self,
+        sizes: Mapping[str, int],
+        dtype: str = "float32",
+        options: Mapping[str, Value] | None = None,
+        layout: Mapping[str, Layout] | None = None,
+    ) -> Problem:
+        """As of any workload; conjugates of real matrices are these themselves."""
+        return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shapes of the stacks as they are stored."""
@@ -96,7 +108,8 @@ class GemmBatched(Workload):
         """Every matrix once; one that is shared once for all."""
         shapes = operand_shapes(problem)
         counts = {name: problem.sizes["batch"] if layout.strides[0] else 1 for name, layout in problem.layout.items()}
-        return float(problem.itemsize) * sum(counts[name] * rows * columns for name, (rows, columns) in shapes.items())
+        bytes_of = {name: single_reference.element(problem, name).itemsize for name in shapes}
+        return float(sum(bytes_of[name] * counts[name] * rows * columns for name, (rows, columns) in shapes.items()))
 
     def distance(self, one: Problem, other: Problem) -> float:
         """As for ``gemm``, and the factor between the batches."""

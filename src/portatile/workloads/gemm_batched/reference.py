@@ -18,11 +18,11 @@ _SAMPLE = 16  # problems of a sampled reference
 
 def inputs(problem: Problem, shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> Inputs:
     """Stacks uniform in [-0.5, 0.5), C NaN where beta is 0; alpha and beta as for one product."""
-    alpha, beta = single.factors(rng)
+    alpha, beta = single.factors(rng, problem.dtype)
     memory = {
-        name: operands.storage(problem.layout[name], shape, problem.dtype)
+        name: operands.storage(problem.layout[name], shape, single.element(problem, name).name)
         if name == "c" and beta == 0
-        else operands.random(rng, problem.layout[name], shape, problem.dtype)
+        else operands.random(rng, problem.layout[name], shape, single.element(problem, name).name)
         for name, shape in shapes.items()
     }
     return Inputs(memory, {"alpha": alpha, "beta": beta})
@@ -30,17 +30,16 @@ def inputs(problem: Problem, shapes: Mapping[str, tuple[int, ...]], rng: np.rand
 
 def reference(problem: Problem, shapes: Mapping[str, tuple[int, ...]], given: Inputs, sample: np.random.Generator | None) -> Expected:
     """Every C in float64 with the scale of ``gemm``; with ``sample``, where some rows meet some columns of some problems."""
-    kind = np.dtype(problem.dtype).type
-    alpha, beta = (float(kind(given.scalars.get(name, default))) for name, default in (("alpha", 1.0), ("beta", 0.0)))
+    alpha, beta = single.given_factors(problem, given)
     stored = {name: operands.view(given.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
-    a = stored["a"] if problem.options["trans_a"] == "N" else stored["a"].swapaxes(1, 2)
-    b = stored["b"] if problem.options["trans_b"] == "N" else stored["b"].swapaxes(1, 2)
+    a, b = (single.op(stored[name], str(problem.options[f"trans_{name}"])) for name in "ab")
     c: NDArray[np.generic] = stored["c"]
+    result = single.element(problem, "c")
     if sample is None:
-        return operands.whole(given.operands["c"], problem.layout["c"], *single.product(alpha, a, b, beta, c))
+        return operands.whole(given.operands["c"], problem.layout["c"], *single.product(alpha, a, b, beta, c, result))
     each, rows, columns = (operands.lines(sample, problem.sizes[s], single.SAMPLE if s in "mn" else _SAMPLE) for s in ("batch", "m", "n"))
     chosen = (each[:, None, None], rows[None, :, None], columns[None, None, :])
-    values, scale = single.product(alpha, a[each][:, rows], b[each][:, :, columns], beta, c[chosen])
+    values, scale = single.product(alpha, a[each][:, rows], b[each][:, :, columns], beta, c[chosen], result)
     places = operands.places(problem.layout["c"], *chosen)
     return Expected(values.ravel(), scale.ravel(), places.ravel())
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.device.target import CARVEOUT
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Config, DeviceInfo, Launch, Layout, Plan, Problem, Size3, Source, Temporary, Value
 from portatile.space import ParameterSpace
@@ -37,8 +39,15 @@ BASE: Mapping[str, Value] = {
     "UNROLL": 0,
     "LDG": False,
     "SHUFFLE": False,
+    "PLAIN": False,
+    "CARVEOUT": -1,
 }
-_LATER: Mapping[str, Value] = {"LDG": False, "SHUFFLE": False}  # which configurations that were recorded before do not name
+_LATER: Mapping[str, Value] = {
+    "LDG": False,
+    "SHUFFLE": False,
+    "PLAIN": False,
+    "CARVEOUT": -1,
+}  # which configurations that were recorded before do not name
 RUNGS: Mapping[int, Mapping[str, Value]] = {
     1: {**BASE, "ALGORITHM": "global", "BLOCK": 32},
     2: {**BASE, "BLOCK": 32},
@@ -57,7 +66,9 @@ class Matmul(Workload):
     the factor to the compiler (``local``: unrolls it whole). For ``local``: DEPTH, the tiles' extent along k (0: BLOCK);
     WPT rows of C a work-item computes; VECTOR columns it computes, in one vector; TRANSPOSE A beforehand, so that both
     operands are read along rows; PADDING elements after each row of A's tile; SHUFFLE: neighbouring work-items read an element of
-    A's tile each and hand it round. LDG: A and B are read from global memory through the read-only path. These two are NVIDIA's.
+    A's tile each and hand it round. LDG: A and B are read from global memory through the read-only path; without it the compiler may
+    do so too, since pointers are declared restrict. PLAIN: they are not, and nothing goes through that path. These three are NVIDIA's.
+    CARVEOUT: per cent of the memory next to a multiprocessor that is local memory, the rest cache; -1: the driver decides. CUDA has that.
     """
 
     name = "matmul"
@@ -81,6 +92,8 @@ class Matmul(Workload):
                 "ALGORITHM": ("sequential", "global", "local"),
                 "LDG": (False, True),
                 "SHUFFLE": (False, True),
+                "PLAIN": (False, True),
+                "CARVEOUT": (-1, 0, 25, 50, 75, 100),
                 "BLOCK": (2, 4, 8, 16, 32, 64),
                 "DEPTH": (0, 2, 4, 8, 16, 32),
                 "WPT": (1, 2, 4, 8),
@@ -109,8 +122,10 @@ class Matmul(Workload):
                 "not LDG or (nvidia and VECTOR * itemsize <= 16 and UNROLL == 0)",
                 "not SHUFFLE or (nvidia and ALGORITHM == 'local' and BLOCK // VECTOR >= 2 and UNROLL == 0)",
                 "not SHUFFLE or (BLOCK // WPT) * (BLOCK // VECTOR) % 32 == 0",  # every lane of a warp takes part
+                "not PLAIN or (nvidia and ALGORITHM == 'local' and not LDG)",  # the other texts have no restrict
+                "CARVEOUT < 0 or (carveout and ALGORITHM == 'local')",
             ),
-            {**problem.facts(), **device.facts(), "nvidia": device.nvidia},
+            {**problem.facts(), **device.facts(), "nvidia": device.nvidia, "carveout": device.can.carveout},
             _LATER,
         )
 
@@ -122,8 +137,10 @@ class Matmul(Workload):
         return {**BASE, "BLOCK": 64, "DEPTH": 16, "WPT": 8, "VECTOR": wide}
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """``config`` without NVIDIA's instructions on other devices."""
-        return config if device.nvidia else {name: _LATER.get(name, value) for name, value in config.items()}
+        """``config`` without NVIDIA's instructions on other devices, and without a carve-out where nobody can be asked for it."""
+        if not device.nvidia:
+            return {name: _LATER.get(name, value) for name, value in config.items()}
+        return config if device.can.carveout or "CARVEOUT" not in config else {**config, "CARVEOUT": -1}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch, and before it the transposing one where the configuration asks for it; none for an empty C."""
@@ -194,7 +211,10 @@ class Matmul(Workload):
         }
         values = {"real": defines["REAL"], "vector": int(config["VECTOR"]), "transpose": transpose, "unroll": _unroll(config)}
         values |= {"ldg": config.get("LDG", False), "shuffle": _shared(block, config) if config.get("SHUFFLE") else 0}
+        values["restrict"] = "" if config.get("PLAIN") else " restrict"
         source = load(__file__, "tiles.cl", defines, **values)
+        if int(config.get("CARVEOUT", -1)) >= 0:
+            source = replace(source, options=(*source.options, f"{CARVEOUT}{config['CARVEOUT']}"))
         local: Size3 = (block // int(config["VECTOR"]), block // int(config["WPT"]), 1)
         left = arguments.operand("transposed" if transpose else "a", operand_a, index, "temporary" if transpose else "in")
         passed = (*arguments.literals({"m": m, "n": n, "k": k}), *left, *_bc(problem, index))

@@ -18,7 +18,7 @@
 {% if transpose %}
 // The m x k matrix A as a k x m matrix of leading dimension m, in square tiles.
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_transpose(
-    const int m, const int k, __global const REAL* restrict a, const INDEX a_offset, const INDEX lda, __global REAL* restrict transposed)
+    const int m, const int k, __global const REAL*{{ restrict }} a, const INDEX a_offset, const INDEX lda, __global REAL*{{ restrict }} transposed)
 {
     __local REAL tile[16][17];
     const int x = (int)get_local_id(0), y = (int)get_local_id(1);
@@ -61,9 +61,9 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_transpose(
 
 __kernel __attribute__((reqd_work_group_size(COLUMNS, ROWS, 1))) void matmul_local(
     const int m, const int n, const int k,
-    __global const REAL* restrict a, const INDEX a_offset, const INDEX lda,
-    __global const REAL* restrict b, const INDEX b_offset, const INDEX ldb,
-    __global REAL* restrict c, const INDEX c_offset, const INDEX ldc)
+    __global const REAL*{{ restrict }} a, const INDEX a_offset, const INDEX lda,
+    __global const REAL*{{ restrict }} b, const INDEX b_offset, const INDEX ldb,
+    __global REAL*{{ restrict }} c, const INDEX c_offset, const INDEX ldc)
 {
     __local REAL tile_a[BLOCK][DEPTH + PADDING];
     __local {{ wide }} tile_b[DEPTH][COLUMNS];

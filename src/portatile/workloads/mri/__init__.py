@@ -70,7 +70,8 @@ class Mri(Workload):
                 "VL == 1 or device_kind != 'gpu'",
                 "VL == 1 or SPLIT == 1",
                 "SPLIT <= 2 or device_kind != 'cpu'",  # no CPU has so many work-items to fill, and PoCL compiles it slowly
-                "VL == 1 or POLY == PV",  # PoCL 3.0 ends the process that calls a function of the library on a float16
+                "VL < 16 or wide_arithmetic",
+                "VL == 1 or POLY == PV",  # the library's functions of vectors are slow, and of float16 end the process in PoCL 3.0
                 "POLY <= PV",
                 "POLY < PV or TRIG == 'accurate'",  # which is not used then
                 "TRIG != 'direct' or device_kind == 'gpu'",

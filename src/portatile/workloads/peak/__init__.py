@@ -65,8 +65,8 @@ class Peak(Workload):
                 "WGS <= max_work_group_size",
                 "WGS > 1 or device_kind == 'cpu'",
                 "VECTOR * ILP <= 64 or WGS == 1",
-                # 512 bits: only where no function is called, which ends some processes; other devices load 128 bits at most
-                "VECTOR * itemsize <= (16 if device_kind != 'cpu' else 64 if quantity == 'fma' and MAD == 'a*b+c' else 32)",
+                "VECTOR * itemsize <= (64 if device_kind == 'cpu' else 16)",  # devices that are no CPU load 128 bits at most
+                "VECTOR * itemsize < 64 or (wide_arithmetic if quantity == 'fma' and MAD == 'a*b+c' else wide_functions)",
                 "ILP * UNROLL <= (64 if device_kind == 'cpu' else 256) and VECTOR * ILP * UNROLL <= 512",
                 "quantity == 'fma' or MAD != 'a*b+c'",
                 "quantity != 'product' or VECTOR == 1",

@@ -74,7 +74,7 @@ class Stencil(Workload):
             },
             (
                 "(FORM == 'vectors') == (device_kind == 'cpu')",
-                "(VECTOR == 1) == (FORM == 'march') and VECTOR * itemsize <= 64",
+                "(VECTOR == 1) == (FORM == 'march') and VECTOR * itemsize <= (64 if wide_arithmetic else 32)",
                 "FORM == 'vectors' or (T1 >= 16 and T2 <= max_work_group_size)",
                 "FORM == 'march' or T2 % (WINDOW * VECTOR) == 0",
                 "FORM == 'march' or itemsize * ((ends + 1) * T1 * T2 + (T1 + ends) * (T2 + ends)) <= most_private",

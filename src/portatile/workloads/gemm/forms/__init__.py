@@ -68,12 +68,12 @@ def parameters() -> Mapping[str, Mapping[str, Parameter]]:
 
 def default(problem: Problem, device: DeviceInfo, batch: int = 1) -> Point:
     """The first point that a form offers; ``batch`` problems share a launch. Legal and correct for every problem on every device."""
-    return next(point for form in ranked() if (point := form.default(problem, device, batch)) is not None)
+    return next(point for form in ranked() if (point := form.default(form.point.view(problem), device, batch)) is not None)
 
 
 def loss(problem: Problem, device: DeviceInfo) -> float:
     """The default's time over the best one's on shapes that nobody measured, as far as a form knows."""
-    return min(form.loss(problem, device) for form in ranked())
+    return min(form.loss(form.point.view(problem), device) for form in ranked())
 
 
 def meanings(batched: bool = False) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 {# What the product's kernel is passed, whatever its form: plan.py passes it in this order. Forms that take local memory as an argument
    where it is more than CUDA has static say so in `local_argument`. #}
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ real }} alpha, const {{ real }} beta,
+void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
 {% if A_FROM == "image" and B_FROM == "image" %}
           __read_only image2d_t a_image, __read_only image2d_t b_image,
 {% else %}
@@ -10,8 +10,8 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {% elif from == "view" %}
           __read_only image1d_buffer_t {{ x }}_view, const long {{ x }}_offset, const int ld{{ x }},
 {% else %}
-          __global const {{ real }}* restrict {{ x }}_base, const long {{ x }}_offset, const int ld{{ x }},
+          __global const {{ real if from == "panel" else stored }}* restrict {{ x }}_base, const long {{ x }}_offset, const int ld{{ x }},
 {% endif %}
 {% endfor %}
 {% endif %}
-          __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __global %s* planes, volatile __global uint* counters" % real if JOIN }}{{ local_argument if local_argument is defined }})
+          __global {{ real if SPLIT and not JOIN else stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __global %s* planes, volatile __global uint* counters" % real if JOIN }}{{ local_argument if local_argument is defined }})

@@ -5,9 +5,17 @@
 // With TRIANGLE the operand is triangular, its diagonal ones with UNIT: "below" keeps what has kk <= i across, "above" kk >= i. There are
 // zeros beside the diagonal as far as WIDTH steps go; what lies beyond is undefined, and nobody reads it.
 {# with BATCH, groups of the third dimension are problems of the batch #}
+{% from "elements.cl" import nothing, operand, widening with context %}
+{# the element i across and kk along k; of complex numbers with k fast, rows are real and imaginary parts by turns #}
+{% macro at(i, kk) %}
+{{ operand("from[(long)((%s) / 2) * ld + (long)%s * 2 + (%s) %% 2]" % (i, kk, i) if COMPLEX and K_FAST else "from[(long)%s * ld + %s]" % ((i, kk) if K_FAST else (kk, i))) }}
+{%- endmacro %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
+{% if CONVERTED %}
+{{ widening(A_KIND) }}
+{%- endif %}
 
 {% if SERIAL %}
 // One work-item packs a slice of SLICE steps of k of SPAN neighbouring panels, so that it reads whole cache lines: groups count
@@ -17,14 +25,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 // A work-group of 32 x 8 moves a square of 32 x 32: groups count squares across, then along k.
 __kernel __attribute__((reqd_work_group_size(32, 8, 1)))
 {% endif %}
-void gemm_pack(const int across, const int k, const int depth, const {{ real }} alpha,
-               __global const {{ real }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }})
+void gemm_pack(const int across, const int k, const int depth, const {{ factor }} alpha,
+               __global const {{ stored }}* restrict base, const long offset, const int ld, __global {{ real }}* restrict panels{{ ", const long base_batch, const long panels_batch" if BATCH }})
 {
 {% if BATCH %}
     base += (long)get_group_id(2) * base_batch;
     panels += (long)get_group_id(2) * panels_batch;
 {% endif %}
-    if (alpha == 0)
+    if ({{ nothing("alpha") }})
         return;
 {% if SERIAL %}
     const int slices = (depth - 1) / SLICE + 1, first = (int)get_group_id(0) / slices * SPAN;
@@ -38,22 +46,22 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
 {% endif %}
     const int whole = min(first + SPAN, across / WIDTH), last = min(first + SPAN, (across - 1) / WIDTH + 1);
     const long panel_size = (long)depth * WIDTH;
-    __global const {{ real }}* from = base + offset;
+    __global const {{ stored }}* from = base + offset;
     panels += first * panel_size;
 {% if K_FAST %}
     for (int panel = first; panel < whole; ++panel, panels += panel_size)
         for (int kk = start; kk < end; ++kk)
 #pragma unroll
             for (int w = 0; w < WIDTH; ++w)
-                panels[(long)kk * WIDTH + w] = from[(long)(panel * WIDTH + w) * ld + kk];
+                panels[(long)kk * WIDTH + w] = {{ at("(panel * WIDTH + w)", "kk") }};
 {% else %}
     for (int kk = start; kk < end; ++kk) {
-        __global const {{ real }}* line = from + (long)kk * ld + first * WIDTH;
+        __global const {{ stored }}* line = from + (long)kk * ld + first * WIDTH;
         __global {{ real }}* to = panels + (long)kk * WIDTH;
         for (int panel = first; panel < whole; ++panel, to += panel_size, line += WIDTH)
 #pragma unroll
             for (int w = 0; w < WIDTH; ++w)
-                to[w] = line[w];
+                to[w] = {{ operand("line[w]") }};
     }
     panels += max(whole - first, 0) * panel_size;
 {% endif %}
@@ -61,7 +69,7 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
         for (int kk = start; kk < end; ++kk)
             for (int w = 0; w < WIDTH; ++w) {
                 const int i = panel * WIDTH + w;
-                panels[(long)kk * WIDTH + w] = i < across ? from[{{ "(long)i * ld + kk" if K_FAST else "(long)kk * ld + i" }}] : 0;
+                panels[(long)kk * WIDTH + w] = i < across ? {{ at("i", "kk") }} : 0;
             }
     panels -= (last - first) * panel_size;
     for (int panel = first; panel < last; ++panel, panels += panel_size)  // what is deeper than k
@@ -82,13 +90,13 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
     const int x = (int)get_local_id(0), y = (int)get_local_id(1);
     const int width = ((across - 1) / WIDTH + 1) * WIDTH, squares = (width - 1) / 32 + 1;
     const int across0 = (int)get_group_id(0) % squares * 32, k0 = (int)get_group_id(0) / squares * 32;
-    __global const {{ real }}* from = base + offset;
+    __global const {{ stored }}* from = base + offset;
 {% if K_FAST %}
     __local {{ real }} square[32][33];
 #pragma unroll
     for (int step = 0; step < 32; step += 8) {
         const int i = across0 + y + step, kk = k0 + x;
-        square[y + step][x] = i < across && kk < k ? from[(long)i * ld + kk] : 0;
+        square[y + step][x] = i < across && kk < k ? {{ at("i", "kk") }} : 0;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 {% endif %}
@@ -101,7 +109,7 @@ void gemm_pack(const int across, const int k, const int depth, const {{ real }} 
 {% if K_FAST %}
             to[(long)kk * WIDTH] = square[x][y + step];
 {% else %}
-            to[(long)kk * WIDTH] = i < across && kk < k ? from[(long)kk * ld + i] : 0;
+            to[(long)kk * WIDTH] = i < across && kk < k ? {{ at("i", "kk") }} : 0;
 {% endif %}
     }
 {% endif %}

@@ -6,10 +6,15 @@
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
+{% from "elements.cl" import ending, nothing with context %}
+{% set sums = real ~ "2" if COMPLEX else real %}
+{% if not PLAIN %}
+{{ ending() }}
+{%- endif %}
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, SHARES, 1)))
-void gemm_reduce(const int m, const int n, const int parts, const {{ real }} alpha, const {{ real }} beta,
-                 __global const {{ real }}* restrict planes, __global {{ real }}* restrict c_base, const long c_offset, const int ldc{{ ", const long c_batch" if BATCH }})
+void gemm_reduce(const int m, const int n, const int parts, const {{ factor }} alpha, const {{ factor }} beta,
+                 __global const {{ sums }}* restrict planes, __global {{ stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long c_batch" if BATCH }})
 {
 {% if BATCH %}
     planes += (long)get_group_id(2) * parts * m * n;
@@ -18,12 +23,12 @@ void gemm_reduce(const int m, const int n, const int parts, const {{ real }} alp
     const int x = (int)get_local_id(0), share = (int)get_local_id(1), j = (int)get_global_id(0);
     const long plane = (long)m * n;
 #if SHARES > 1
-    __local {{ real }} sums[SHARES][ITEMS];
+    __local {{ sums }} sums[SHARES][ITEMS];
 #endif
     for (int i = (int)get_group_id(1); i < m; i += (int)get_num_groups(1)) {
-        {{ real }} sum = 0;
+        {{ sums }} sum = 0;
         if (j < n) {
-            __global const {{ real }}* at = planes + (long)i * n + j;
+            __global const {{ sums }}* at = planes + (long)i * n + j;
 #pragma unroll 16
             for (int part = share; part < parts; part += SHARES)  // unrolled: loads run ahead of the sums
                 sum += at[part * plane];
@@ -36,8 +41,12 @@ void gemm_reduce(const int m, const int n, const int parts, const {{ real }} alp
         barrier(CLK_LOCAL_MEM_FENCE);
 #endif
         if (share == 0 && j < n) {
+{% if PLAIN %}
             __global {{ real }}* c = c_base + c_offset + (long)i * ldc + j;
             *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
+{% else %}
+            put(c_base + c_offset + (long)i * ldc + j{{ " * 2, sum.x, sum.y" if COMPLEX else ", sum" }}, alpha, beta);
+{% endif %}
         }
     }
 }

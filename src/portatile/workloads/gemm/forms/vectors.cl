@@ -1,7 +1,7 @@
 {# How vectors of VL elements, `realv`, are multiplied, and how they are read and written wherever elements may lie. #}
-{% if MAD == "fma" %}
+{% if MAD == "fma" and real != "uint" %}
 #define MULTIPLY_ADD(x, y, z) fma(({{ realv }})(x), (y), (z))
-{% elif MAD == "mad" %}
+{% elif MAD == "mad" and real != "uint" %}
 #define MULTIPLY_ADD(x, y, z) mad(({{ realv }})(x), (y), (z))
 {% else %}
 #define MULTIPLY_ADD(x, y, z) ((x) * (y) + (z))
@@ -10,7 +10,7 @@
 #define LOAD(p) {{ "(*(p))" if VL == 1 else "vload%d(0, p)" % VL }}
 #define STORE(x, p) {{ "(*(p) = (x))" if VL == 1 else "vstore%d(x, 0, p)" % VL }}
 #else  // not vload: some compilers call it as a function, and some do not survive its 512-bit forms
-typedef {{ realv }} loose __attribute__((aligned({{ 4 if real == "float" else 8 }})));
+typedef {{ realv }} loose __attribute__((aligned({{ 8 if real == "double" else 4 }})));
 #define LOAD(p) (*(__global const loose*)(p))
 #define STORE(x, p) (*(__global loose*)(p) = (x))
 #endif

@@ -24,7 +24,8 @@ class Cpu(Point):
         1,
         (1, 2, 4, 8, 16),
         "Elements of a vector.",
-        tried=("device_kind == 'cpu' or VL <= 4",),
+        must={"the cpu form multiplies float32 and float64": "plain"},
+        tried=("device_kind == 'cpu' or VL <= 4", "VL * itemsize < 64 or wide_arithmetic"),
         defines=("cpu", "dots", "staged"),
     )
     TC: int = parameter(
@@ -72,7 +73,7 @@ class Cpu(Point):
         idle="a*b+c",
         tried=(
             "MAD != 'mad'",
-            "MAD == 'a*b+c' or VL * itemsize <= 32",  # compilers have died of fma() of 512 bits
+            "MAD == 'a*b+c' or VL * itemsize < 64 or wide_functions",
             "device_kind == 'cpu' or MAD == 'a*b+c'",
         ),
     )

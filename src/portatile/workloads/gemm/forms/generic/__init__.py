@@ -6,6 +6,7 @@ from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms import Form
 from portatile.workloads.gemm.forms.generic.images import facts
 from portatile.workloads.gemm.forms.generic.point import MEDIUM, Generic, tile
+from portatile.workloads.gemm.reals import types_of
 
 __all__ = ["form"]
 
@@ -13,7 +14,7 @@ __all__ = ["form"]
 def default(problem: Problem, device: DeviceInfo, batch: int) -> Generic:
     """A tile of 64 x 64, or one work-item of 4 x 4 where the device has no such groups."""
     if MEDIUM.items > device.max_work_group_size or MEDIUM.local_bytes(problem.itemsize) > device.local_memory:
-        return tile(1, (4, 4), (1, 1), (1, 1), 8, False)
+        return tile(2 if types_of(problem).complex else 1, (4, 4), (1, 1), (1, 1), 8, False)
     return MEDIUM
 
 

@@ -32,8 +32,12 @@
 {% macro acc(r, v) %}{{ "acc_%d_%d" % (r, v) if SCALARS else "acc[%d][%d]" % (r, v) }}{% endmacro %}
 {% macro frag_a(r) %}{{ "a_%d" % r if SCALARS else "a[%d]" % r }}{% endmacro %}
 {% macro frag_b(v) %}{{ "b_%d" % v if SCALARS else "b[%d]" % v }}{% endmacro %}
+{% from "elements.cl" import combined, functions, nothing, operand with context %}
 {# an element of A or B in global memory #}
-{% macro element(x, place) %}{{ "LDG(%s + %s)" % (x, place) if LDG else "%s[%s]" % (x, place) }}{% endmacro %}
+{% macro element(x, place) %}{{ "LDG(%s + %s)" % (x, place) if LDG else operand("%s[%s]" % (x, place)) if (A_FROM if x[0] == "a" else B_FROM) == "memory" else "%s[%s]" % (x, place) }}{% endmacro %}
+{# of an operand of complex numbers with k fast, the place of row or column i at step kk; `ld` counts reals #}
+{% macro apart(i, ld, kk) %}(long)(({{ i }}) / 2) * {{ ld }} + (long)({{ kk }}) * 2 + ({{ i }}) % 2{% endmacro %}
+{% set a_apart, b_apart = COMPLEX and not TRANS_A, COMPLEX and TRANS_B %}
 {% macro row(r) %}({{ (r // TR) * TBR * TR + r % TR }} + tr * {{ TR }}){% endmacro %}
 {% macro col(v) %}({{ (v * VL // TC) * TBC * TC + v * VL % TC }} + tc * {{ TC }}){% endmacro %}
 {% if real == "double" %}
@@ -44,6 +48,9 @@
 #define BN (TBC * TC * TCR)
 #define ITEMS (TBR * TBC)
 {% include "vectors.cl" %}
+{% if not PLAIN %}
+{{ functions() }}
+{%- endif %}
 
 {% if "image" in (A_FROM, B_FROM) %}
 __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST;
@@ -97,7 +104,7 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
 {% endfor %}
 {% else %}
 {% for r in range(rows) %}
-            {{ frag_a(r) }} = {{ element("a_row_%d" % r, "(long)%s * a_step" % k_at) }};
+            {{ frag_a(r) }} = {{ element("a_row_%d" % r, "(long)(%s) * 2" % k_at if a_apart and A_FROM == "memory" else "(long)%s * a_step" % k_at) }};
 {% endfor %}
 {% endif %}
 {% endmacro %}
@@ -111,7 +118,9 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
             {{ frag_b(v) }} = {{ "(%s)" % realv if VL > B_PIXEL }}({% for e in range(0, VL, B_PIXEL) %}{{ "SEEN" if B_PIXEL > 1 else "SEEN_ELEMENT" }}(b_view, b_col_{{ v }}_{{ e }} + ({{ k_at }}) * b_step){{ ", " if not loop.last }}{% endfor %});
 {% elif B_FROM == "panel" %}
             {{ frag_b(v) }} = LOAD(b_at + (long){{ k_at }} * BN + {{ col(v) }});
-{% elif guarded or (TRANS_B or LDG) and VL > 1 %}
+{% elif b_apart %}
+            {{ frag_b(v) }} = ({{ realv }})({% for e in range(VL) %}{{ element("b_at", apart("min(col0 + %s + %d, n - 1)" % (col(v), e), "b_across", k_at)) }}{{ ", " if not loop.last }}{% endfor %});
+{% elif guarded or (TRANS_B or LDG) and VL > 1 or CONVERTED %}
             {{ frag_b(v) }} = {% if VL == 1 %}{{ element("b_at", "(long)%s * b_step + (long)min(col0 + %s, n - 1) * b_across" % (k_at, col(v))) }}{% else %}({{ realv }})({% for e in range(VL) %}{{ element("b_at", "(long)%s * b_step + (long)min(col0 + %s + %d, n - 1) * b_across" % (k_at, col(v), e)) }}{{ ", " if not loop.last }}{% endfor %}){% endif %};
 {% else %}
             {{ frag_b(v) }} = {{ "LDG" if LDG else "LOAD" }}(b_at + (long){{ k_at }} * b_step + (long)(col0 + {{ col(v) }}) * b_across);
@@ -133,7 +142,7 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
 {% endfor %}
 {% elif direct_a == "memory" %}
 {% for r in range(rows) %}
-    __global const {{ real }}* a_row_{{ r }} = a_at + (long)min(row0 + {{ row(r) }}, m - 1) * {{ "1" if TRANS_A else "lda" }};
+    __global const {{ stored }}* a_row_{{ r }} = a_at + {{ apart("min(row0 + %s, m - 1)" % row(r), "lda", "0") if a_apart else "(long)min(row0 + %s, m - 1) * %s" % (row(r), "1" if TRANS_A else "lda") }};
 {% endfor %}
 {% endif %}
 {% if direct_b == "view" %}
@@ -182,7 +191,7 @@ __constant sampler_t nearest = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP |
             const int {{ "%s = e / KB, kk = e %% KB" % i if k_fast else "kk = e / %s, %s = e %% %s" % (wide, i, wide) }};
             const int inside = kb + kk < k1 && {{ first }} + {{ i }} < {{ end }};
 {% set cast = "(int)%s_offset + " % x if from == "view" else "(long)" %}
-{% set at = "%s(%s + %s) * ld%s + kb + kk" % (cast, first, i, x) if k_fast else "%s(kb + kk) * ld%s + %s + %s" % (cast, x, first, i) %}
+{% set at = apart("%s + %s" % (first, i), "ld" ~ x, "kb + kk") if COMPLEX and k_fast else "%s(%s + %s) * ld%s + kb + kk" % (cast, first, i, x) if k_fast else "%s(kb + kk) * ld%s + %s + %s" % (cast, x, first, i) %}
             {{ x }}_tile[kk * ({{ wide }} + PAD) + {{ i }}] = inside ? {% if from == "view" %}SEEN_ELEMENT({{ x }}_view, {{ at }}){% else %}{{ element(x ~ "_at", at) }}{% endif %} : 0;
         }
 {% endif %}
@@ -196,10 +205,10 @@ __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
     const int across = (n - 1) / BN + 1;
     const int col0 = (int)get_group_id(0) % across * BN, row0 = (int)get_group_id(0) / across * BM;
     const int k0 = start + (int)get_group_id(1) * chunk;
-    const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
+    const int k1 = {{ nothing("alpha") }} ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
 {% for x, from, wide, first in (("a", A_FROM, "BM", "row0"), ("b", B_FROM, "BN", "col0")) %}
 {% if from == "memory" %}
-    __global const {{ real }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset;
+    __global const {{ stored }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset;
 {% elif from == "panel" %}
     __global const {{ real }}* {{ x }}_at = {{ x }}_base + (long)({{ first }} / {{ wide }}) * ((k - 1) / KB + 1) * KB * {{ wide }};
 {% endif %}
@@ -280,7 +289,40 @@ __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
 {{ one_step("kk", true) }}    }
 {% endif %}
 
-    __global {{ real }}* c_at = c_base + c_offset{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+    __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset{{ " + (long)get_group_id(1) * %s * n" % ("(m / 2)" if COMPLEX else "m") if SPLIT }};
+{% if COMPLEX %}
+{% for r in range(0, rows, 2) %}
+    if (row0 + {{ row(r) }} < m) {
+        __global {{ real }}* c_row = c_at + (long)((row0 + {{ row(r) }}) / 2) * ldc + col0;
+{% for v in range(vectors) %}
+{% for e in range(0, VL, 2) %}
+{% set one, two = "%x" % e, "%x" % (e + 1) %}
+        if (col0 + {{ col(v) }} + {{ e }} < n) {
+            const {{ real }}2 sum = ({{ real }}2)({{ combined(acc(r, v) ~ ".s" ~ one, acc(r, v) ~ ".s" ~ two, acc(r + 1, v) ~ ".s" ~ one, acc(r + 1, v) ~ ".s" ~ two) }});
+{% if SPLIT %}
+            c_row[{{ col(v) }} + {{ e }}] = sum.x;
+            c_row[{{ col(v) }} + {{ e + 1 }}] = sum.y;
+{% else %}
+            put(c_row + {{ col(v) }} + {{ e }}, sum.x, sum.y, alpha, beta);
+{% endif %}
+        }
+{% endfor %}
+{% endfor %}
+    }
+{% endfor %}
+{% elif not PLAIN and not SPLIT %}
+{% for r in range(rows) %}
+    if (row0 + {{ row(r) }} < m) {
+        __global {{ stored_c }}* c_row = c_at + (long)(row0 + {{ row(r) }}) * ldc + col0;
+{% for v in range(vectors) %}
+{% for e in range(VL) %}
+        if (col0 + {{ col(v) }} + {{ e }} < n)
+            put(c_row + {{ col(v) }} + {{ e }}, {{ acc(r, v) }}{{ ".s%x" % e if VL > 1 }}, alpha, beta);
+{% endfor %}
+{% endfor %}
+    }
+{% endfor %}
+{% else %}
 {% for r in range(rows) %}
     if (row0 + {{ row(r) }} < m) {
         __global {{ real }}* c_row = c_at + (long)(row0 + {{ row(r) }}) * ldc + col0;
@@ -310,4 +352,5 @@ __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
 {% endfor %}
     }
 {% endfor %}
+{% endif %}
 }

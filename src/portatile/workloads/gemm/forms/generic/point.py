@@ -27,7 +27,13 @@ class Generic(Point):
     FORM: ClassVar[str] = "generic"
     FILE: ClassVar[str] = __file__
 
-    VL: int = parameter(1, (1, 2, 4, 8), "Elements of a vector, along a row of C.", defines=("generic",))
+    VL: int = parameter(
+        1,
+        (1, 2, 4, 8),
+        "Elements of a vector, along a row of C.",
+        must={"complex elements need even VL and TR, for they are two reals each": "not complex or VL % 2 == TR % 2 == 0"},
+        defines=("generic",),
+    )
     TC: int = parameter(
         1,
         (1, 2, 4, 8, 10),
@@ -60,7 +66,7 @@ class Generic(Point):
         (8, 16, 32),
         "Work-items of a group along the rows of C.",
         # ten times slower than registers on a processor: legal where quickly tried
-        tried=("device_kind != 'cpu' or m * n * k * max(batch, 1) <= 1 << 22",),
+        tried=("device_kind != 'cpu' or not plain or m * n * k * max(batch, 1) <= 1 << 22",),
         defines=("generic",),
     )
     TCR: int = parameter(
@@ -83,6 +89,7 @@ class Generic(Point):
         "A and B are read through images, which kernels of their own write unless VIEW_A and VIEW_B say otherwise.",
         must={
             "images hold one problem: set TXC = False for a batch": "not TXC or not batched",
+            "images hold float32 and float64: set TXC = False": "not TXC or plain",
             f"{_PIXEL} (A)": "not TXC or TXC_OF == 'B' or VIEW_A"
             " or (TBR * TR * TRR if SM and SM_OF != 'B' else TR) % (16 // itemsize) == 0",
             f"{_PIXEL} (B)": "not TXC or TXC_OF == 'A' or VIEW_B"
@@ -153,6 +160,7 @@ class Generic(Point):
         False,
         (False, True),
         "Operands are read from global memory through the read-only path; else the compiler chooses. NVIDIA only.",
+        must={"LDG loads float32 and float64": "not LDG or plain"},
         tried=("not LDG or (nvidia and not TXC and SCALARS and UNROLL == KB and PAD == 0 and MAD == 'a*b+c')",),
         later=True,
     )

@@ -11,6 +11,7 @@ from portatile.workloads.gemm.forms import UNKNOWN_LOSS
 from portatile.workloads.gemm.forms.gpu import estimate
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
+from portatile.workloads.gemm.reals import types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.waste import waste
 
@@ -30,7 +31,7 @@ _FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there a
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     """The point for a GPU whose asynchronous copies the text uses; None for other devices, and for those that have no such groups."""
-    if not device.nvidia:
+    if not device.nvidia or not types_of(problem).plain:
         return None
     found = _nvidia(problem, device, batch)
     fits = found.items <= device.max_work_group_size and found.local_bytes(problem.itemsize) <= local_limit(device)
@@ -91,7 +92,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
 
 def _estimated(problem: Problem, device: DeviceInfo) -> bool:
     """Whether ``estimate`` knows the units that compute the problem."""
-    return device.nvidia and (problem.dtype == "float32" or matrix_units(device))
+    return device.nvidia and types_of(problem).plain and (problem.dtype == "float32" or matrix_units(device))
 
 
 def _fills(problem: Problem, device: DeviceInfo) -> bool:

@@ -30,7 +30,7 @@ class Gpu(Point):
         1,
         (2, 4),
         "Elements of a vector that is loaded from local memory.",
-        must={"VL must divide TR and be 2 or more": "TR % VL == 0 and VL >= 2"},
+        must={"VL must divide TR and be 2 or more": "TR % VL == 0 and VL >= 2", "the gpu form multiplies float32 and float64": "plain"},
         tried=("VL * itemsize in (8, 16)",),
     )
     TC: int = parameter(

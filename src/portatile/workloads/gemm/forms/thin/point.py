@@ -32,7 +32,7 @@ class Thin(Point):
         1,
         (1, 2, 4),
         "Elements of a vector of A.",
-        must={"the thin form takes powers of two for VL": _POWER.format("VL")},
+        must={"the thin form takes powers of two for VL": _POWER.format("VL"), "the thin form multiplies float32 and float64": "plain"},
         tried=("VL * itemsize <= 16",),
     )
     TC: int = parameter(

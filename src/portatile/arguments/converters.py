@@ -1,0 +1,141 @@
+"""How arrays are copied, cast and shaped in their own library and place: NumPy's, PyTorch's, CuPy's, and Buffers."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from portatile.device.buffer import Buffer, is_cuda_array
+from portatile.dtypes import ELEMENTS
+
+
+class Converter(ABC):
+    """One library's ways. An instance is stateless."""
+
+    @abstractmethod
+    def dtype(self, array: Any) -> np.dtype[Any] | None:
+        """The dtype as NumPy's; None for one that NumPy has no name for."""
+
+    @abstractmethod
+    def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
+        """A C-contiguous copy with elements of ``dtype``."""
+
+    @abstractmethod
+    def strides(self, array: Any) -> tuple[int, ...]:
+        """Strides in bytes."""
+
+    def aligned(self, array: Any) -> bool:
+        """Whether every element lies at a multiple of its size, in the byte order of the machine."""
+        return True
+
+    def shaped(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """A result under another shape."""
+        return array.reshape(shape)
+
+    @abstractmethod
+    def put(self, out: Any, result: Any) -> Any:
+        """``out``, with the values of ``result`` cast to its dtype."""
+
+
+class _Numpy(Converter):
+    """The host's arrays."""
+
+    def dtype(self, array: Any) -> np.dtype[Any] | None:
+        found: np.dtype[Any] = array.dtype
+        return found.newbyteorder("=") if not found.isnative else found
+
+    def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
+        return np.array(array, dtype, order="C", subok=False)
+
+    def strides(self, array: Any) -> tuple[int, ...]:
+        return array.strides  # type: ignore[no-any-return]
+
+    def aligned(self, array: Any) -> bool:
+        return bool(array.flags.aligned and array.dtype.isnative)
+
+    def shaped(self, array: Any, shape: tuple[int, ...]) -> Any:
+        return array.reshape(shape)[()]  # without dimensions a NumPy scalar
+
+    def put(self, out: Any, result: Any) -> Any:
+        with np.errstate(all="ignore"):
+            np.copyto(out, result, casting="unsafe")
+        return out
+
+
+class _Buffers(Converter):
+    """portatile's own arrays; another dtype takes a way through the host."""
+
+    def dtype(self, array: Any) -> np.dtype[Any] | None:
+        return array.dtype  # type: ignore[no-any-return]
+
+    def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
+        if array.dtype == dtype:
+            return array.copy()
+        return Buffer.from_numpy(array.numpy().astype(dtype), array.device)
+
+    def strides(self, array: Any) -> tuple[int, ...]:
+        return array.strides  # type: ignore[no-any-return]
+
+    def aligned(self, array: Any) -> bool:
+        return bool(array.offset % array.dtype.itemsize == 0 and array.dtype.isnative)
+
+    def put(self, out: Any, result: Any) -> Any:
+        with np.errstate(all="ignore"):
+            out.assign(result.numpy().astype(out.dtype, casting="unsafe"))
+        return out
+
+
+class _Torch(Converter):
+    """PyTorch's tensors, on their current stream."""
+
+    def dtype(self, array: Any) -> np.dtype[Any] | None:
+        name = str(array.dtype).removeprefix("torch.")
+        if name in ELEMENTS:
+            return ELEMENTS[name].numpy
+        try:
+            return np.dtype(name)
+        except TypeError:
+            return None
+
+    def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
+        return array.to(getattr(sys.modules["torch"], dtype.name)).contiguous()
+
+    def strides(self, array: Any) -> tuple[int, ...]:
+        return tuple(stride * array.element_size() for stride in array.stride())
+
+    def put(self, out: Any, result: Any) -> Any:
+        return out.copy_(result)
+
+
+class _Cupy(Converter):
+    """CuPy's arrays, on their current stream."""
+
+    def dtype(self, array: Any) -> np.dtype[Any] | None:
+        return array.dtype  # type: ignore[no-any-return]
+
+    def packed(self, array: Any, dtype: np.dtype[Any]) -> Any:
+        return array.astype(dtype, order="C", copy=True)
+
+    def strides(self, array: Any) -> tuple[int, ...]:
+        return array.strides  # type: ignore[no-any-return]
+
+    def put(self, out: Any, result: Any) -> Any:
+        out[...] = result
+        return out
+
+
+_NUMPY, _BUFFERS = _Numpy(), _Buffers()
+_CUDA: dict[str, Converter] = {"torch": _Torch(), "cupy": _Cupy()}
+
+
+def converter_of(array: Any) -> Converter | None:
+    """The ways of an array's library; None for arrays that are read as they are or not at all."""
+    if isinstance(array, np.ndarray):
+        return _NUMPY
+    if isinstance(array, Buffer):
+        return _BUFFERS
+    known = _CUDA.get(type(array).__module__.split(".")[0])
+    return known if known is not None and is_cuda_array(array) else None

@@ -1,0 +1,194 @@
+"""What ``numpy.matmul`` takes beside matrices that kernels read: vectors, any strides, lists, mixed dtypes, an ``out`` to be cast into.
+
+Arrays are converted in their own library and place. What cannot be converted goes on as it is, and is refused with what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from portatile.arguments import axes, matrices
+from portatile.arguments.checks import writable
+from portatile.arguments.converters import Converter, converter_of
+from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
+from portatile.dtypes import RESULTS, name_of
+from portatile.errors import ArgumentError
+
+_COUNTED = "biu"  # the kinds of dtypes, bool and integers, that are multiplied in float64
+
+
+class Conversion(NamedTuple):
+    """Operands and output as kernels read them, and what gives the caller's result from theirs."""
+
+    arrays: tuple[Any, Any]
+    out: Any
+    finish: Callable[[Any], Any]
+
+
+class _Shapes(NamedTuple):
+    """The shape of a result with its matrices ``whole``, and as the caller gets it: without the dimensions that vectors lack.
+
+    ``view`` is the index that makes the former of the latter; ``core`` counts the dimensions that belong to a matrix or vector.
+    """
+
+    whole: tuple[int, ...]
+    given: tuple[int, ...]
+    view: tuple[Any, ...]
+    core: int
+
+
+def product(a: Any, b: Any, out: Any) -> Conversion | None:
+    """How ``matmul(a, b, out)`` comes to matrices or stacks that kernels read; None where they are such already.
+
+    Raises ArgumentError for shapes that do not fit, and for an ``out`` that the result cannot be cast to.
+    """
+    target = _only(out)
+    one, other = _array(a, "a"), _array(b, "b")
+    library = _library(one, other, target)
+    dtype = None if library is None else multiplied_in(library.dtype(one), library.dtype(other))
+    if library is None or dtype is None:  # the routine takes or refuses them
+        return None if one is a and other is b and target is out else Conversion((one, other), target, _as_it_is)
+    shapes = _shapes(tuple(one.shape), tuple(other.shape))
+    first, second = (_readable(library, array, dtype) for array in (one, other))
+    first = first[None, :] if first.ndim == 1 else first
+    second = second[:, None] if second.ndim == 1 else second
+    if target is None:
+        if first is a and second is b:
+            return None
+        return Conversion((first, second), None, _as_it_is if shapes.core == 2 else lambda result: library.shaped(result, shapes.given))
+    _check_out(library, target, shapes, (one, other))
+    view = target if shapes.core == 2 else target[shapes.view]
+    if _direct(library, view, dtype, shapes.whole, (first, second)):
+        if first is a and second is b and view is out:
+            return None
+        return Conversion((first, second), view, lambda _: target)
+    return Conversion((first, second), None, lambda result: library.put(target, result.reshape(shapes.given)))
+
+
+def multiplied_in(one: np.dtype[Any] | None, other: np.dtype[Any] | None) -> np.dtype[Any] | None:
+    """The dtype in which arrays of two are multiplied: NumPy's common one, for integers and bool float64 unless both are int8; None where
+    there is none.
+    """
+    if one is None or other is None:
+        return None
+    if one == other and name_of(one) in RESULTS:
+        return one
+    try:
+        found = np.result_type(one, other)
+    except TypeError:
+        return None
+    if found.kind in _COUNTED:
+        return np.dtype(np.float64)
+    return found if name_of(found) in RESULTS else None
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
+
+
+def _only(out: Any) -> Any:
+    """The one output of a tuple, as NumPy's functions take it."""
+    if not isinstance(out, tuple):
+        return out
+    if len(out) != 1:
+        raise ArgumentError(f"out is a tuple of {len(out)}; matmul has one result")
+    return out[0]
+
+
+def _array(given: Any, name: str) -> Any:
+    """``given`` as an array: lists, tuples and what has ``__array__`` or a buffer of memory by NumPy, arrays as they are."""
+    refuse_masks(given, name)
+    if isinstance(given, (np.ndarray, Buffer)) or is_cuda_array(given):
+        return given
+    known = isinstance(given, (list, tuple, memoryview)) or type(given).__module__ == "array"
+    if not known and not hasattr(given, "__array__") and not hasattr(given, "__array_interface__"):
+        return given
+    try:
+        return axes.numbers(given, name)
+    except (TypeError, RuntimeError) as error:  # an array of another library that lies where NumPy does not reach, say
+        raise ArgumentError(f"{name} is a {type(given).__name__} that NumPy cannot read: {error}") from None
+
+
+def _library(a: Any, b: Any, out: Any) -> Converter | None:
+    """The one library that all arrays are of; None where one is of an unknown kind. Raises ArgumentError where they differ."""
+    found = [converter_of(a), converter_of(b)]
+    if None in found:
+        return None
+    kinds = f"a is a {type(a).__name__}, b a {type(b).__name__}"
+    if out is not None:
+        found.append(converter_of(out))
+        kinds += f", out a {type(out).__name__}"
+        if found[-1] is None:
+            raise matrices.unknown(out, "out")
+    if any(one is not found[0] for one in found):
+        raise ArgumentError(f"the arrays lie in different places ({kinds}); move them to one, by Buffer.from_numpy or .numpy()")
+    return found[0]
+
+
+def _shapes(a: tuple[int, ...], b: tuple[int, ...]) -> _Shapes:
+    """The shape of the product of arrays of two shapes; raises ArgumentError where they do not fit."""
+    for name, shape in (("a", a), ("b", b)):
+        if not shape:
+            raise ArgumentError(f"{name} has no dimensions; matmul takes vectors, matrices and stacks of matrices: use * for scalars")
+    inner = b[-2] if len(b) > 1 else b[0]
+    if a[-1] != inner:
+        raise ArgumentError(f"a has shape {a} and b has shape {b}: the inner dimensions differ, {a[-1]} and {inner}")
+    try:
+        batch = np.broadcast_shapes(a[:-2], b[:-2])
+    except ValueError:
+        raise ArgumentError(f"stacks of {a[:-2]} and {b[:-2]} matrices cannot be broadcast together") from None
+    rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
+    view = (..., slice(None) if rows else None, slice(None) if columns else None)
+    return _Shapes((*batch, *(rows or (1,)), *(columns or (1,))), (*batch, *rows, *columns), view, len(rows) + len(columns))
+
+
+def _readable(library: Converter, array: Any, dtype: np.dtype[Any]) -> Any:
+    """The array, or a copy that kernels read."""
+    if library.dtype(array) == dtype and library.aligned(array) and _lies_well(library, array):
+        return array
+    return library.packed(array, dtype)
+
+
+def _lies_well(library: Converter, array: Any) -> bool:
+    """Whether kernels read each of the array's matrices, or the vector, where it lies."""
+    kind = library.dtype(array)
+    if kind is None:
+        return False
+    shape, strides, size = tuple(array.shape[-2:]), library.strides(array)[-2:], kind.itemsize
+    if len(shape) == 1:  # a matrix of one column
+        shape, strides = (*shape, 1), (*strides, size)
+    return matrices.form(shape, strides, size) is not None
+
+
+def _check_out(library: Converter, out: Any, shapes: _Shapes, given: tuple[Any, Any]) -> None:
+    """Raise ArgumentError for an output that cannot be written, has another shape, or to whose dtype nothing is cast silently."""
+    writable(out, "out")
+    refuse_masks(out, "out")
+    have, shape = tuple(out.shape), shapes.given
+    if have != shape and not (isinstance(out, np.ndarray) and _repeats(have, shapes)):
+        raise ArgumentError(f"out has shape {have} and dtype {out.dtype}; it must have shape {shape}: an output is non-broadcastable")
+    kind, found = library.dtype(out), np.result_type(*(library.dtype(array) for array in given))
+    if kind is None or not np.can_cast(found, kind, "same_kind"):
+        raise ArgumentError(f"out has dtype {out.dtype}; results of {found} are not cast to that: pass another array for the result")
+
+
+def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:
+    """Whether an output takes the result several times, as NumPy's broadcasting of outputs has it."""
+    count, core = len(have) - shapes.core, len(shapes.given) - shapes.core
+    if count < core or have[count:] != shapes.given[core:]:
+        return False
+    batch = zip(have[count - core : count], shapes.given[:core], strict=True)
+    return all(size in (own, 1) for own, size in batch)
+
+
+def _direct(library: Converter, out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], operands: tuple[Any, Any]) -> bool:
+    """Whether kernels write the result where it belongs."""
+    kind = library.dtype(out)
+    if kind is None or name_of(kind) not in RESULTS[name_of(dtype)]:
+        return False
+    if tuple(out.shape) != shape or not library.aligned(out) or not _lies_well(library, out):
+        return False
+    return not isinstance(out, np.ndarray) or not any(np.may_share_memory(out, operand) for operand in operands)

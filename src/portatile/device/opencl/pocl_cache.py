@@ -1,0 +1,155 @@
+"""PoCL's own cache, in a folder of ours that is looked over before PoCL loads from it: a damaged library there would end the process.
+
+Where the user has not chosen a folder (``POCL_CACHE_DIR``). A process that ends lists every file with its size and the time it was
+written; one that has changed since, or that is new and no whole ELF file, goes with all of its program, which PoCL then compiles again.
+So do all that are not listed when the process that wrote them has crashed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from portatile import settings
+from portatile.cache import replace_file
+from portatile.device.backend import at_exit
+
+_LIST = "sound.json"
+_MOST_BYTES = 96 << 20  # of all programs: PoCL itself forgets nothing, and to look over so much takes 0.1 s
+_KEEPS = 0.75  # of that, after some had to go
+_AT_ONCE = 64  # programs that one process removes because there are too many
+_USERS = "users"  # a file for each process that uses the folder, by its id
+_HEADER = 64  # bytes of a 64-bit ELF file's head
+
+_USED = "last_accessed"  # PoCL's mark in a program's folder
+
+_Files = dict[str, tuple[int, int]]
+"""Of a program what PoCL would load, by the path below its folder: bytes, and nanoseconds of the last change."""
+
+
+def prepare() -> None:
+    """Give PoCL a folder below the binary cache's, for this process and its children, and look it over. Before PoCL is loaded."""
+    if sys.platform != "linux" or settings.pocl_cache():
+        return
+    folder = settings.load().cache_dir / "pocl"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        about = folder.lstat()
+        if about.st_uid != os.getuid() or about.st_mode & 0o022 or not os.access(folder, os.W_OK | os.X_OK):
+            return  # somebody else may have put libraries there
+        look_over(folder, _crashed(folder))
+        mine = folder / _USERS / str(os.getpid())
+        mine.touch()
+    except OSError:
+        return
+    settings.choose_pocl_cache(folder)
+    at_exit.append(lambda: _leave(folder, mine))
+
+
+def _leave(folder: Path, mine: Path) -> None:
+    """List what this process has made; it ends in good order."""
+    if mine.name == str(os.getpid()):
+        with contextlib.suppress(OSError):
+            look_over(folder)
+            mine.unlink()
+
+
+def _crashed(folder: Path) -> bool:
+    """Whether a process that used the folder has ended without a word, and none uses it now."""
+    users = folder / _USERS
+    users.mkdir(exist_ok=True, mode=0o700)
+    ended = [path for path in users.iterdir() if not Path("/proc", path.name).exists()]
+    for path in ended:
+        path.unlink(missing_ok=True)
+    return bool(ended) and not any(users.iterdir())
+
+
+def look_over(folder: Path, crashed: bool = False) -> int:
+    """Remove the programs that have a damaged file, and the oldest ones where all take too much; returns how many were damaged.
+
+    ``crashed``: nobody answers for files that are not listed.
+    """
+    listed, sound, used = _listed(folder), dict[str, _Files](), dict[str, tuple[float, int]]()
+    damaged: list[str] = []
+    for program in _programs(folder):
+        found, known = _Files(), listed.get(program, {})
+        used[program] = _collect(f"{folder}/{program}", "", found), sum(size for size, _ in found.values())
+        if found == known or all(
+            known.get(name) == state or (name not in known and not crashed and _whole(folder / program / name))
+            for name, state in found.items()
+        ):
+            sound[program] = found
+        else:
+            damaged.append(program)
+    for program in (*damaged, *_too_many(used)):
+        shutil.rmtree(folder / program, ignore_errors=True)
+        sound.pop(program, None)
+    if sound != listed:
+        with contextlib.suppress(OSError):
+            replace_file(folder / _LIST, msgspec.json.encode(sound), mode=0o700)
+    return len(damaged)
+
+
+def _too_many(used: dict[str, tuple[float, int]]) -> list[str]:
+    """The programs to remove so that the others stay within the bound: the longest unused first."""
+    total, gone = sum(size for _, size in used.values()), list[str]()
+    if total > _MOST_BYTES:
+        for program, (_, size) in sorted(used.items(), key=lambda entry: entry[1]):
+            if total <= _KEEPS * _MOST_BYTES or len(gone) == _AT_ONCE:
+                break
+            gone.append(program)
+            total -= size
+    return gone
+
+
+def _listed(folder: Path) -> dict[str, _Files]:
+    try:
+        return msgspec.json.decode((folder / _LIST).read_bytes(), type=dict[str, _Files])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+def _programs(folder: Path) -> Iterator[str]:
+    """PoCL's folders of programs, by their paths below its own: two letters of a hash, and the rest of it."""
+    for first in os.scandir(folder):
+        if len(first.name) == 2 and first.is_dir(follow_symlinks=False):
+            yield from (f"{first.name}/{program.name}" for program in os.scandir(first) if program.is_dir(follow_symlinks=False))
+
+
+def _collect(place: str, below: str, found: _Files) -> float:
+    """Put what PoCL would load of a program, bitcode and libraries, into ``found``; returns when it was last used."""
+    used = 0.0
+    try:
+        entries = list(os.scandir(place))
+    except FileNotFoundError:  # another process is at work
+        return used
+    for entry in entries:
+        if entry.name.endswith((".so", ".bc")):
+            about = entry.stat(follow_symlinks=False)
+            found[below + entry.name] = about.st_size, about.st_mtime_ns
+        elif entry.name == _USED:
+            used = entry.stat(follow_symlinks=False).st_mtime
+        elif entry.is_dir(follow_symlinks=False):
+            _collect(entry.path, f"{below}{entry.name}/", found)
+    return used
+
+
+def _whole(path: Path) -> bool:
+    """Whether a file that is not listed yet is: bitcode begins as such, an ELF file reaches to the end of its table of sections."""
+    try:
+        with path.open("rb") as file:
+            head, size = file.read(_HEADER), os.fstat(file.fileno()).st_size
+    except OSError:
+        return False
+    if path.suffix == ".bc":
+        return head[:4] in (b"BC\xc0\xde", b"\xde\xc0\x17\x0b") and size % 4 == 0
+    if head[:4] != b"\x7fELF" or len(head) < _HEADER:
+        return False
+    table = int.from_bytes(head[40:48], "little")
+    return table + int.from_bytes(head[58:60], "little") * int.from_bytes(head[60:62], "little") <= size

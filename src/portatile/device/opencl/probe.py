@@ -1,0 +1,135 @@
+"""What a driver's compiler survives, found out once by child processes: some drivers end the process that compiles legal OpenCL C.
+
+PoCL 3.0 takes a processor of AVX-512 that is newer than it for one without, and then dies of 512-bit vectors, of the library's functions
+of them, or gives a program without kernels. ``python -m portatile.device.opencl.probe PLATFORM DEVICE NAME...`` is the child.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from portatile import processes, settings
+from portatile.cache import Cache
+from portatile.device.opencl import icd
+from portatile.device.opencl.driver import cl
+from portatile.records import digest
+
+_FORMAT = "driver probe 1"
+_PATIENCE = 60.0  # seconds for a child, which compiles three small kernels
+_MOST_BYTES = 1 << 20  # that are kept
+_ITEMS = 4
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A kernel that a driver must build and run: with (x: global float16 *, y: global float16 *) y becomes ``expected`` where x is 1."""
+
+    text: str
+    expected: float
+    options: tuple[str, ...] = ()
+
+
+PROBES: Mapping[str, Probe] = {
+    "wide_arithmetic": Probe("float16 a = x[i] * 3.0f + x[i + 1]; a += as_float16(as_int16(x[i + 2]) << 0); y[i] = a * 2.0f;", 10.0),
+    "wide_functions": Probe("float16 a = fma(x[i], x[i + 1], sqrt(x[i + 2])); y[i] = select(rint(a), x[i], a > x[i] * 9.0f);", 2.0),
+    "relaxed_math": Probe("y[i] = (float16)(sin(x[i].s0 - 1.0f) + native_sqrt(x[i].s1 * 4.0f));", 2.0, ("-cl-fast-relaxed-math",)),
+    "half": Probe("half h = (half)x[i].s0; h = h + (half)1.5f; y[i] = (float16)((float)h);", 2.5),
+}
+"""By the capability that each stands for."""
+
+_KERNEL = "__kernel void probe(__global const float16 *x, __global float16 *y) {{ const int i = get_global_id(0); {} }}\n"
+_HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+
+
+def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> frozenset[str]:
+    """Those of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` of these numbers.
+
+    Kept in the user's cache folder for each driver and processor. Where no child can be started, what most drivers survive.
+    """
+    kept, key = Cache(settings.drivers_folder(), _MOST_BYTES), digest(_FORMAT, *_driver(handle), *names)
+    raw = kept.get(key)
+    if raw is not None:
+        try:
+            return frozenset(msgspec.json.decode(raw, type=list[str]))
+        except msgspec.DecodeError:
+            pass  # written by another version
+    try:
+        found = _probed(platform, device, names)
+    except OSError:
+        return frozenset(names) - {"wide_functions"}
+    kept.put(key, msgspec.json.encode(sorted(found)))
+    return found
+
+
+def _driver(handle: Any) -> tuple[str, ...]:
+    """What the answers depend on: the driver, and the processor as it tells of itself, whatever the driver takes it for."""
+    return handle.platform.version, handle.driver_version, handle.version, handle.name, _processor()
+
+
+def _processor(path: Path = Path("/proc/cpuinfo")) -> str:
+    """Model and instruction sets of the first core, as Linux tells them."""
+    try:
+        core = path.read_text(errors="replace").split("\n\n", 1)[0]
+    except OSError:
+        return ""
+    return "\n".join(line for line in core.splitlines() if line.split("\t")[0].strip() in ("cpu family", "model", "flags", "Features"))
+
+
+def _probed(platform: int, device: int, names: Sequence[str]) -> frozenset[str]:
+    """Children by turns: each goes on behind the probe that its predecessor did not survive."""
+    left, found = list(names), set[str]()
+    with tempfile.TemporaryDirectory(prefix="portatile-probe-") as folder:
+        environment = {**processes.environment(), "POCL_CACHE_DIR": folder}  # a build that was broken off leaves nothing behind
+        while left:
+            command = [sys.executable, "-m", __name__, str(platform), str(device), *left]
+            try:
+                done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False, env=environment)
+                told = done.stdout
+            except subprocess.TimeoutExpired as error:
+                told = error.stdout or b""
+            answers = dict(line.split(" ", 1) for line in told.decode(errors="replace").splitlines() if line.endswith((" yes", " no")))
+            answers = {name: answer for name, answer in answers.items() if name in left}
+            found |= {name for name, answer in answers.items() if answer == "yes"}
+            left = left[len(answers) + 1 :]
+    return frozenset(found)
+
+
+def _answers(platform: int, device: int, names: Sequence[str]) -> None:
+    """The child: try each probe and say at once what came of it."""
+    with icd.vendors():
+        handle = cl.get_platforms()[platform].get_devices()[device]
+    context = cl.Context([handle])
+    for name in names:
+        print(name, "yes" if _runs(context, PROBES[name], _HALF if name == "half" else "") else "no", flush=True)
+
+
+def _runs(context: Any, probe: Probe, head: str) -> bool:
+    """Whether a probe builds, has a binary, runs, and computes what it should."""
+    try:
+        program = cl.Program(context, head + _KERNEL.format(probe.text))
+        program.get_info(cl.program_info.REFERENCE_COUNT)  # keeps pyopencl's cache out
+        program.build([*probe.options])
+        if not program.all_kernels() or not program.get_info(cl.program_info.BINARIES)[0]:
+            return False
+        queue = cl.CommandQueue(context)
+        x, y = np.ones((_ITEMS + 2, 16), np.float32), np.zeros((_ITEMS, 16), np.float32)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        given, result = cl.Buffer(context, flags, hostbuf=x), cl.Buffer(context, flags, hostbuf=y)
+        cl.Kernel(program, "probe")(queue, (_ITEMS,), (1,), given, result)
+        cl.enqueue_copy(queue, y, result)
+    except cl.Error:
+        return False
+    return bool((y == probe.expected).all())
+
+
+if __name__ == "__main__":
+    _answers(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

@@ -1,0 +1,91 @@
+"""How arrays lie in memory: another shape over the same bytes, and the pieces without gaps that a copy takes one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from portatile.errors import ArgumentError
+
+
+def checked_sizes(shape: Any) -> tuple[int, ...]:
+    """A shape of whole, not negative numbers; raises ArgumentError for what is none."""
+    try:
+        sizes = tuple(index(n) for n in shape)
+    except TypeError:
+        raise ArgumentError(f"shape={shape!r} must be a tuple of whole numbers") from None
+    if min(sizes, default=0) < 0:
+        raise ArgumentError(f"shape {sizes} has a negative size")
+    return sizes
+
+
+@lru_cache(4096)
+def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
+    """The first byte that the elements take, and the one past the last, from the first element."""
+    if 0 in shape:
+        return 0, 0
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    return sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + itemsize
+
+
+def wanted_shape(given: tuple[Any, ...], size: int) -> tuple[int, ...]:
+    """What ``reshape`` was given, a tuple or numbers of which one may be -1, as a shape of ``size`` elements."""
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
+    try:
+        shape = [index(n) for n in sizes]
+    except TypeError:
+        raise ArgumentError(f"reshape{given} takes whole numbers, or a tuple of them") from None
+    if shape.count(-1) == 1:
+        others = prod(n for n in shape if n != -1)
+        shape[shape.index(-1)] = size // others if others > 0 else 0
+    if min(shape, default=0) < 0 or prod(shape) != size:
+        raise ArgumentError(f"{size} elements do not have the shape {tuple(sizes)}")
+    return tuple(shape)
+
+
+def reshaped(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
+    """The strides of the same elements, in C order, under the shape ``wanted``; None where that takes a copy.
+
+    Both shapes are cut into the shortest groups of dimensions that hold equally many elements; those of one group must lie as one.
+    """
+    if 0 in shape:
+        return (itemsize,) * len(wanted)
+    old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    found = [itemsize] * len(wanted)
+    first, new = 0, 0  # of a group
+    while first < len(old):
+        last, end, have, want = first + 1, new + 1, old[first][0], wanted[new]
+        while have != want:
+            if want < have:
+                want, end = want * wanted[end], end + 1
+            else:
+                have, last = have * old[last][0], last + 1
+        if any(step != size * below for (_, step), (size, below) in pairwise(old[first:last])):
+            return None
+        step = old[last - 1][1]
+        for place in range(end - 1, new - 1, -1):
+            found[place] = step
+            step *= wanted[place]
+        first, new = last, end
+    return tuple(found)
+
+
+def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Bytes of each piece without gaps, in C order, and the sizes and strides by which the pieces follow one another."""
+    run, kept = itemsize, len(shape)
+    while kept and (shape[kept - 1] == 1 or strides[kept - 1] == run):
+        run *= shape[kept - 1]
+        kept -= 1
+    return run, shape[:kept], strides[:kept]
+
+
+def places(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
+    """Where each piece begins, from the first, in C order."""
+    for where in np.ndindex(*sizes):
+        yield sum(at * stride for at, stride in zip(where, strides, strict=True))

@@ -1,0 +1,190 @@
+/* Matrix multiply-add by a sub-group, shaped like the draft cl_khr_cooperative_matrix: load a fragment, multiply and add, store.
+
+   A fragment is 16 lines of 32 bytes along k, spread over the MATRIX_LANES work-items of a sub-group, which take every step together:
+   16 x 16 elements of 2 bytes, 16 x 8 of 4, 16 x 32 of 1. Lowered to ldmatrix and mma.sync on NVIDIA from compute capability 8.0,
+   to WMMA on AMD's gfx11, to plain arithmetic elsewhere (where each work-item takes by itself what its sums need).
+
+   MATRIX_LANES                              work-items of a sub-group: lane = local id % MATRIX_LANES
+   matrix_a, matrix_b                        fragments: 16 rows of op(A), 16 columns of op(B)
+   matrix_f32, matrix_s32                    16 x 16 sums; element e of a lane, e < MATRIX_ELEMENTS, is .r[e] and lies in row
+   MATRIX_ROW(lane, e), MATRIX_COLUMN(lane, e)
+   MATRIX_CLEAR(c)                           sums become 0
+   MATRIX_AT(row, chunk)                     where chunk 0 .. 7 of a row lies in a tile, in bytes: a tile is rows of 128 bytes, and the
+                                             16-byte chunks of a row are exchanged so that eight rows' loads use all banks of local memory
+   MATRIX_LOAD_A(f, tile, row, chunk, lane)  f = 16 rows from `row` on of a tile whose rows lie along k, and its chunks `chunk`, `chunk` + 1
+   MATRIX_LOAD_A_T(f, tile, k, chunk, lane)  the same of 2-byte elements where a row of the tile is one k, and a chunk eight rows of op(A):
+                                             k .. k + 15, chunks `chunk` and `chunk` + 1
+   MATRIX_LOAD_B, MATRIX_LOAD_B_T            of columns of op(B)
+   MATRIX_MULTIPLY_ADD_F16(c, a, b)          c += a b: half, bfloat16, float with the 10 fraction bits of TF32, signed bytes; the first
+   MATRIX_MULTIPLY_ADD_BF16, _TF32           three add to a matrix_f32, the last one to a matrix_s32
+   MATRIX_MULTIPLY_ADD_S8
+   MATRIX_STORE_F32(c, p, pitch, lane)       to rows of `pitch` elements from the __local pointer p on, aligned to 8 bytes
+   MATRIX_STORE_S32
+   MATRIX_PAIR_F16(x, y), MATRIX_PAIR_BF16   two floats rounded to nearest even, x in the low half of a uint
+   MATRIX_LOW_F16(w), MATRIX_HIGH_F16(w)     a half of a uint as a float; MATRIX_LOW_BF16, MATRIX_HIGH_BF16
+*/
+#define MATRIX_AT(row, chunk) (((row) << 7) + ((((chunk) ^ (row)) & 7) << 4))
+#define MATRIX_CLEAR(c) \
+  ((c).r[0] = 0, (c).r[1] = 0, (c).r[2] = 0, (c).r[3] = 0, (c).r[4] = 0, (c).r[5] = 0, (c).r[6] = 0, (c).r[7] = 0)
+
+/* halves and bfloat16s of a word as floats, and floats as them, by bits: exact, to nearest even, on every device */
+static inline float portatile_from_f16(uint h) {
+  const uint a = h & 0x7fffu, sign = (h & 0x8000u) << 16;
+  const float small = (float)a * 0x1.0p-24f;
+  return as_float(sign | (a < 0x400u ? as_uint(small) : a < 0x7c00u ? (a << 13) + 0x38000000u : (a << 13) | 0x7f800000u));
+}
+#define MATRIX_LOW_F16(w) portatile_from_f16((w) & 0xffffu)
+#define MATRIX_HIGH_F16(w) portatile_from_f16((w) >> 16)
+#define MATRIX_LOW_BF16(w) as_float((w) << 16)
+#define MATRIX_HIGH_BF16(w) as_float((w) & 0xffff0000u)
+
+#if defined(PORTATILE_NVIDIA) && (!defined(PORTATILE_SM) || PORTATILE_SM >= 80)
+
+#define HAVE_MATRIX 1
+#define MATRIX_LANES 32
+#define MATRIX_ELEMENTS 8
+#define MATRIX_ROW(lane, e) ((lane) / 4 + (e) / 2 % 2 * 8)
+#define MATRIX_COLUMN(lane, e) ((lane) % 4 * 2 + (e) % 2 + (e) / 4 * 8)
+typedef struct { uint r[4]; } matrix_a;
+typedef struct { uint r[4]; } matrix_b;
+typedef struct { float r[8]; } matrix_f32;
+typedef struct { int r[8]; } matrix_s32;
+
+#define PORTATILE_MATRIX_LOAD(mode, f, address) \
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4" mode ".shared.b16 {%0, %1, %2, %3}, [%4];" \
+               : "=r"((f).r[0]), "=r"((f).r[1]), "=r"((f).r[2]), "=r"((f).r[3]) : "r"(address) : "memory")
+#define MATRIX_LOAD_A(f, tile, row, chunk, lane) \
+  PORTATILE_MATRIX_LOAD("", f, LOCAL_ADDRESS(tile) + MATRIX_AT((row) + (lane) % 16, (chunk) + (lane) / 16))
+#define MATRIX_LOAD_A_T(f, tile, k, chunk, lane) \
+  PORTATILE_MATRIX_LOAD(".trans", f, LOCAL_ADDRESS(tile) + MATRIX_AT((k) + (lane) / 16 * 8 + (lane) % 8, (chunk) + (lane) / 8 % 2))
+#define MATRIX_LOAD_B(f, tile, row, chunk, lane) MATRIX_LOAD_A(f, tile, row, chunk, lane)
+#define MATRIX_LOAD_B_T(f, tile, k, chunk, lane) MATRIX_LOAD_A_T(f, tile, k, chunk, lane)
+
+/* two instructions of 16 x 8 */
+#define PORTATILE_MATRIX_HALF(name, letter, c, a, b, from, column) \
+  asm volatile("mma.sync.aligned." name " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+" letter((c).r[from]), "+" letter((c).r[from + 1]), "+" letter((c).r[from + 2]), "+" letter((c).r[from + 3]) \
+               : "r"((a).r[0]), "r"((a).r[1]), "r"((a).r[2]), "r"((a).r[3]), "r"((b).r[column]), "r"((b).r[column + 2]))
+#define PORTATILE_MATRIX(name, letter, c, a, b) \
+  do { \
+    PORTATILE_MATRIX_HALF(name, letter, c, a, b, 0, 0); \
+    PORTATILE_MATRIX_HALF(name, letter, c, a, b, 4, 1); \
+  } while (0)
+#define MATRIX_MULTIPLY_ADD_F16(c, a, b) PORTATILE_MATRIX("m16n8k16.row.col.f32.f16.f16.f32", "f", c, a, b)
+#define MATRIX_MULTIPLY_ADD_BF16(c, a, b) PORTATILE_MATRIX("m16n8k16.row.col.f32.bf16.bf16.f32", "f", c, a, b)
+#define MATRIX_MULTIPLY_ADD_TF32(c, a, b) PORTATILE_MATRIX("m16n8k8.row.col.f32.tf32.tf32.f32", "f", c, a, b)
+#define MATRIX_MULTIPLY_ADD_S8(c, a, b) PORTATILE_MATRIX("m16n8k32.row.col.s32.s8.s8.s32", "r", c, a, b)
+
+#define PORTATILE_MATRIX_STORE_2(T2, c, p, pitch, lane, e) \
+  *(__local T2*)((p) + MATRIX_ROW(lane, e) * (pitch) + MATRIX_COLUMN(lane, e)) = (T2)((c).r[e], (c).r[e + 1])
+#define PORTATILE_MATRIX_STORE(T2, c, p, pitch, lane) \
+  do { \
+    PORTATILE_MATRIX_STORE_2(T2, c, p, pitch, lane, 0); \
+    PORTATILE_MATRIX_STORE_2(T2, c, p, pitch, lane, 2); \
+    PORTATILE_MATRIX_STORE_2(T2, c, p, pitch, lane, 4); \
+    PORTATILE_MATRIX_STORE_2(T2, c, p, pitch, lane, 6); \
+  } while (0)
+#define MATRIX_STORE_F32(c, p, pitch, lane) PORTATILE_MATRIX_STORE(float2, c, p, pitch, lane)
+#define MATRIX_STORE_S32(c, p, pitch, lane) PORTATILE_MATRIX_STORE(int2, c, p, pitch, lane)
+
+static inline uint portatile_pair_f16(float x, float y) { uint v; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x)); return v; }
+static inline uint portatile_pair_bf16(float x, float y) { uint v; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x)); return v; }
+
+#else
+
+#define MATRIX_LANES 32
+#define MATRIX_ELEMENTS 8
+#define MATRIX_ROW(lane, e) ((lane) / 4 + (e) / 2 % 2 * 8)
+#define MATRIX_COLUMN(lane, e) ((lane) % 4 * 2 + (e) % 2 + (e) / 4 * 8)
+/* lines of 32 bytes: of a lane's two rows, of its four columns */
+typedef struct { uint r[2][8]; } matrix_a;
+typedef struct { uint r[4][8]; } matrix_b;
+typedef struct { float r[8]; } matrix_f32;
+typedef struct { int r[8]; } matrix_s32;
+
+static inline void portatile_matrix_line(uint *to, __local const uchar *tile, int row, int chunk) {
+  for (int w = 0; w < 8; ++w) to[w] = ((__local const uint *)(tile + MATRIX_AT(row, chunk + w / 4)))[w % 4];
+}
+static inline void portatile_matrix_line_t(uint *to, __local const uchar *tile, int k, int chunk, int across) {
+  for (int w = 0; w < 8; ++w) {
+    const uint low = ((__local const ushort *)(tile + MATRIX_AT(k + 2 * w, chunk + across / 8)))[across % 8];
+    const uint high = ((__local const ushort *)(tile + MATRIX_AT(k + 2 * w + 1, chunk + across / 8)))[across % 8];
+    to[w] = low | high << 16;
+  }
+}
+#define MATRIX_LOAD_A(f, tile, row, chunk, lane) \
+  do { \
+    for (int portatile_l = 0; portatile_l < 2; ++portatile_l) \
+      portatile_matrix_line((f).r[portatile_l], tile, (row) + MATRIX_ROW(lane, 2 * portatile_l), chunk); \
+  } while (0)
+#define MATRIX_LOAD_B(f, tile, row, chunk, lane) \
+  do { \
+    for (int portatile_l = 0; portatile_l < 4; ++portatile_l) \
+      portatile_matrix_line((f).r[portatile_l], tile, (row) + MATRIX_COLUMN(lane, portatile_l % 2 + portatile_l / 2 * 4), chunk); \
+  } while (0)
+#define MATRIX_LOAD_A_T(f, tile, k, chunk, lane) \
+  do { \
+    for (int portatile_l = 0; portatile_l < 2; ++portatile_l) \
+      portatile_matrix_line_t((f).r[portatile_l], tile, k, chunk, MATRIX_ROW(lane, 2 * portatile_l)); \
+  } while (0)
+#define MATRIX_LOAD_B_T(f, tile, k, chunk, lane) \
+  do { \
+    for (int portatile_l = 0; portatile_l < 4; ++portatile_l) \
+      portatile_matrix_line_t((f).r[portatile_l], tile, k, chunk, MATRIX_COLUMN(lane, portatile_l % 2 + portatile_l / 2 * 4)); \
+  } while (0)
+
+#define PORTATILE_MATRIX_PRODUCT(name, T, terms) \
+  static inline void portatile_matrix_##name(T *c, const matrix_a *a, const matrix_b *b) { \
+    for (int e = 0; e < 8; ++e) \
+      for (int w = 0; w < 8; ++w) { \
+        const uint x = a->r[e / 2 % 2][w], y = b->r[e % 2 + e / 4 * 2][w]; \
+        terms; \
+      } \
+  }
+PORTATILE_MATRIX_PRODUCT(f16, matrix_f32, c->r[e] += MATRIX_LOW_F16(x) * MATRIX_LOW_F16(y); c->r[e] += MATRIX_HIGH_F16(x) * MATRIX_HIGH_F16(y))
+PORTATILE_MATRIX_PRODUCT(bf16, matrix_f32, c->r[e] += MATRIX_LOW_BF16(x) * MATRIX_LOW_BF16(y); c->r[e] += MATRIX_HIGH_BF16(x) * MATRIX_HIGH_BF16(y))
+PORTATILE_MATRIX_PRODUCT(tf32, matrix_f32, c->r[e] += as_float(x & 0xffffe000u) * as_float(y & 0xffffe000u))
+PORTATILE_MATRIX_PRODUCT(s8, matrix_s32, for (int s = 0; s < 32; s += 8) c->r[e] += (int)(char)(x >> s & 255u) * (int)(char)(y >> s & 255u))
+#define MATRIX_MULTIPLY_ADD_F16(c, a, b) portatile_matrix_f16(&(c), &(a), &(b))
+#define MATRIX_MULTIPLY_ADD_BF16(c, a, b) portatile_matrix_bf16(&(c), &(a), &(b))
+#define MATRIX_MULTIPLY_ADD_TF32(c, a, b) portatile_matrix_tf32(&(c), &(a), &(b))
+#define MATRIX_MULTIPLY_ADD_S8(c, a, b) portatile_matrix_s8(&(c), &(a), &(b))
+
+#define MATRIX_STORE_F32(c, p, pitch, lane) \
+  do { \
+    for (int portatile_e = 0; portatile_e < MATRIX_ELEMENTS; ++portatile_e) \
+      (p)[MATRIX_ROW(lane, portatile_e) * (pitch) + MATRIX_COLUMN(lane, portatile_e)] = (c).r[portatile_e]; \
+  } while (0)
+#define MATRIX_STORE_S32(c, p, pitch, lane) MATRIX_STORE_F32(c, p, pitch, lane)
+
+static inline uint portatile_to_f16(float x) {
+  const uint u = as_uint(x), sign = u >> 16 & 0x8000u, a = u & 0x7fffffffu;
+  if (a > 0x7f800000u) return sign | 0x7e00u;
+  if (a >= 0x477ff000u) return sign | 0x7c00u;
+  if (a < 0x33000001u) return sign;
+  const uint shift = a < 0x38800000u ? 126 - (a >> 23) : 13, digits = a < 0x38800000u ? (a & 0x7fffffu) | 0x800000u : a - 0x38000000u;
+  const uint unit = 1u << shift, rest = digits & (unit - 1), kept = digits >> shift;
+  return sign | (kept + (rest > unit / 2 || (rest == unit / 2 && (kept & 1)) ? 1 : 0));
+}
+static inline uint portatile_to_bf16(float x) {
+  const uint u = as_uint(x);
+  return (u & 0x7fffffffu) > 0x7f800000u ? u >> 16 | 0x40u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+}
+static inline uint portatile_pair_f16(float x, float y) { return portatile_to_f16(x) | portatile_to_f16(y) << 16; }
+static inline uint portatile_pair_bf16(float x, float y) { return portatile_to_bf16(x) | portatile_to_bf16(y) << 16; }
+
+#endif
+#define MATRIX_PAIR_F16(x, y) portatile_pair_f16(x, y)
+#define MATRIX_PAIR_BF16(x, y) portatile_pair_bf16(x, y)
+
+/* Starts a copy of the first `bytes`, 0 to 16, of 16 from __global g to __local l, and brings zeros for the others; both aligned to 16.
+   What is not copied is not read. */
+#if defined(PORTATILE_NVIDIA) && defined(HAVE_COPY_ASYNC)
+#define COPY_ASYNC_16_PART(l, g, bytes) \
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(LOCAL_ADDRESS(l)), "l"((ulong)(g)), "r"(bytes) : "memory")
+#else
+static inline void portatile_copy_part(__local uchar *to, __global const uchar *from, int bytes) {
+  for (int i = 0; i < 16; ++i) to[i] = i < bytes ? from[i] : 0;
+}
+#define COPY_ASYNC_16_PART(l, g, bytes) portatile_copy_part((__local uchar *)(l), (__global const uchar *)(g), bytes)
+#endif

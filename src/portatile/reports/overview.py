@@ -1,0 +1,159 @@
+"""The first screen: every winner's share of the ceiling that binds it, the roofline of all kernels, and the figures above both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import geometric_mean, median
+
+from portatile.figures import quantities
+from portatile.figures.roofline import Kernel, Roof, Roofline
+from portatile.figures.shares import Dot, ShareChart
+from portatile.figures.svg import Figure
+from portatile.reports.groups import Group
+from portatile.store import device_key
+from portatile.trials import Trial
+
+_LONGEST = 26  # letters of a row's name
+_ROWS = 16  # kinds of problems beyond which element types share a row
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A group, where on the page its section is, and a short name of its device where there are several."""
+
+    group: Group
+    anchor: str
+    device: str = ""
+
+    @property
+    def title(self) -> str:
+        """The problem, and the device if there are several."""
+        return " ".join(part for part in (self.group.problem.workload, self.group.title, self.device and f"· {self.device}") if part)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A figure at the head of the page."""
+
+    figure: str
+    meaning: str
+
+
+def tiles(groups: Sequence[Group]) -> list[Tile]:
+    """Problems, devices, trials; the usual share of the ceiling and the usual speed-up, where they are known."""
+    trials, failed = sum(len(group.trials) for group in groups), sum(group.failed for group in groups)
+    problems, devices = len({group.problem.key for group in groups}), len({device_key(group.device) for group in groups})
+    made = [
+        Tile(str(problems), "problem tuned" if problems == 1 else "problems tuned"),
+        Tile(str(devices), "device" if devices == 1 else "devices, each back end its own"),
+        Tile(f"{trials:,}".replace(",", quantities.NARROW), f"trials, {failed} of them failed" if failed else "trials, none failed"),
+    ]
+    shares = [share[1] for group in groups if group.best is not None and (share := group.share(group.best)) is not None]
+    if shares:
+        made.append(Tile(quantities.percent(median(shares)), "of the ceiling that binds, in the median"))
+    gains = [gain for group in groups if group.best is not None and (gain := group.speedup(group.best)) is not None]
+    if gains and max(gains) > 1.005:
+        usual = "over the default" if len(gains) == 1 else f"over the default, on average; {quantities.times(max(gains))} at most"
+        made.append(Tile(quantities.times(geometric_mean(gains)), usual))
+    return made
+
+
+def figures(placed: Sequence[Placed]) -> list[Figure]:
+    """The shares and the roofline; where no ceiling is known the speed-ups. Each if there is anything to show on it."""
+    shares = _shares(placed)
+    made = [_speedups(placed) if shares is None else shares, _roofline(placed)]
+    return [figure for figure in made if figure is not None]
+
+
+def _shares(placed: Sequence[Placed]) -> Figure | None:
+    devices, found = _devices(placed), []
+    for one in placed:
+        group = one.group
+        if group.best is None or (share := group.share(group.best)) is None:
+            continue
+        began = None if group.default is None or group.default.status != "ok" else group.share(group.default)
+        said = f"{_said(one)}: {quantities.percent(share[1])} of {share[0]}, {_reached(group, group.best)}"
+        dot = Dot(share[1], None if began is None else began[1], said, f"#{one.anchor}", devices.index(group.device.name))
+        found.append((group, dot))
+    if not found:
+        return None
+    text = (
+        "A mark is a winner, as a share of what its device was measured to reach in what binds it: arithmetic, memory or special functions."
+    )
+    text += f" Its tail begins at the default. {_half([dot.share for _, dot in found], quantities.percent)}"
+    return ShareChart("How near to the ceiling", text.rstrip(), "share of the ceiling that binds", _rows(found), tuple(devices))
+
+
+def _speedups(placed: Sequence[Placed]) -> Figure | None:
+    devices, found = _devices(placed), []
+    for one in placed:
+        group = one.group
+        if group.best is not None and (gain := group.speedup(group.best)) is not None:
+            said = f"{_said(one)}: {quantities.times(gain)} the default, {_reached(group, group.best)}"
+            found.append((group, Dot(gain, 1.0, said, f"#{one.anchor}", devices.index(group.device.name))))
+    if not found:
+        return None
+    text = f"A mark is a winner; its tail begins at the default, 1. {_half([dot.share for _, dot in found], quantities.times)}"
+    return ShareChart("How much faster than the default", text.rstrip(), "times as fast as the default", _rows(found), tuple(devices), "×")
+
+
+def _rows(found: Sequence[tuple[Group, Dot]]) -> tuple[tuple[str, tuple[Dot, ...]], ...]:
+    """A row for each workload and element type, or for each workload where those are too many."""
+    by_type = len({(group.problem.workload, group.problem.dtype) for group, _ in found}) <= _ROWS
+    rows: dict[str, list[Dot]] = {}
+    for group, dot in found:
+        name = f"{group.problem.workload} {group.problem.dtype}" if by_type else group.problem.workload
+        rows.setdefault(name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…", []).append(dot)
+    return tuple((name, tuple(dots)) for name, dots in rows.items())
+
+
+def _roofline(placed: Sequence[Placed]) -> Figure | None:
+    kernels, devices = [], _devices(placed)
+    for one in placed:
+        group = one.group
+        if group.best is None or not group.flops or not group.traffic:
+            continue
+        intensity = group.flops / group.traffic
+        said = f"{_said(one)}: {_reached(group, group.best)}, {quantities.digits(intensity)} operations a byte"
+        series = devices.index(group.device.name)
+        kernels.append(Kernel(intensity, group.flops / group.best.comparable, said, f"#{one.anchor}", series))
+    roofs = tuple(_roof(name, [one.group for one in placed if one.group.device.name == name]) for name in devices)
+    if not kernels or not any(roof.bandwidth or roof.levels for roof in roofs):
+        return None
+    text = (
+        "Speed over arithmetic intensity, both logarithmic: a kernel below the slope waits for memory, one below a level for arithmetic. "
+        "A cache can lift a kernel above the slope."
+    )
+    return Roofline("Roofline", text, roofs, tuple(kernels))
+
+
+def _said(one: Placed) -> str:
+    return f"{one.group.problem.workload} {one.group.title}, {one.group.device.name} ({one.group.way})"
+
+
+def _reached(group: Group, trial: Trial) -> str:
+    return ", ".join(part for part in (group.speed(trial), quantities.duration(trial.comparable)) if part)
+
+
+def _half(values: Sequence[float], written: Callable[[float], str]) -> str:
+    return f"Half of the {len(values)} reach {written(median(values))} or more." if len(values) > 2 else ""
+
+
+def _devices(placed: Sequence[Placed]) -> list[str]:
+    """The hardware by name: back ends of one share its roof and its colour."""
+    return list(dict.fromkeys(one.group.device.name for one in placed))
+
+
+def _roof(name: str, groups: Sequence[Group]) -> Roof:
+    """The highest ceilings that any back end measured, of the element types that the groups use."""
+    measured = {device_key(group.device): group.ceilings for group in groups if group.ceilings is not None}.values()
+    dtypes = {group.problem.dtype for group in groups if group.flops}
+    bandwidth = max((1e9 * known.bandwidth for known in measured if known.bandwidth), default=None)
+    kinds = [("fp32", "float32", "float32"), ("fp64", "float64", "float64"), ("mma", "fp64 matrix", "float64")]
+    levels = []
+    for quantity, title, dtype in kinds:
+        rate = max((rate for known in measured if (rate := known.best(quantity)) is not None), default=None)
+        if rate is not None and dtype in dtypes:
+            levels.append((title, rate))
+    return Roof(name, bandwidth, tuple(levels))

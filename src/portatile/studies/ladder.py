@@ -1,0 +1,312 @@
+"""How far does each step of optimising a matrix product carry? Nugteren's ten kernels beside the libraries that people use.
+
+The tutorial measures on one GPU and shows that another one orders the rungs differently. Here every rung runs on every device whose rules
+allow it; the others say which rule it is and where they would run. Beside the rungs stand the switches that the tutorial adds to its CUDA
+kernel: the read-only path taken away, warps that exchange values, and how much of the memory next to a multiprocessor is local memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from portatile import device as devices
+from portatile import execute, select, verify, workloads
+from portatile.device.base import Device
+from portatile.device.target import CARVEOUT
+from portatile.errors import PortatileError
+from portatile.figures.bars import BarChart
+from portatile.figures.svg import Figure
+from portatile.measure import optimisations, runs
+from portatile.measure.runs import Length, PreparedRun
+from portatile.records import Config, DeviceInfo, Plan, Problem
+from portatile.store import known_results
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.workloads import matmul as ladder
+from portatile.workloads.gemm import rungs
+from portatile.workloads.operands import gamma
+
+_LENGTH = Length(samples=3, seconds=0.1)
+_ON_GPUS, _ON_CPUS = 4096, 128
+_WIDE = 7  # the rung on which the tutorial tries its switches
+_HOST, _BEST = "host", "tuned"
+_TITLES = {
+    1: "naive: one element of C each, from global memory",
+    2: "tiles in local memory",
+    3: "more work per work-item",
+    4: "wide data types",
+    5: "transposed operand, rectangular tiles, padding",
+    **rungs.TITLES,
+}
+_ELSEWHERE = ("sm_90", "sm_80", "gfx942", "gfx1100")  # data sheets that are asked where a rung would run
+
+
+@dataclass(frozen=True)
+class LadderRow:
+    """One rung, one of its variants, or a library; ``rung`` is 0 for what is none. Times are None where it did not run: see ``status``.
+
+    ``of_library``: its speed over that of the device's library. ``runs_on``: architectures whose rules allow what they do not allow here.
+    """
+
+    device: str
+    name: str
+    driver: str
+    by: str
+    rung: int
+    variant: str
+    title: str
+    size: int
+    dtype: str
+    seconds: float | None = None
+    gflops: float | None = None
+    of_library: float | None = None
+    error: float | None = None
+    samples: int = 0
+    status: str = "ok"
+    runs_on: str = ""
+    time: str = ""
+
+
+@dataclass(frozen=True)
+class LadderOptions:
+    """Square products."""
+
+    size: int = option(0, Option(f"Rows and columns of the matrices; default: {_ON_GPUS} on GPUs, {_ON_CPUS} on CPUs.", least=0))
+    dtype: str = option("float32", Option("Element type.", choices=("float32", "float64")))
+    carveouts: tuple[int, ...] = option((1, 50, 100), "Per cent of local memory that rung 7 is tried with, where the driver can be asked.")
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is timed: a configuration of a workload, with optimisations of the compiler taken away and options added."""
+
+    row: LadderRow
+    problem: Problem
+    config: Config
+    without: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+def measure(run: Run) -> Iterator[LadderRow]:
+    """Every rung on every device, then the libraries, then NumPy."""
+    asked: LadderOptions = run.options
+    plans = [(device, points(device.info, asked)) for device in run.devices]
+    sizes = sorted({_size(device.info, asked) for device in run.devices})
+    run.expect(sum(len(found) + 2 for _, found in plans) + len(sizes))
+    for device, found in plans:
+        for name in ("matmul", "gemm"):
+            waiting = [point for point in found if point.problem.workload == name and not run.known(point.row)]
+            yield from _timed(device, waiting)
+        for blank, measured in ((_blank(device.info, asked, _BEST), _tuned), (_blank(device.info, asked, "library"), _library)):
+            if not run.known(blank):
+                yield _guarded(lambda device=device, blank=blank, measured=measured: measured(device, blank), blank)  # type: ignore[misc]
+    for size in sizes:
+        blank = LadderRow(_HOST, f"NumPy {np.__version__}", f"NumPy {np.__version__}", "NumPy", 0, "", "", size, asked.dtype)
+        if not run.known(blank):
+            yield _by_numpy(blank)
+
+
+def points(info: DeviceInfo, asked: LadderOptions) -> list[Point]:
+    """The rungs and their variants on a device, legal or not."""
+    size = _size(info, asked)
+    sizes = dict.fromkeys("mnk", size)
+    problems = {name: workloads.get(name).problem(sizes, asked.dtype) for name in ("matmul", "gemm")}
+    found = []
+    for number in (*ladder.RUNGS, *rungs.TITLES):
+        simple = number in ladder.RUNGS
+        config: Config = dict(ladder.RUNGS[number]) if simple else rungs.rung(number, asked.dtype)
+        row = replace(_blank(info, asked, f"rung {number}"), rung=number, title=_TITLES[number])
+        found.append(Point(row, problems["matmul" if simple else "gemm"], config))
+    wide = next(point for point in found if point.row.rung == _WIDE)
+    if info.can.read_only_loads:
+        found.append(_variant(wide, "no read-only path", without=("read-only",)))
+        found.append(_variant(wide, "exchanged in a warp", changes={"SHUFFLE": True}))
+    if info.can.carveout:
+        found += [_variant(wide, f"{share} % local memory", options=(f"{CARVEOUT}{share}",)) for share in asked.carveouts]
+    return found
+
+
+def _variant(of: Point, name: str, changes: Config | None = None, without: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> Point:
+    row = replace(of.row, by=f"{of.row.by}, {name}", variant=name)
+    return Point(row, of.problem, {**of.config, **(changes or {})}, without, options)
+
+
+def _size(info: DeviceInfo, asked: LadderOptions) -> int:
+    return asked.size or (_ON_CPUS if info.kind == "cpu" else _ON_GPUS)
+
+
+def _blank(info: DeviceInfo, asked: LadderOptions, by: str) -> LadderRow:
+    return LadderRow(info.id, info.name, info.driver, by, 0, "", "", _size(info, asked), asked.dtype)
+
+
+def _timed(device: Device, waiting: Sequence[Point]) -> Iterator[LadderRow]:
+    """Points of one problem."""
+    if not waiting:
+        return
+    problem, info = waiting[0].problem, device.info
+    space = workloads.get(problem.workload).space(problem, info)
+    with runs.prepared(device, problem) as ready:
+        for point in waiting:
+            why = space.violated(point.config)
+            if why is not None:
+                yield replace(point.row, status=f"not legal here: {why}", runs_on=elsewhere(point), time=now())
+            else:
+                yield _guarded(lambda point=point: _run(ready, device, point), point.row)  # type: ignore[misc]
+
+
+def elsewhere(point: Point) -> str:
+    """The architectures, of a few, on which the rules allow it."""
+    workload = workloads.get(point.problem.workload)
+    sheets = [devices.datasheet(name) for name in _ELSEWHERE]
+    return ", ".join(info.architecture for info in sheets if workload.space(point.problem, info).violated(point.config) is None)
+
+
+def _guarded(measured: Callable[[], LadderRow], blank: LadderRow) -> LadderRow:
+    """What fails is a row that says why."""
+    try:
+        return replace(measured(), time=now())
+    except PortatileError as failure:
+        return replace(blank, status=str(failure).splitlines()[0], time=now())
+
+
+def _run(ready: PreparedRun, device: Device, point: Point) -> LadderRow:
+    workload, info = workloads.get(point.problem.workload), device.info
+    config = workload.space(point.problem, info).complete(point.config)
+    plan: Plan = execute.flatten(workload.plan(point.problem, config, info), select.resolver(info, known_results()))
+    if point.without:
+        kept = [one.name for one in optimisations.offered(plan, info) if one.name not in point.without]
+        plan = optimisations.built_with(plan, kept, info)
+    plan = optimisations.with_options(plan, point.options)
+    with runs.loaded_plan(device, plan) as executable:
+        error = ready.check(executable, workload.bound(point.problem, config), label=point.row.by)
+        samples = ready.samples(executable, _LENGTH)
+    return _with_time(point.row, samples, error)
+
+
+def _tuned(device: Device, blank: LadderRow) -> LadderRow:
+    """The best that is known of the fast generator."""
+    problem = workloads.get("gemm").problem(dict.fromkeys("mnk", blank.size), blank.dtype)
+    done = runs.timed(device, problem, way=runs.Way(_LENGTH))
+    return replace(_with_time(blank, done.samples, done.error), title="the best known configuration of gemm")
+
+
+def _library(device: Device, blank: LadderRow) -> LadderRow:
+    """The library for this kind of device, by the same clock, on the same operands."""
+    problem = workloads.get("gemm").problem(dict.fromkeys("mnk", blank.size), blank.dtype)
+    library = device.vendor_blas()
+    row = replace(blank, title=f"{library.name} {library.version}")
+    sizes = blank.size, blank.size, blank.size
+    try:
+        with runs.prepared(device, problem) as ready:
+            operands = [ready.memory[name] for name in "abc"]
+
+            def run() -> None:
+                library.gemm(ready.queue, blank.dtype, sizes, operands)
+
+            run()
+            ready.queue.finish()
+            got = np.empty_like(ready.inputs.operands["c"])
+            ready.queue.download(got, ready.memory["c"])
+            verdict = verify.compare(got, ready.expected["c"], gamma(blank.size + 2, blank.dtype), "c")
+            if not verdict.ok:
+                return replace(row, status=verdict.message)
+            samples = runs.bursts(ready.queue, ready.clock, run, _LENGTH)
+    finally:
+        library.release()
+    return _with_time(row, samples, verdict.error)
+
+
+def _by_numpy(blank: LadderRow) -> LadderRow:
+    """NumPy's BLAS on the host."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.uniform(-1, 1, (blank.size, blank.size)).astype(blank.dtype) for _ in range(2))
+    c = np.empty_like(a)
+    np.matmul(a, b, out=c)
+    samples: list[float] = []
+    ends = time.perf_counter() + _LENGTH.seconds
+    while len(samples) < _LENGTH.samples or time.perf_counter() < ends:
+        start = time.perf_counter()
+        np.matmul(a, b, out=c)
+        samples.append(time.perf_counter() - start)
+    blas: Any = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return replace(_with_time(blank, samples, None), title=f"NumPy with {blas['name']}", time=now())
+
+
+def _with_time(row: LadderRow, samples: Sequence[float], error: float | None) -> LadderRow:
+    best = float(np.median(samples))
+    return replace(row, seconds=best, gflops=2.0 * row.size**3 / best / 1e9, samples=len(samples), error=error)
+
+
+def finish(rows: Sequence[LadderRow]) -> list[LadderRow]:
+    """The share of the library's speed on the same device, and the rows in the order of the ladder."""
+    library = {row.device: row.seconds for row in rows if row.by == "library" and row.seconds}
+    done = [replace(row, of_library=library[row.device] / row.seconds) if row.seconds and row.device in library else row for row in rows]
+    places = list(dict.fromkeys(row.device for row in rows))
+    return sorted(done, key=lambda row: (places.index(row.device), row.rung == 0, row.rung))
+
+
+def figures(rows: Sequence[LadderRow]) -> list[Figure]:
+    """Gflop/s of every rung, variant and library, a chart for each device, whose sizes may differ."""
+    made: list[Figure] = []
+    host = [row for row in rows if row.device == _HOST]
+    for place in dict.fromkeys(row.device for row in rows if row.device != _HOST):
+        mine = [row for row in rows if row.device == place and row.gflops]
+        beside = [row for row in host if row.gflops and mine and row.size == mine[0].size]
+        if mine:
+            said = f"{mine[0].size} x {mine[0].size} matrices of {mine[0].dtype}; NumPy runs on the host's processor."
+            groups = tuple(row.title.partition(" ")[0] if row.by == "library" else row.by for row in (*mine, *beside))
+            values = tuple((row.gflops,) for row in (*mine, *beside))
+            made.append(BarChart(f"The ladder on {mine[0].name} ({place})", said, "speed", "Gflop/s", groups, ("speed",), values))
+    return made
+
+
+def notes(rows: Sequence[LadderRow]) -> list[str]:
+    """What each rung is, where one that does not run here would, and the best rung of each device."""
+    said = [f"{row.by}: {row.title}" for row in {row.rung: row for row in rows if row.rung and not row.variant}.values()]
+    for place in dict.fromkeys(row.device for row in rows if row.rung):
+        best = max((row for row in rows if row.device == place and row.rung and row.gflops), key=lambda row: row.gflops or 0, default=None)
+        said += [] if best is None else [f"{place}: the best is {best.by}, {best.gflops:.4g} Gflop/s"]
+    ran = {row.by for row in rows if row.seconds}
+    for row in rows:
+        if row.runs_on or (row.rung and row.status != "ok"):
+            where = f"; runs on {row.runs_on}" if row.runs_on else ""
+            here = ", and here on another device" if row.by in ran else ""
+            said.append(f"{row.by} on {row.device}: {row.status}{where}{here}")
+    return said
+
+
+def _sample(given: tuple[Device, ...]) -> Asked:
+    return Asked(given, LadderOptions())
+
+
+STUDY = Study(
+    name="ladder",
+    answers=("D5.2", "D5.3"),
+    question="How far does each step of optimising a matrix product carry?",
+    minutes=1.5,
+    timed="kernels alone, back to back by the device's clock, packing and transposing ones too; no transfers, no compilation; NumPy by "
+    "the host's clock.",
+    row=LadderRow,
+    key=("device", "by", "size", "dtype"),
+    columns=(
+        Column("device", "device"),
+        Column("by", "by"),
+        Column("size", "size"),
+        Column("time", "seconds", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("of the library", "of_library", "%"),
+        Column("error", "error"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=LadderOptions,
+    finish=finish,
+    notes=notes,
+    devices="all",
+    sample=_sample,
+)

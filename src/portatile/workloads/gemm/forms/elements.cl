@@ -1,0 +1,95 @@
+{# Elements that kernels do not calculate with as they lie in memory, and what becomes of a sum. Of plain float32 and float64 nothing is here.
+
+   `from_X` widens an element of type X to the type of the sums, `to_X` rounds to it, to nearest even. Types of 16 and 8 bits are the bits
+   of unsigned integers, so that no device needs arithmetic of theirs. A sum ends as an element of C by `put`, a complex one of its real and
+   its imaginary part. #}
+{% macro widening(kind) %}
+{% if kind == "bfloat16" %}
+static inline float from_bfloat16(const ushort x) { return as_float((uint)x << 16); }
+{% elif kind == "float16" %}
+static inline float from_float16(const ushort x)
+{
+    const uint sign = (uint)(x & 0x8000) << 16, rest = x & 0x7fff;
+    const uint wide = rest < 0x400 ? as_uint((float)rest * 5.9604644775390625e-8f) : (rest << 13) + (rest < 0x7c00 ? 0x38000000u : 0x70000000u);
+    return as_float(sign | wide);
+}
+{% elif kind == "float8_e4m3fn" %}
+static inline float from_float8_e4m3fn(const uchar x)
+{
+    const uint sign = (uint)(x & 0x80) << 24, rest = x & 0x7f;
+    const uint wide = rest < 8 ? as_uint((float)rest * 0.001953125f) : rest == 0x7f ? 0x7fc00000u : (rest << 20) + 0x3c000000u;
+    return as_float(sign | wide);
+}
+{% elif kind == "float8_e5m2" %}
+static inline float from_float8_e5m2(const uchar x)
+{
+    const uint sign = (uint)(x & 0x80) << 24, rest = x & 0x7f;
+    const uint wide = rest < 4 ? as_uint((float)rest * 1.52587890625e-5f) : (rest << 21) + (rest < 0x7c ? 0x38000000u : 0x70000000u);
+    return as_float(sign | wide);
+}
+{% elif kind == "int8" %}
+static inline uint from_int8(const char x) { return (uint)(int)x; }
+{% endif %}
+{% endmacro %}
+{% macro narrowing(kind) %}
+{% if kind == "bfloat16" %}
+static inline ushort to_bfloat16(const float x)
+{
+    const uint bits = as_uint(x);
+    return (bits & 0x7fffffffu) > 0x7f800000u ? (ushort)(bits >> 16 | 0x40) : (ushort)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+{% elif kind == "float16" %}
+static inline ushort to_float16(const float x)
+{
+    const uint bits = as_uint(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+    if (rest >= 0x47800000u)  // 65536 and more, infinity, NaN
+        return (ushort)(sign | (rest > 0x7f800000u ? 0x7e00 : 0x7c00));
+    if (rest < 0x38800000u)  // below the smallest normal number: in units of 2^-24, where adding 2^23 rounds
+        return (ushort)(sign | (as_uint(as_float(rest) * 16777216.0f + 8388608.0f) & 0x7ff));
+    return (ushort)(sign | ((rest - 0x38000000u + 0xfff + (rest >> 13 & 1)) >> 13));
+}
+{% endif %}
+{% endmacro %}
+{# an element of A or B, and one of C, in the type of the sums #}
+{% macro operand(x) %}{{ "from_%s(%s)" % (A_KIND, x) if CONVERTED else x }}{% endmacro %}
+{# whether a factor is zero #}
+{% macro nothing(name) %}{{ "(%s.x == 0 && %s.y == 0)" % (name, name) if COMPLEX else "%s == 0" % name }}{% endmacro %}
+{# the sums of a 2 x 2 block become the real and the imaginary part of one element, in the places of the first row #}
+{% macro combined(re_re, re_im, im_re, im_im) %}
+{% set a, b = "a" in conjugated, "b" in conjugated %}
+{{ re_re }} {{ "+" if a != b else "-" }} {{ im_im }}, {{ "-" if b }}{{ re_im }} {{ "-" if a else "+" }} {{ im_re }}
+{%- endmacro %}
+{% macro functions() %}
+{% if CONVERTED %}
+{{ widening(A_KIND) }}
+{%- endif %}
+{{ ending(A_KIND) }}
+{%- endmacro %}
+{# how sums become elements of C; `known` is a type whose elements the text can widen already #}
+{% macro ending(known="") %}
+{% if C_KIND in ("float16", "bfloat16") %}
+{% if C_KIND != known %}
+{{ widening(C_KIND) }}
+{%- endif %}
+{{ narrowing(C_KIND) }}
+{%- endif %}
+{% if COMPLEX %}
+static inline void put(__global {{ real }}* to, const {{ real }} re, const {{ real }} im, const {{ factor }} alpha, const {{ factor }} beta)
+{
+    {{ real }} x = alpha.x * re - alpha.y * im, y = alpha.x * im + alpha.y * re;
+    if (!{{ nothing("beta") }}) {
+        x += beta.x * to[0] - beta.y * to[1];
+        y += beta.x * to[1] + beta.y * to[0];
+    }
+    to[0] = x;
+    to[1] = y;
+}
+{% else %}
+{% set old = "from_%s(*to)" % C_KIND if stored_c != real else "*to" %}
+static inline void put(__global {{ stored_c }}* to, const {{ real }} sum, const {{ factor }} alpha, const {{ factor }} beta)
+{
+    const {{ real }} value = beta == 0 ? alpha * sum : alpha * sum + beta * {{ old }};
+    *to = {{ "to_%s(value)" % C_KIND if stored_c != real else "value" }};
+}
+{% endif %}
+{% endmacro %}

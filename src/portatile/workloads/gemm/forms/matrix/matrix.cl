@@ -1,0 +1,209 @@
+{#
+   The tile of C of a work-group, here TBR = 2, TBC = 2, TRR = 2, TCR = 2: sub-groups have patches of TRR x TCR fragments of 16 x 16.
+
+              bn = 16 TCR TBC columns
+             +----+----+----+----+
+             | 0  | 0  | 1  | 1  |        A's tile in local memory: bm rows of 128 bytes along k, then B's: bn rows, STAGES times;
+       bm =  +----+----+----+----+        of an operand with k slow, of 2 bytes: blocks of 64 across, of each the rows of 64 steps of k,
+       16    | 0  | 0  | 1  | 1  |        128 bytes across
+       TRR   +----+----+----+----+
+       TBR   | 2  | 2  | 3  | 3  |        registers: sums[TRR][TCR] and a[TRR], b[TCR] of a step of 32 bytes along k, twice with DOUBLE
+             +----+----+----+----+
+             | 2  | 2  | 3  | 3  |
+             +----+----+----+----+
+
+   In the end the sums go through local memory, so that neighbouring work-items store neighbouring elements of C.
+#}
+// GEMM on matrix units: tiles of both operands flow through STAGES of local memory by asynchronous copies; sub-groups load fragments
+// of them, multiply and add.
+//
+// C = alpha op(A) op(B) + beta C, every operand row-major, products and sums as MATRIX_MULTIPLY_ADD_{{ KIND }} makes them.
+// Group (x, y) owns tile x in the order of RASTER and k from start + y chunk on, `chunk` steps; with SPLIT bare sums go to plane y of `c`.
+{% set bm = 16 * TRR * TBR %}
+{% set bn = 16 * TCR * TBC %}
+{% set lanes = 32 %}
+{% set items = lanes * TBR * TBC %}
+{% set depth = 128 // itemsize %}
+{% set piece = 16 // itemsize %}
+{% set stage = 128 * (bm + bn) %}
+{% set jump = items // 8 %}
+{% set pitch = bn + 8 %}
+{% set steps = 4 %}
+{% from "store.cl" import store with context %}
+{# rows of 128 bytes that a work-item copies its chunk of #}
+{% macro copies(x, wide, along, edge, first, end) %}
+{% set slots = wide // jump %}
+#pragma unroll
+            for (int s = 0; s < {{ slots }}; ++s) {
+{% if along %}
+{% set from = "%s_at + (long)min(s * %d, %s_last) * ld%s" % (x, jump, x, x) if edge else "%s_at + (long)(s * %d) * ld%s" % (x, jump, x) %}
+{% set bytes = "clamp((k1 - k_next - %s_k) * %d, 0, 16)" % (x, itemsize) %}
+{% set part = K_EDGE %}
+{% else %}
+{% set from = "%s_at + (long)(s * %d %% %d) * ld%s + s * %d / %d * 64" % (x, jump, depth, x, jump, depth) %}
+{% set bytes = "%s + s * %d %% %d < k1 ? clamp((%s - %s_first - s * %d / %d * 64) * %d, 0, 16) : 0" % ("k_next + %s_k" % x, jump, depth, end, x, jump, depth, itemsize) %}
+{% set part = edge or K_EDGE %}
+{% endif %}
+{% if part %}
+                const int {{ x }}_bytes = {{ bytes }};
+                COPY_ASYNC_16_PART({{ x }}_to + s * {{ jump * 128 }}, {{ x }}_bytes > 0 ? {{ from }} : {{ x }}_base, {{ x }}_bytes);
+{% else %}
+                COPY_ASYNC_16({{ x }}_to + s * {{ jump * 128 }}, {{ from }});
+{% endif %}
+            }
+{% endmacro %}
+{% macro fetch_a() %}{{ copies("a", bm, A_ALONG, A_EDGE, "row0", "m") }}{% endmacro %}
+{% macro fetch_b() %}{{ copies("b", bn, B_ALONG, B_EDGE, "col0", "n") }}{% endmacro %}
+{% macro place(x, along, edge, first, end) %}
+{% if along %}
+    const int {{ x }}_k = item % 8 * {{ piece }};
+{% if edge %}
+    const int {{ x }}_first = min({{ first }} + item / 8, {{ end }} - 1), {{ x }}_last = {{ end }} - 1 - {{ x }}_first;
+{% else %}
+    const int {{ x }}_first = {{ first }} + item / 8;
+{% endif %}
+    __global const {{ storage }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long){{ x }}_first * ld{{ x }} + k0 + {{ x }}_k;
+{% else %}
+    const int {{ x }}_k = item / 8, {{ x }}_first = {{ first }} + item % 8 * {{ piece }};
+    __global const {{ storage }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long)(k0 + {{ x }}_k) * ld{{ x }} + {{ x }}_first;
+{% endif %}
+{% endmacro %}
+{% macro advance() %}
+            a_at += {{ depth if A_ALONG else "(long)lda * %d" % depth }};
+            b_at += {{ depth if B_ALONG else "(long)ldb * %d" % depth }};
+            k_next += {{ depth }};
+            write = write == {{ (STAGES - 1) * stage }} ? 0 : write + {{ stage }};
+{% endmacro %}
+{% macro targets() %}
+            __local uchar* a_to = tiles + write + target;
+            __local uchar* b_to = a_to + {{ bm * 128 }};
+{% endmacro %}
+{% macro load_x(x, upper, along, count, at, base, set, step) %}
+#pragma unroll
+            for (int i = 0; i < {{ count }}; ++i)
+{% if along %}
+                MATRIX_LOAD_{{ upper }}({{ x }}[{{ set }}][i], tiles + read{{ base }}, {{ at }} + i * 16, ({{ step }}) * 2, lane);
+{% else %}
+                MATRIX_LOAD_{{ upper }}_T({{ x }}[{{ set }}][i], tiles + read{{ base }} + ({{ at }} + i * 16) / 64 * {{ depth * 128 }}, ({{ step }}) * 16, ({{ at }} + i * 16) / 8 % 8, lane);
+{% endif %}
+{% endmacro %}
+{% macro load(set, step) %}
+{{ load_x("a", "A", A_ALONG, TRR, "at_row", "", set, step) }}{{ load_x("b", "B", B_ALONG, TCR, "at_col", " + %d" % (bm * 128), set, step) }}
+{%- endmacro %}
+{% macro multiply(set) %}
+#pragma unroll
+            for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+                for (int c = 0; c < {{ TCR }}; ++c) {
+                    const int j = i % 2 ? {{ TCR - 1 }} - c : c;
+                    MATRIX_MULTIPLY_ADD_{{ KIND }}(sums[i][j], a[{{ set }}][i], b[{{ set }}][j]);
+                }
+{% endmacro %}
+
+__kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
+void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
+          __global const {{ storage }}* restrict a_base, const long a_offset, const int lda,
+          __global const {{ storage }}* restrict b_base, const long b_offset, const int ldb,
+          __global {{ target }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __local uchar* tiles" if LOCAL_ARGUMENT }})
+{
+{% if not LOCAL_ARGUMENT %}
+    __local uchar tiles[{{ local_bytes }}] __attribute__((aligned(1024)));
+{% endif %}
+{% include "batch.cl" %}
+    const int item = (int)get_local_id(0), lane = item % {{ lanes }}, warp = item / {{ lanes }};
+    const int at_row = warp / {{ TBC }} * {{ 16 * TRR }}, at_col = warp % {{ TBC }} * {{ 16 * TCR }};
+    const int target = MATRIX_AT(item / 8, item % 8);
+
+    const int across = (n - 1) / {{ bn }} + 1, group = (int)get_group_id(0);
+{% if RASTER == 0 %}
+    const int down = (m - 1) / {{ bm }} + 1, row0 = group % down * {{ bm }}, col0 = group / down * {{ bn }};
+{% elif RASTER == 1 %}
+    const int row0 = group / across * {{ bm }}, col0 = group % across * {{ bn }};
+{% else %}
+    const int band = group / ({{ RASTER }} * across), within = group - band * ({{ RASTER }} * across);
+    const int height = min({{ RASTER }}, (m - 1) / {{ bm }} + 1 - band * {{ RASTER }});
+    const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}, col0 = within / height * {{ bn }};
+{% endif %}
+    const int k0 = start + (int)get_group_id(1) * chunk;
+    const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
+    const int count = (k1 - k0 + {{ depth - 1 }}) / {{ depth }};
+
+{{ place("a", A_ALONG, A_EDGE, "row0", "m") }}{{ place("b", B_ALONG, B_EDGE, "col0", "n") }}
+    matrix_{{ "s32" if KIND == "S8" else "f32" }} sums[{{ TRR }}][{{ TCR }}];
+#pragma unroll
+    for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+        for (int j = 0; j < {{ TCR }}; ++j)
+            MATRIX_CLEAR(sums[i][j]);
+    matrix_a a[{{ 2 if DOUBLE else 1 }}][{{ TRR }}];
+    matrix_b b[{{ 2 if DOUBLE else 1 }}][{{ TCR }}];
+
+    int k_next = k0, read = 0, write = 0;
+#pragma unroll
+    for (int early = 0; early < {{ STAGES - 1 }}; ++early) {
+        if (early < count) {
+{{ targets() }}{{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        }
+        COPY_ASYNC_COMMIT();
+    }
+{% if DOUBLE %}
+    COPY_ASYNC_WAIT({{ STAGES - 2 }});
+    barrier(CLK_LOCAL_MEM_FENCE);
+    {
+{{ load("0", "0") }}    }
+{% endif %}
+#pragma unroll 1
+    for (int tile = 0; tile < count; ++tile) {
+{{ targets() }}
+{% if not DOUBLE %}
+        COPY_ASYNC_WAIT({{ STAGES - 2 }});
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (tile + {{ STAGES - 1 }} < count) {
+{{ fetch_a() }}{{ fetch_b() }}{{ advance() }}        }
+        COPY_ASYNC_COMMIT();
+{% endif %}
+#pragma unroll
+        for (int step = 0; step < {{ steps }}; ++step) {
+{% if DOUBLE %}
+            if (step == {{ steps - 1 }}) {
+                // every work-item has its fragments of this stage: it may be written, and the next one is complete
+                COPY_ASYNC_WAIT({{ STAGES - 2 }});
+                barrier(CLK_LOCAL_MEM_FENCE);
+                read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
+            }
+{{ load("(step + 1) % 2", "(step + 1) %% %d" % steps) }}
+            if (step == 0 && tile + {{ STAGES - 1 }} < count) {
+{{ fetch_a() }}            }
+            if (step == 1) {
+                if (tile + {{ STAGES - 1 }} < count) {
+{{ fetch_b() }}{{ advance() }}                }
+                COPY_ASYNC_COMMIT();
+            }
+{{ multiply("step % 2") }}
+{% else %}
+{{ load("0", "step") }}{{ multiply("0") }}
+{% endif %}
+        }
+{% if not DOUBLE %}
+        read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
+{% endif %}
+    }
+
+    COPY_ASYNC_WAIT(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    __local {{ sum }}* exchange = (__local {{ sum }}*)tiles;
+#pragma unroll
+    for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+        for (int j = 0; j < {{ TCR }}; ++j)
+            MATRIX_STORE_{{ "S32" if KIND == "S8" else "F32" }}(sums[i][j], exchange + (at_row + i * 16) * {{ pitch }} + at_col + j * 16, {{ pitch }}, lane);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    __global {{ target }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+#pragma unroll {{ 4 if WIDE > 1 else 1 }}
+    for (int at = item * {{ WIDE }}; at < {{ bm * bn }}; at += {{ items * WIDE }}) {
+        const int i = at / {{ bn }}, j = at % {{ bn }};
+        if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }}) {
+            __local const {{ sum }}* from = exchange + i * {{ pitch }} + j;
+            __global {{ target }}* to = c_at + (long)i * ldc + j;
+{{ store() }}        }
+    }
+}

@@ -1,0 +1,84 @@
+"""Products of other types than float32 and float64 as products of the reals that kernels calculate with.
+
+A complex product is a real one of twice the rows and columns: A's rows are its real and imaginary parts by turns, and so are B's columns.
+
+      re a_i | S00 S01      S = the sums over k of all four, as of any real product, and then
+      im a_i | S10 S11      c_ij = (S00 - S11) + i (S01 + S10): 8 m n k operations, as many as there must be
+               re  im b_j
+
+An operand with k slow is such a real matrix as it lies in memory. Of one with k fast real and imaginary parts alternate along its rows, so
+they are told apart when it is read or packed. Conjugates only change signs of what S01, S10 and S11 give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile import dtypes
+from portatile.dtypes import Types
+from portatile.records import Layout, Problem, Value
+
+_TYPES = "types"  # the option of a computed problem that says what it was before
+TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
+"""Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
+
+
+def types_of(problem: Problem) -> Types:
+    """The types of a product, also of one that is computed."""
+    return dtypes.product(str(problem.options.get(_TYPES, problem.dtype)))
+
+
+def computed(problem: Problem) -> Problem:
+    """The product of reals that stands for ``problem``: itself where it is one."""
+    types = types_of(problem)
+    if types.plain or _TYPES in problem.options:
+        return problem
+    parts = types.operand.components
+    sizes = {**problem.sizes, "m": parts * problem.sizes["m"], "n": parts * problem.sizes["n"]}
+    options: dict[str, Value] = {name: TRANSPOSED[str(problem.options[name])] for name in ("trans_a", "trans_b")}
+    layout = {
+        name: Layout((parts * one.strides[0], *one.strides[1:]), parts * one.offset, one.alignment) for name, one in problem.layout.items()
+    }
+    conjugated = "".join(name for name in "ab" if problem.options[f"trans_{name}"] in ("C", "R"))
+    return Problem(problem.workload, sizes, types.real, {**options, _TYPES: problem.dtype, "conjugated": conjugated}, layout)
+
+
+def in_place(problem: Problem, name: str) -> bool:
+    """Whether A or B of a computed problem is read as a real matrix as it lies."""
+    types = types_of(problem)
+    return types.plain or (types.complex and problem.options[f"trans_{name}"] == ("T" if name == "a" else "N"))
+
+
+def facts(problem: Problem) -> dict[str, Value]:
+    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, and whether
+    A and B are reals as they lie, and C.
+    """
+    types = types_of(problem)
+    found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": types.plain, "complex": types.complex}
+    return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"} | {"exact_c": types.result.stored == types.operand.real}
+
+
+def spelled(problem: Problem) -> dict[str, Value]:
+    """What the kernel texts are told of a computed problem's types: OpenCL C's types of A, B, C and the factors, and conversions."""
+    types = types_of(problem)
+    real = {"float32": "float", "float64": "double", "uint32": "uint"}[problem.dtype]
+    conjugated = str(problem.options.get("conjugated", ""))
+    return {
+        "PLAIN": types.plain,
+        "COMPLEX": types.complex,
+        "CONVERTED": types.converted,
+        "A_KIND": types.operand.name,
+        "C_KIND": types.result.name,
+        "stored": types.operand.stored,
+        "stored_c": types.result.stored,
+        "factor": f"{real}2" if types.complex else "int" if real == "uint" else real,
+        "conjugated": conjugated,
+    }
+
+
+def without_conjugates(dtype: str, options: Mapping[str, Value] | None) -> Mapping[str, Value]:
+    """The options of a product of this dtype: without conjugates where there are no complex numbers."""
+    given = dict(options or {})
+    if not str(dtype).startswith("complex"):
+        given |= {name: TRANSPOSED.get(str(given[name]), given[name]) for name in ("trans_a", "trans_b") if name in given}
+    return given
