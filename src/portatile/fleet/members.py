@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from portatile import device as devices
-from portatile import settings
 from portatile.errors import DeviceError, DeviceNotFoundError, PortatileError, UsageError
 from portatile.records import DeviceInfo, canonical, digest, from_json, to_json
 from portatile.store import device_key
 
-COMPILES = "portatile-compile"
-"""The resource of workers that compile; every other one of ours is the tag of a device."""
 DEATHS = 1
 """Workers that a task may end before the next one that it ends quarantines it."""
+_OURS, _COMPILES = "portatile", "compile"
 _CONNECT_SECONDS = 5.0
 _RETURN_SECONDS = 60.0  # for which a scheduler that is gone is waited for
 _PAUSE = 0.5
@@ -29,17 +24,10 @@ _PAUSE = 0.5
 
 @dataclass(frozen=True)
 class Member:
-    """One worker: where it runs, the digest of its portatile, and its device; one without a device compiles."""
+    """One worker: where it runs, and its device; one without a device compiles."""
 
     host: str
-    process: int
-    version: str
     device: DeviceInfo | None = None
-
-
-def tag(info: DeviceInfo) -> str:
-    """The resource of workers whose trials are comparable: the same device with the same driver."""
-    return f"portatile-{digest(device_key(info), info.driver)[:16]}"
 
 
 @lru_cache(maxsize=1)
@@ -50,11 +38,23 @@ def version() -> str:
     return digest(*(f"{path.relative_to(root).as_posix()}\n{digest(path.read_text(encoding='utf-8'))}" for path in files))[:16]
 
 
-def advertise() -> bytes:
-    """What the worker in which this runs is, as JSON: its device is the one that the environment names."""
-    named = settings.load().device
-    info = devices.get(named).info if named else None
-    return to_json(Member(platform.node(), os.getpid(), version(), info))
+def tag(info: DeviceInfo) -> str:
+    """The resource of workers whose trials are comparable: this portatile, the same device, the same driver."""
+    return f"{_OURS}-{version()}-{digest(device_key(info), info.driver)[:16]}"
+
+
+def compiles() -> str:
+    """The resource of workers that compile."""
+    return f"{_OURS}-{version()}-{_COMPILES}"
+
+
+def _advertised(worker: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """A worker's resource, its version, and its device or that it compiles; None for a worker of somebody else."""
+    for name in worker["resources"]:
+        match name.split("-"):
+            case [own, version, what] if own == _OURS:
+                return name, version, what
+    return None
 
 
 class Fleet:
@@ -63,7 +63,7 @@ class Fleet:
     def __init__(self, address: str) -> None:
         """Connect. Raises UsageError where there is no scheduler."""
         self.address = address
-        self._asked: dict[str, Member] = {}
+        self._known: dict[str, DeviceInfo] = {}  # by tag
         self.client = _connect(address)
         _quarantine(self.client)
 
@@ -75,7 +75,6 @@ class Fleet:
     def reconnect(self) -> None:
         """Wait for a scheduler that is gone, and connect anew. Raises DeviceError where it does not come back."""
         self.close()
-        self._asked.clear()
         until = time.monotonic() + _RETURN_SECONDS
         while True:
             try:
@@ -95,16 +94,29 @@ class Fleet:
     def members(self) -> Mapping[str, Member]:
         """Our workers by address. Raises UsageError where some run another portatile."""
         present = self.client.scheduler_info(n_workers=-1)["workers"]
-        ours = {address for address, worker in present.items() if any(name.startswith("portatile-") for name in worker["resources"])}
-        new = [address for address in ours if address not in self._asked]
-        if new:
-            answers = self.client.run(advertise, workers=new, on_error="ignore")
-            self._asked |= {address: from_json(answer, Member) for address, answer in answers.items()}
-        found = {address: member for address, member in self._asked.items() if address in ours}
-        different = sorted({member.host for member in found.values() if member.version != version()})
+        found, different = {}, set()
+        for address, worker in present.items():
+            if (advertised := _advertised(worker)) is None:
+                continue
+            name, other, what = advertised
+            if other != version():
+                different.add(worker["host"])
+            elif what == _COMPILES:
+                found[address] = Member(worker["host"])
+            elif (info := self._device(name)) is not None:
+                found[address] = Member(worker["host"], info)
         if different:
-            raise UsageError(f"other versions of portatile run on {', '.join(different)}: install the one of this machine there")
+            raise UsageError(f"other versions of portatile run on {', '.join(sorted(different))}: install the one of this machine there")
         return found
+
+    def _device(self, name: str) -> DeviceInfo | None:
+        """What is registered under a tag; None where its worker is just about to."""
+        if name not in self._known:
+            found = self.client.get_metadata([_OURS, name], default=None)
+            if found is None:
+                return None
+            self._known[name] = from_json(found, DeviceInfo)
+        return self._known[name]
 
     def choose(self, selector: str | None) -> DeviceInfo:
         """The device to tune on: of those that the selector names, or of all, GPUs first, the kind of which there are most.
@@ -131,7 +143,7 @@ class Fleet:
     def compilers(self) -> int:
         """How many texts the fleet compiles at once."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        return int(sum(worker["resources"].get(COMPILES, 0) for worker in workers))
+        return int(sum(worker["resources"].get(compiles(), 0) for worker in workers))
 
 
 def _named(info: DeviceInfo, selector: str) -> bool:
@@ -150,10 +162,13 @@ def _connect(address: str) -> Any:
 
 
 def _quarantine(client: Any) -> None:
-    """Let a task that ends a second worker fail, in place of the fourth."""
+    """Let a task that ends a second worker fail, in place of the fourth; do not wait long for a worker that is gone."""
 
     def once(dask_scheduler: Any) -> None:
+        import dask
+
         dask_scheduler.allowed_failures = DEATHS
+        dask.config.set({"distributed.comm.timeouts.connect": "5s"})
 
     client.run_on_scheduler(once)
 
@@ -165,6 +180,19 @@ def require() -> Any:
     except ImportError:
         raise UsageError("a fleet needs Dask distributed: pip install 'portatile[cluster]'") from None
     return distributed
+
+
+def registered(infos: Sequence[DeviceInfo]) -> dict[str, str]:
+    """What the scheduler keeps of devices, by tag: a worker's resources have no room for it."""
+    return {tag(info): to_json(info).decode() for info in infos}
+
+
+async def register(address: str, infos: Sequence[DeviceInfo]) -> None:
+    """Tell a scheduler of devices, whose workers have connected to it."""
+    distributed = require()
+    async with distributed.Client(address, asynchronous=True, set_as_default=False) as client:
+        for name, told in registered(infos).items():
+            await client.set_metadata([_OURS, name], told)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ import numpy as np
 from portatile import device, execute, program, select, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, UsageError
 from portatile.fleet import members, session
-from portatile.fleet.members import COMPILES, Fleet
+from portatile.fleet.members import Fleet
 from portatile.fleet.session import Decision, Order
 from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
 from portatile.store import Query, ResultStore
@@ -35,6 +35,7 @@ from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult, no_valid_message
 
 _WAIT = 0.2  # seconds between two looks at the fleet
+_RESULT_SECONDS = 3.0  # for which the result of a finished task is waited for: its worker may have gone with it
 _ATTEMPTS = 3  # of a trial that fails for no reason of its own
 _AGREE = 0.1  # by which two workers may differ about the default, or by three times the spread of their samples
 _FINAL = 0.2  # share of the budget that is kept for the final comparison, as far as that needs it
@@ -66,13 +67,17 @@ def _check(request: TuningRequest) -> None:
 
 @dataclass
 class _Task:
-    """A configuration under way; ``worker``: the only one that may evaluate it, which is the default's on each worker."""
+    """A configuration under way. ``worker``: the only one that may evaluate it, which is the default's on each worker.
+
+    ``allowed``: the workers that may, where not every one with the device may.
+    """
 
     config: Config
     source: str
     future: Any
     attempts: int = 1
     worker: str = ""
+    allowed: tuple[str, ...] = ()
 
 
 @dataclass
@@ -225,17 +230,20 @@ class _Search:
         if device.backends()[self.info.backend].offline and self.fleet.compilers():
             texts, info = to_json(variant.sources), to_json(self.info)
             compiling = members.key_of("compile", texts, info)
-            binaries = [client.submit(session.compile_texts, texts, info, key=compiling, resources={COMPILES: 1}, priority=1)]
-        where = {"workers": [worker], "allow_other_workers": False} if worker else self._where()
+            binaries = [client.submit(session.compile_texts, texts, info, key=compiling, resources={members.compiles(): 1}, priority=1)]
+        allowed = (worker,) if worker else self._allowed()
+        where = {"workers": list(allowed)} if allowed else {}
         future = client.submit(
             session.evaluate, self.order, to_json(config), *binaries, key=name, resources={members.tag(self.info): 1}, pure=False, **where
         )
-        self.under_way[key] = _Task(config, source, future, attempts, worker)
+        self.under_way[key] = _Task(config, source, future, attempts, worker, allowed)
 
-    def _where(self) -> dict[str, Any]:
-        """The workers that agree; any with the device where they are gone."""
-        agreed = [address for address in self.defaults if address not in self.apart and address in self.fleet.with_device(self.info)]
-        return {"workers": agreed, "allow_other_workers": True} if agreed else {}
+    def _allowed(self) -> tuple[str, ...]:
+        """The workers that agree, where some do not; nothing where every worker with the device may: Dask then knows of late ones too."""
+        present = self.fleet.with_device(self.info)
+        if not self.apart & present.keys():
+            return ()
+        return tuple(address for address in self.defaults if address in present and address not in self.apart)
 
     def _collect(self) -> None:
         """Take what has finished, waiting a moment for it; give a fleet that came back what was under way."""
@@ -253,14 +261,17 @@ class _Search:
             if task.future.done():
                 del self.under_way[key]
                 self._finished(key, task)
-            elif task.worker and task.worker not in self.fleet.with_device(self.info):
-                del self.under_way[key]  # it went before it had evaluated the default
+            elif task.allowed and not self.fleet.with_device(self.info).keys() & set(task.allowed):  # all of them went
+                del self.under_way[key]
+                self.fleet.client.cancel([task.future])
+                if not task.worker:
+                    self._submit(key, task.config, attempts=task.attempts)
 
     def _finished(self, key: str, task: _Task) -> None:
         """A task's outcome: a trial, a configuration that ends workers, or something that is tried again."""
         distributed = members.require()
         try:
-            trial = from_json(task.future.result(timeout=10), Trial)
+            trial = from_json(task.future.result(timeout=_RESULT_SECONDS), Trial)
         except distributed.KilledWorker:
             if not task.worker:
                 count = members.DEATHS + 1
@@ -331,11 +342,11 @@ class _Search:
         configs, attempts = to_json(near), 0
         while self.decision is None and attempts < _ATTEMPTS:
             attempts += 1
-            where = self._where()
-            first = {**where, "workers": where["workers"][:1]} if where else {}
+            allowed = self._allowed()
+            where = {"workers": list(allowed)} if allowed else {}
             name = members.key_of("final", self.order, configs, self.started, attempts)
             future = self.fleet.client.submit(
-                session.finish, self.order, configs, key=name, resources={members.tag(self.info): 1}, pure=False, **first
+                session.finish, self.order, configs, key=name, resources={members.tag(self.info): 1}, pure=False, **where
             )
             while not future.done() and self.fleet.connected:
                 time.sleep(0.01)

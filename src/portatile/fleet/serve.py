@@ -14,7 +14,8 @@ from typing import Any
 
 from portatile import processes
 from portatile.errors import UsageError
-from portatile.fleet.members import COMPILES, require, tag
+from portatile.fleet import members
+from portatile.fleet.members import require, tag
 from portatile.records import DeviceInfo
 
 LOCAL = "local"
@@ -35,7 +36,7 @@ def options(infos: Sequence[DeviceInfo], compilers: int) -> dict[str, dict[str, 
         known[info.physical_id] = info.id
     made = {f"device {info.id}": _options({tag(info): 1}, 1, info.id) for info in infos}
     if compilers:
-        made["compiler"] = _options({COMPILES: compilers}, compilers, "")
+        made["compiler"] = _options({members.compiles(): compilers}, compilers, "")
     return made
 
 
@@ -62,6 +63,7 @@ def local(infos: Sequence[DeviceInfo]) -> Iterator[str]:
     }
     scheduler = {"cls": distributed.Scheduler, "options": {"dashboard": False, "port": 0, "host": "127.0.0.1"}}
     with _quiet(), distributed.SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.ERROR) as cluster:
+        asyncio.run(members.register(cluster.scheduler_address, infos))
         yield cluster.scheduler_address
 
 
@@ -95,6 +97,7 @@ def run_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: 
         while True:
             try:
                 async with distributed.Nanny(address, **given) as nanny:
+                    await members.register(address, infos)
                     say(f"{name}: {nanny.worker_address} at {address}")
                     await nanny.finished()
                 say(f"{name}: the scheduler is gone")

@@ -101,15 +101,15 @@ class _Session:
         self._news = threading.Condition()
         self._trials: dict[str, Trial] = {}
         self._result: TuningResult | None = None
-        self._error: BaseException | None = None
-        self._stopped = False
+        self._error: Exception | None = None
+        self._stopped = self._closed = self._ended = False
         self._thread = threading.Thread(target=self._run, name="portatile-session", daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
         """Whether it evaluates what comes."""
-        return self._thread.is_alive() and not self._stopped
+        return not (self._ended or self._stopped)
 
     def evaluate(self, config: Config) -> Trial:
         """The trial of a configuration; raises what ended the tuner."""
@@ -117,7 +117,7 @@ class _Session:
         with self._news:
             if key not in self._trials:
                 self._wanted.put(config)
-                self._news.wait_for(lambda: key in self._trials or not self._thread.is_alive() or self._error is not None)
+                self._news.wait_for(lambda: key in self._trials or self._ended or self._closed)
             if key in self._trials:
                 return self._trials[key]
         raise self._error or DeviceError("the tuner of this worker ended")
@@ -133,8 +133,9 @@ class _Session:
 
     def close(self) -> None:
         """End without one; waits for the children."""
-        self._stopped = True
-        self._error = self._error or KeyboardInterrupt()
+        with self._news:  # who waits for a trial is told at once
+            self._stopped = self._closed = True
+            self._news.notify_all()
         self._wanted.put(None)
         self._thread.join()
 
@@ -156,11 +157,13 @@ class _Session:
         )
         try:
             self._result = tuner.tune(request, ResultStore(None), self._listen)
-        except BaseException as error:  # it is raised where somebody waits
+        except Exception as error:  # it is raised where somebody waits
             self._error = error
+        except KeyboardInterrupt:  # ours, before there was a valid trial
+            pass
         finally:
             with self._news:
-                self._error = self._error or (None if self._result else DeviceError("the tuner of this worker ended"))
+                self._ended = True
                 self._news.notify_all()
 
     def _listen(self, progress: Progress) -> None:
@@ -177,7 +180,7 @@ class _Session:
                 self._stopped = True
                 raise KeyboardInterrupt from None
             if config is None:
-                if self._error is not None:
+                if self._closed:
                     raise KeyboardInterrupt
                 return
             if (key := canonical(config)) not in self._trials:  # the default is evaluated before anything comes
