@@ -31,7 +31,10 @@ _BYTES = {"cpu": 1 << 26}  # of a stream's array; elsewhere two of them are BEYO
 _TELLING = 0.5  # the least share of memory that says what binds, where the ceiling of arithmetic is not known
 
 BRIEF = "brief"
-"""Among the details of a measurement that took a fraction of a second, when the device was first used."""
+"""Among the details of a measurement that took a fraction of a second, when the device was first used: how often it was tried."""
+
+BUSY = "busy"
+"""Among the details of a brief one: other programs ran on the processor then."""
 
 MATRIX_UNITS = 16.0
 """A generous bound on how much faster than plain instructions a device's matrix units are."""

@@ -50,8 +50,10 @@ def convolutions(rng: np.random.Generator, count: int, failing: float = 0.1) -> 
     return trials
 
 
-def made(problem: Problem, config: Config, status: Status, samples: tuple[float, ...], number: int, source: str = "") -> Trial:
-    """A trial, ``number`` times three seconds after the first."""
+def made(
+    problem: Problem, config: Config, status: Status, samples: tuple[float, ...], number: int, source: str = "", when: str = ""
+) -> Trial:
+    """A trial, ``number`` times three seconds after the first, or at ``when``."""
     return Trial(
         problem=problem,
         config=config,
@@ -62,7 +64,7 @@ def made(problem: Problem, config: Config, status: Status, samples: tuple[float,
         seconds={"compile": 1.0, "run": 0.5},
         error=0.25 if status == "ok" else None,
         message="" if status == "ok" else f"{HOSTILE}\nline {number % 7}",
-        time=(_BEGAN + timedelta(seconds=3 * number)).isoformat(timespec="seconds"),
+        time=when or (_BEGAN + timedelta(seconds=3 * number)).isoformat(timespec="seconds"),
     )
 
 

@@ -19,6 +19,8 @@ from portatile.errors import ArgumentError, DeviceNotFoundError, UsageError
 from portatile.measure.phases import PhasesRequest, PhaseTimes, split
 from portatile.measure.products import ALGORITHMS, PRESETS, RUNGS, MatrixProduct
 from portatile.records import duration, to_json
+from portatile.studies import counters as study
+from portatile.studies.form.table import readable
 
 
 @click.command("matmul")
@@ -52,6 +54,7 @@ from portatile.records import duration, to_json
 @click.option("--cpu", is_flag=True, help="Use a CPU, whatever other devices there are.")
 @click.option("--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True, help="Element type.")
 @click.option("--repeat", type=click.IntRange(min=0), default=3, show_default=True, help="Runs of the kernel after the first.")
+@click.option("--counters", is_flag=True, help="Also what hardware counters say of a run, or why they say nothing.")
 @click.option("--cold", is_flag=True, help="Compile even if portatile's or the driver's cache holds the kernel.")
 @_options.seed("A and B, uniform in [-0.5, 0.5)")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write C here: .txt, .npy, or .npz with A and B beside it.")
@@ -73,6 +76,7 @@ def matmul(
     cpu: bool,
     dtype: str,
     repeat: int,
+    counters: bool,
     cold: bool,
     seed: int,
     output: Path | None,
@@ -106,11 +110,18 @@ def matmul(
         _write(output, {name: operands[name][: shape[0] * shape[1]].reshape(shape) for name, shape in shapes.items()})
     best = min((done.seconds["kernel"], *done.again))
     rate = product.flops / best / 1e9
+    counted = study.rows(devices.get(done.device.id), done.problem, done.config) if counters else []
     if as_json:
         told = {"title": product.title, "total": done.total, "kernel_best": best, "gflops": rate}
+        told |= {"counters": counted} if counters else {}
         print(to_json({**told, "output": str(output) if output else None, "split": done}).decode())
         return
     _print(product, done, best, rate)
+    if counted:
+        shown = readable(study.STUDY.columns[1:], counted)
+        _console.out.print(_console.table("", shown.headings, shown.cells, left=shown.left))
+        for note in study.notes(counted):
+            _console.out.print(note, markup=False)
 
 
 def _print(product: MatrixProduct, done: PhaseTimes, best: float, rate: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 
 from markupsafe import Markup
 
@@ -55,7 +56,7 @@ class Roofline:
         keys, top = svg.legend(names, 8, 4, _WIDTH - 16, symbols=True) if len(names) > 1 else ([], 6.0)
         x, y = self._scales(top)
         parts = [*keys, *_axes(x, y, top)]
-        taken: list[tuple[float, float]] = []
+        taken: list[float] = []
         for place, roof in enumerate(self.roofs):
             parts += _roof(roof, place, x, y, taken)
         marks = [
@@ -78,8 +79,8 @@ def _range(values: Iterable[float]) -> tuple[float, float]:
     return min(known), max(known)
 
 
-def _roof(roof: Roof, place: int, x: Scale, y: Scale, taken: list[tuple[float, float]]) -> list[str]:
-    """The slope of memory up to the highest level, and each level from the slope on, with their names where none stands yet."""
+def _roof(roof: Roof, place: int, x: Scale, y: Scale, taken: list[float]) -> list[str]:
+    """The slope of memory up to the highest level, and each level from the slope on, with their names one below another."""
     parts = []
     hue = svg.hue(place)
     top = max((level for _, level in roof.levels), default=y.high)
@@ -96,9 +97,10 @@ def _roof(roof: Roof, place: int, x: Scale, y: Scale, taken: list[tuple[float, f
         start = max(x.low, level / roof.bandwidth) if roof.bandwidth else x.low
         dashes = ' stroke-dasharray="5 4"' if number else ""
         parts.append(f'<path class="line{hue}"{dashes} d="M{x.at(start):.1f} {y.at(level):.1f}H{x.end:.1f}"/>')
-        if all(abs(y.at(level) - other) >= _APART for _, other in taken):
-            taken.append((x.end, y.at(level)))
-            parts.append(svg.text(x.end + 5, y.at(level) + 4, f"{name} {_rate(level, '')}", "start", "note"))
+        heights = (y.at(level) + step for step in count())
+        height = next(one for one in heights if all(abs(one - other) >= _APART for other in taken))
+        taken.append(height)
+        parts.append(svg.text(x.end + 5, height + 4, f"{name} {_rate(level, '')}", "start", "note"))
     return parts
 
 

@@ -52,9 +52,9 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class Live:
-    """A page that follows a search: its title, what is told at its head, and a version that changes with every trial."""
+    """A page that follows a search: how it stands, what is told at its head, and a version that changes with every trial."""
 
-    title: str
+    state: str
     facts: tuple[tuple[str, str], ...]
     version: str
     ended: bool
@@ -91,6 +91,7 @@ def render(groups: Sequence[Group], known: kernels.Known, nothing: str = "the st
         lede=_lede(groups),
         nothing=nothing,
         live=live,
+        whole=live is None or len(groups) != 1,  # one search is followed by its own section alone
         tiles=overview.tiles(groups),
         overview=drawn,
         concerns=found,

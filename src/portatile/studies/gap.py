@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from portatile import device as devices
 from portatile import execute, select, workloads
 from portatile.device.base import Device
-from portatile.errors import ArgumentError, PortatileError
+from portatile.errors import PortatileError
 from portatile.measure import code, optimisations, runs
 from portatile.measure.code import Code
 from portatile.measure.optimisations import RELAXED
@@ -26,7 +26,7 @@ from portatile.studies.form import attribution
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
 from portatile.studies.gap_figures import figures, notes
 from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, GapRow, finish, spelled_set
-from portatile.studies.pairs import parameter
+from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
 
 _LENGTH = Length(samples=3, seconds=0.06)
@@ -102,15 +102,7 @@ def _side(label: str, device: Device, problem: Problem, start: Config | None, ch
         config = workload.lowered(start, info)
         if space.violated(config) is not None:  # another kind of device: its own best
             config = select.choose(workload, problem, info, known_results()(problem.workload)).config
-    own = label.partition("/")[2]
-    for word in (*changes, *filter(None, own.split(","))):
-        name, values = parameter(space, word)
-        if len(values) != 1:
-            raise ArgumentError(f"{word}: write {name}=VALUE, of {', '.join(map(str, space.parameters[name]))}")
-        config = {**config, name: values[0]}
-    if (why := space.violated(config)) is not None:
-        raise ArgumentError(f"{label}: this configuration is not legal: {why}")
-    config = space.complete(config)
+    config = configured(problem, info, config, (*changes, *filter(None, label.partition("/")[2].split(","))))
     plan = execute.flatten(workload.plan(problem, config, info), select.resolver(info, known_results()))
     return Side(label, device, config, plan)
 

@@ -7,7 +7,7 @@ that in one parameter or at random; the other half to the neighbours of the best
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -126,6 +126,19 @@ def parameter(space: ParameterSpace, word: str) -> tuple[str, tuple[Value, ...]]
             raise ArgumentError(f"{word}: {part!r} is not one of {', '.join(map(str, space.parameters[name]))}")
         found.append(spelled[part.strip().lower()])
     return name, tuple(found)
+
+
+def configured(problem: Problem, info: DeviceInfo, start: Config, words: Iterable[str]) -> Config:
+    """``start`` with what words like ``TRR=2`` say, complete. Raises ArgumentError where that is not legal on the device."""
+    space, config = workloads.get(problem.workload).space(problem, info), dict(start)
+    for word in words:
+        name, values = parameter(space, word)
+        if len(values) != 1:
+            raise ArgumentError(f"{word}: write {name}=VALUE, of {', '.join(map(str, space.parameters[name]))}")
+        config[name] = values[0]
+    if (why := space.violated(config)) is not None:
+        raise ArgumentError(f"this configuration is not legal on {info.id}: {why}")
+    return space.complete(config)
 
 
 def sweep(device: Device, request: PairsRequest, how: Measuring | None = None) -> list[PairsRow]:

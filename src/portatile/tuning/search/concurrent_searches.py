@@ -70,6 +70,17 @@ class ConcurrentSearches:
         return {**conditions, OTHER_SEARCHES: count} if count else conditions
 
 
+def searching() -> list[float]:
+    """When each of this user's searches on this machine began that time now, as ``time.time``; empty where files cannot be locked."""
+    began = []
+    for file in (settings.load().data_dir / "timing").glob("*/*.lock"):
+        with contextlib.suppress(OSError):  # it has just ended
+            when = file.stat().st_mtime
+            if _held(file):
+                began.append(when)
+    return began
+
+
 def _held(file: Path) -> bool:
     """Whether a living process holds the lock; removes a stale file."""
     if sys.platform == "win32":

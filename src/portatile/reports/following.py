@@ -1,0 +1,123 @@
+"""What a live page shows: the problems that are being searched, the best so far, failures, and what the device reports now."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean
+
+from portatile.errors import PortatileError
+from portatile.figures import quantities
+from portatile.records import DeviceInfo
+from portatile.reports import page, write
+from portatile.reports.groups import Group
+from portatile.reports.page import Live
+from portatile.reports.write import Selection
+from portatile.store import known_results
+from portatile.tuning.search import concurrent_searches
+from portatile.tuning.sensors import Sensors
+
+_GAP = 6.0  # seconds between two searches that belong together, as those of many shapes
+_REST = 10.0  # times as long as reading and drawing takes, nothing is read: a search on the same processor is hardly disturbed
+_UNITS = {"clock_mhz": "MHz", "memory_clock_mhz": "MHz memory", "temperature_c": "°C", "power_w": "W"}
+_CLOCKS = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class View:
+    """The page as it stands, and what its script asks for to see whether it is still so."""
+
+    html: str
+    live: Live
+
+
+class Following:
+    """Follows the searches of this user on this machine through the store; ``poll`` reads it when it is time to."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        period: float = 2.0,
+        searching: Callable[[], Sequence[float]] = concurrent_searches.searching,
+        gap: float = _GAP,
+        rest: float = _REST,
+    ) -> None:
+        """``searching`` tells when each search that runs began; ``period``: seconds between two looks at the store, at least."""
+        self._selection, self._period, self._searching, self._gap, self._rest = selection, period, searching, gap, rest
+        self._began: datetime | None = None
+        self._seen = 0.0
+        self._next = 0.0
+        self._view = self._drawn([], False, None)
+
+    @property
+    def begun(self) -> bool:
+        """Whether a search was seen."""
+        return self._began is not None
+
+    def poll(self) -> View:
+        """The view, drawn again if it is time to; once the searches have ended it stays."""
+        now = time.monotonic()
+        if self._view.live.ended or now < self._next:
+            return self._view
+        if running := self._searching():
+            self._began, self._seen = self._began or datetime.fromtimestamp(min(running), UTC), now
+        ended = self.begun and now - self._seen > self._gap
+        self._view = self._drawn(self._groups(), ended, self._view)
+        spent = time.monotonic() - now
+        self._next = time.monotonic() + max(self._period, self._rest * spent)
+        return self._view
+
+    def _groups(self) -> list[Group]:
+        """The problems with trials since the searches began, that with the newest trial first."""
+        if self._began is None:
+            return []
+        began = self._began.isoformat(timespec="seconds")
+        groups: list[Group] = []
+        with suppress(PortatileError):  # the store is not there yet, or is busy: at the next look
+            groups = write.select(self._selection)
+        return sorted((group for group in groups if _newest(group) >= began), key=_newest, reverse=True)
+
+    def _drawn(self, groups: Sequence[Group], ended: bool, before: View | None) -> View:
+        facts = _facts(groups[0], None if ended else sensors(groups[0].device)) if groups else []
+        state = "the search has ended" if ended else "searching" if self.begun else "waiting for a search"
+        version = f"{len(groups)}-{sum(len(group.trials) for group in groups)}-{state.replace(' ', '-')}"
+        live = Live(state, tuple(facts), version, ended)
+        if before is not None and before.live.version == version:
+            return View(before.html, live)
+        return View(page.render(groups, known_results(), "no trial yet. A search fills this page:", live), live)
+
+
+def _newest(group: Group) -> str:
+    return max(trial.time for trial in group.trials)
+
+
+def _facts(group: Group, reported: Mapping[str, float] | None) -> list[tuple[str, str]]:
+    """Of the problem under way: the best, its share, how many trials, when the best came, and what the device reports."""
+    facts = [("now", f"{group.problem.workload} {group.title} on {group.device.name}")]
+    if group.best is not None:
+        facts.append(("best so far", ", ".join(filter(None, (quantities.duration(group.best.comparable), group.speed(group.best))))))
+        if (share := group.share(group.best)) is not None:
+            facts.append(("of the ceiling", f"{quantities.percent(share[1])} {share[0]}"))
+        last = max((step.number for step in group.steps if step.improved), default=0)
+        facts.append(("found at trial", f"{last} of {len(group.trials)}"))
+    facts.append(("failed", str(group.failed)))
+    told = [f"{quantities.digits(reported[name])}{quantities.NBSP}{unit}" for name, unit in _UNITS.items() if reported and name in reported]
+    if told:
+        facts.append(("device", ", ".join(told)))
+    return facts
+
+
+def sensors(device: DeviceInfo) -> Mapping[str, float]:
+    """What a device reports now: through NVIDIA's library; of a processor the mean clock of its cores, where the system tells it."""
+    if device.kind != "cpu":
+        found = Sensors.of(device)
+        return found.read() if found is not None else {}
+    with suppress(OSError, ValueError):
+        clocks = [float(text) for text in re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _CLOCKS.read_text(), re.MULTILINE)]
+        return {"clock_mhz": fmean(clocks)} if clocks else {}
+    return {}

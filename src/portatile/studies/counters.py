@@ -1,0 +1,166 @@
+"""What do a device's hardware counters say of a kernel: traffic, hits of the caches, instructions, conflicts?
+
+Transue et al. left them as future work. NVIDIA's GPUs are asked through Nsight Compute, processors through ``perf_event_open``; where
+neither is allowed, or a driver has none, the row says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from portatile import select, workloads
+from portatile.device.base import Device
+from portatile.errors import DeviceError, PortatileError
+from portatile.figures.bars import BarChart
+from portatile.figures.svg import Figure
+from portatile.measure import processor_counters, profiler_counters, runs
+from portatile.measure.profiler_counters import CountedRun
+from portatile.records import Config, Problem, canonical
+from portatile.store import known_results
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+from portatile.studies.pairs import configured
+from portatile.studies.portability import describe
+
+_SHARES = ("%", "percent")
+_WHOLE = "all"
+
+
+@dataclass(frozen=True)
+class CountersRow:
+    """One counter of one launch of a run, or of the whole run where ``kernel`` is ``all``; ``per_flop`` where it is no share.
+
+    Without a ``value`` ``status`` says why there is none.
+    """
+
+    device: str
+    name: str
+    driver: str
+    workload: str
+    problem: str
+    dtype: str
+    config: str
+    launch: int
+    kernel: str
+    counter: str
+    value: float | None
+    unit: str
+    per_flop: float | None
+    status: str
+    time: str
+
+
+@dataclass(frozen=True)
+class CountersOptions:
+    """Of which configuration."""
+
+    config: tuple[str, ...] = option(
+        (), Option("Change one parameter of the configuration; repeat. Default: what would run.", metavar="NAME=VALUE")
+    )
+
+
+def measure(run: Run) -> Iterator[CountersRow]:
+    """The counters of one run on each device."""
+    problem, asked = run.problem, run.options
+    assert problem is not None
+    run.expect(len(run.devices))
+    for device in run.devices:
+        start = select.choose(workloads.get(problem.workload), problem, device.info, known_results()(problem.workload)).config
+        yield from rows(device, problem, configured(problem, device.info, start, asked.config))
+
+
+def rows(device: Device, problem: Problem, config: Config) -> list[CountersRow]:
+    """What the device's counters say of one run; a row with the reason where they say nothing."""
+    info, flops = device.info, workloads.get(problem.workload).flops(problem)
+    what = problem.workload, describe(problem), problem.dtype, canonical(config)
+    blank = CountersRow(info.id, info.name, info.driver, *what, 0, _WHOLE, "", None, "", None, "ok", now())
+    try:
+        if info.kind == "cpu":
+            return _of_processor(device, problem, config, blank, flops)
+        if not (info.nvidia and info.can.addresses):
+            reason = "Nsight Compute sees kernels of CUDA only" if info.nvidia else "no profiler for this device is known here"
+            raise DeviceError(reason)
+        found = profiler_counters.counted(CountedRun(problem, info.id, config))
+    except PortatileError as error:
+        return [replace(blank, status=str(error).splitlines()[0])]
+    return [
+        replace(
+            blank,
+            launch=one.place,
+            kernel=one.kernel,
+            counter=one.count.name,
+            value=one.count.value,
+            unit=one.count.unit,
+            per_flop=None if one.count.unit in _SHARES or not flops else one.count.value / flops,
+        )
+        for one in found
+    ]
+
+
+def _of_processor(device: Device, problem: Problem, config: Config, blank: CountersRow, flops: float) -> list[CountersRow]:
+    with runs.prepared(device, problem) as ready, runs.loaded(device, problem, config) as executable:
+        ready.check(executable, workloads.get(problem.workload).bound(problem, config), label=str(dict(config)))
+
+        def once() -> None:
+            executable.run(ready.queue, ready.memory, ready.inputs.scalars)
+            ready.queue.finish()
+
+        found, missing = processor_counters.counted(once)
+    made = [
+        replace(blank, counter=one.name, value=one.value, unit=one.unit, per_flop=one.value / flops if flops else None) for one in found
+    ]
+    return made + [replace(blank, counter=why.partition(":")[0], status=why.partition(": ")[2]) for why in missing]
+
+
+def figures(rows: Sequence[CountersRow]) -> list[Figure]:
+    """Shares of the device's own maximum, and what is counted for each flop; of the launch that has most of them."""
+    made: list[Figure] = []
+    for shares, title, unit in ((True, "Shares", "%"), (False, "For each flop", "per flop")):
+        known = [row for row in rows if row.value is not None and (row.unit in _SHARES) == shares and (shares or row.per_flop)]
+        devices = tuple(dict.fromkeys(row.device for row in known))
+        names = tuple(dict.fromkeys(row.counter for row in known))
+        if known:
+            most: dict[tuple[str, str], float] = {}
+            for row in known:
+                value = (row.value or 0.0) / 100 if shares else (row.per_flop or 0.0)
+                most[row.counter, row.device] = max(value, most.get((row.counter, row.device), value))
+            values = tuple(tuple(most.get((name, device)) for device in devices) for name in names)
+            said = f"{known[0].workload} {known[0].problem} {known[0].dtype}; of several kernels the one with most."
+            made.append(BarChart(title, said, "share" if shares else "count", unit, names, devices, values))
+    return made
+
+
+def notes(rows: Sequence[CountersRow]) -> list[str]:
+    """Why counters are missing."""
+    return [f"{row.device}: {row.counter + ': ' if row.counter else ''}{row.status}" for row in rows if row.status != "ok"]
+
+
+def _sample(given: tuple[Device, ...]) -> Asked:
+    size = 1024 if given[0].info.kind == "gpu" else 128
+    return Asked(given, CountersOptions(), workloads.get("matmul").problem(dict.fromkeys("mnk", size)))
+
+
+STUDY = Study(
+    name="counters",
+    answers=("D2.8",),
+    question="What do the hardware counters say of a kernel?",
+    minutes=0.5,
+    timed="nothing: counts are of one run; on processors the mean of several, of the whole process in user mode.",
+    row=CountersRow,
+    key=("device", "workload", "problem", "dtype", "config", "launch", "kernel", "counter"),
+    columns=(
+        Column("device", "device"),
+        Column("kernel", "kernel"),
+        Column("counter", "counter"),
+        Column("value", "value"),
+        Column("unit", "unit"),
+        Column("per flop", "per_flop"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=CountersOptions,
+    notes=notes,
+    problem="needed",
+    sample=_sample,
+)
