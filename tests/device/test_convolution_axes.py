@@ -21,6 +21,7 @@ from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
 from portatile.runtime import perform, separable
+from portatile.runtime.engine import engine_of
 from portatile.runtime.memory_limit import memory_limit
 from support.seeds import new_seed
 
@@ -220,7 +221,7 @@ class Guest:
 
 @pytest.fixture
 def streams(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The streams that work was ordered in, with Guests for CUDA arrays on any device."""
+    """The streams that work was queued on or ordered in, with Guests for CUDA arrays on any device."""
     used: list[int] = []
 
     def foreign_queue(stream: int) -> Queue:
@@ -230,6 +231,7 @@ def streams(device: Device, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     wrap = Buffer.wrap
     monkeypatch.setattr(Buffer, "wrap", lambda array: array.there if isinstance(array, Guest) else wrap(array))
     monkeypatch.setattr(device, "foreign_queue", foreign_queue)
+    monkeypatch.setattr(engine_of(device), "_streams", {})
     return used
 
 
@@ -262,6 +264,8 @@ def test_arrays_of_other_libraries(device: Device, streams: list[int], case: str
         assert np.array_equal(got, expected)
         return
     assert isinstance(got, Guest)
+    for queue in engine_of(device)._streams.values():
+        queue.finish()
     assert np.array_equal(got.there.numpy(), expected.numpy())
 
 
@@ -269,6 +273,7 @@ def test_into_another_librarys_array(device: Device, streams: list[int]) -> None
     array = random("out", *SHAPE)
     there, out = Guest(Buffer.from_numpy(array, device)), Guest(Buffer.empty(SHAPE, "float32", device))
     assert wavelets.magicfilter3d(there, out=out) is out  # type: ignore[type-var]
+    engine_of(device).queue_of(7).finish()
     assert np.array_equal(out.there.numpy(), wavelets.magicfilter3d(there.there).numpy())
     with pytest.raises(ArgumentError, match="the result is a C-contiguous"):
         wavelets.magicfilter3d(there, out=there[:4])

@@ -212,7 +212,7 @@ def test_all_devices_are_each_physical_one_once() -> None:
 def test_hardware_that_two_back_ends_show_counts_once(
     both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert [one.info.physical_id for one in devices.several("all")] == [twins[0].info.physical_id]
+    assert [one.info.physical_id for one in devices.several("all")].count(twins[0].info.physical_id) == 1
     monkeypatch.setattr(twins[1], "info", replace(twins[1].info, physical_id="another"))
     assert {one.info.id for one in devices.several("all")} >= set(both)
 

@@ -104,6 +104,9 @@ class Buffers(Library):
         return Buffer.beside(model, shape)
 
 
+BUFFERS = Buffers(Buffer)
+
+
 class Torch(Library):
     """PyTorch's tensors."""
 

@@ -159,6 +159,11 @@ def is_packed(buffer: Buffer) -> bool:
     return buffer.strides == packed(buffer.shape, size) and buffer.offset % size == 0
 
 
+def whole(buffer: Buffer) -> Matrix:
+    """A contiguous Buffer of any shape as an operand of a plan that knows its shape and where it begins."""
+    return Matrix(buffer, False, 1, buffer.size, buffer.size, 0, 1)
+
+
 def beginning(buffer: Buffer) -> tuple[int, int]:
     """Where a contiguous Buffer begins in its memory: offset in elements, and the memory's alignment."""
     return buffer.offset // buffer.dtype.itemsize, alignment(buffer)

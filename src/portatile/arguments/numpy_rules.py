@@ -171,7 +171,8 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, given: tuple[Any, 
     if have != shape and not (isinstance(out, np.ndarray) and _repeats(have, shapes)):
         raise ArgumentError(f"out has shape {have} and dtype {out.dtype}; it must have shape {shape}: an output is non-broadcastable")
     kind, found = library.dtype(out), np.result_type(*(library.dtype(array) for array in given))
-    if kind is None or not np.can_cast(found, kind, "same_kind"):
+    own = kind is not None and name_of(kind) in RESULTS.get(name_of(found), ())
+    if kind is None or not (own or np.can_cast(found, kind, "same_kind")):
         raise ArgumentError(f"out has dtype {out.dtype}; results of {found} are not cast to that: pass another array for the result")
 
 

@@ -50,7 +50,7 @@ def command(
     if refit is not None:
         rows, records = _refitted(refit, judge, output)
     elif judge is not None:
-        rows, records = [row for found in timings.read(judge) for row in _judged(found, None)], []
+        rows, records = _judged(timings.read(judge), None), []
     else:
         rows, records = _calibrated(devices.get(selector).info, budget, output)
     if as_json:
@@ -80,21 +80,18 @@ def _calibrated(info: DeviceInfo, budget: str, output: Path | None) -> tuple[lis
 
 
 def _refitted(refit: Path, judge: Path | None, output: Path | None) -> tuple[list[Row], list[Model]]:
-    rows: list[Row] = []
-    models: list[Model] = []
-    for found in timings.read(refit):
-        language = found.device.can.language
-        if judge is None or output is not None:
-            more, made = _stored(found, refit, f"portatile calibrate gemm --refit {refit.name}", output)
-            rows, models = [*rows, *more], [*models, *made]
-            continue
-        fitted = calibration.fitted(found, refit, f"portatile calibrate gemm --refit {refit.name}")
-        models.append(fitted.model)
-        for other in timings.read(judge):
-            if other.device.can.language == language:
-                rows += _judged(other, fitted.model)
-                rows += _rows(other.device, calibration.fitted(other, judge, "judged")) if judge != refit else []
-    return rows, models
+    found, said = timings.read(refit), f"portatile calibrate gemm --refit {refit.name}"
+    if judge is None or output is not None:
+        return _stored(found, refit, said, output)
+    fitted, other = calibration.fitted(found, refit, said), timings.read(judge)
+    if other.device.can.language != found.device.can.language:
+        raise UsageError(
+            f"{refit} was timed through {found.device.can.language}, {judge} through {other.device.can.language}: not comparable"
+        )
+    rows = _judged(other, fitted.model)
+    if judge != refit:
+        rows += _rows(other.device, calibration.fitted(other, judge, "judged"))
+    return rows, [fitted.model]
 
 
 def _stored(found: timings.Timings, path: Path, said: str, output: Path | None) -> tuple[list[Row], list[Model]]:
@@ -105,7 +102,7 @@ def _stored(found: timings.Timings, path: Path, said: str, output: Path | None) 
     if output is not None and output.exists() and output.stat().st_size:
         before = costs.read(output)
         if before.device == model.device:  # the other compiler's constants stay
-            model = replace(model, costs={**before.costs, **model.costs})
+            model = replace(model, made={**before.made, **model.made}, costs={**before.costs, **model.costs})
     calibration.write(target, model)
     _console.err.print(f"the model is in {target}", markup=False, soft_wrap=True)
     return _rows(found.device, fitted), [model]

@@ -362,6 +362,9 @@ def is_cuda_array(array: Any) -> bool:
         return False
     if isinstance(array, Buffer):
         return array.device.info.can.addresses
+    told = getattr(array, "is_cuda", None)  # PyTorch's tensors; what they say below takes 5 us
+    if told is not None:
+        return bool(told)
     if hasattr(array, "__cuda_array_interface__"):
         return True
     place = getattr(array, "__dlpack_device__", None)

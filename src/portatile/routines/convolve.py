@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from math import prod
 from typing import Any, Literal, NamedTuple, cast
@@ -18,13 +18,14 @@ from portatile.arguments import axes, checks, foreign, matrices, outputs
 from portatile.arguments.axes import AXES, Boundary, described
 from portatile.arguments.matrices import Array
 from portatile.device import Selector
-from portatile.device.base import Device, Memory
+from portatile.device.base import Device
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
 from portatile.runtime import memory_limit, separable
-from portatile.runtime.engine import engine_of
-from portatile.runtime.perform import perform
+from portatile.runtime.engine import Bound, engine_of
+from portatile.runtime.perform import constant, perform
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 from portatile.runtime.scratch import SHARE, scratch
 
@@ -125,23 +126,40 @@ def passes3d(
     ``filters`` are those of all axes, or three.
     """
     passes = _passes(filters, lower, boundary)
+    if isinstance(array, np.ndarray):
+        _check_volume(array, out)
+        return cast(Array, _host3d(array, passes, bank, device))
+    return cast(Array, _volumes(array, passes, bank, device, out))
+
+
+def batch3d(
+    array: Any,
+    filters: NDArray[Any] | Sequence[NDArray[Any]],
+    lower: int | Sequence[int],
+    bank: str,
+    boundary: Boundary | Sequence[Boundary],
+    device: str | None,
+) -> Any:
+    """``passes3d`` of each volume of a batch that lies on a device, as one plan; None where each has to go by itself."""
+    return _volumes(array, _passes(filters, lower, boundary), bank, device, None, batch=True)
+
+
+def _volumes(array: Any, passes: tuple[_Pass, ...], bank: str, device: str | None, out: Any, batch: bool = False) -> Any:
+    """The passes over an array on a device."""
+    alike = passes[0] is passes[1] is passes[2]
+    options = (bank, batch, *[one.said for one in (passes[:1] if alike else passes)])
+    return _VOLUMES.call(partial(_plan_volumes, passes, bank, batch), (array,), (), options, out, device)
+
+
+def _check_volume(array: Any, out: Any) -> None:
+    """Raise ArgumentError for what is no array of three dimensions, or has no ``out``."""
     others = foreign.is_foreign(array)
-    given: Any = Buffer.wrap(array) if others else array
-    if not isinstance(given, (np.ndarray, Buffer)) or given.ndim != AXES:
+    if not (isinstance(array, (np.ndarray, Buffer)) or others) or len(array.shape) != AXES:
         raise ArgumentError(f"a NumPy array, Buffer or CUDA array of {AXES} dimensions is needed, not {described(array)}")
-    if out is not None and not (isinstance(given, Buffer) and (isinstance(out, Buffer) or (others and foreign.is_foreign(out)))):
+    if out is None:
+        return
+    if isinstance(array, np.ndarray) or not (isinstance(out, Buffer) or (others and foreign.is_foreign(out))):
         raise ArgumentError(f"out is {described(out)}; only the result of a Buffer or CUDA array can go to one, another such array")
-    if isinstance(given, np.ndarray):
-        return cast(Array, _host3d(given, passes, bank, device))
-    if not others:
-        return cast(Array, _all(given, passes, bank, device, out))
-    whole = _volume(given, passes, bank)
-    if out is None and whole is None:  # nothing to do, or a mistake
-        return cast(Array, foreign.through(lambda there: _all(there, passes, bank, device, None), array))
-    made: Any = outputs.new(array, whole[1]) if out is None and whole is not None else out
-    with foreign.ordered(array):
-        _all(given, passes, bank, device, Buffer.wrap(made))
-    return cast(Array, made)
 
 
 class _Pass(NamedTuple):
@@ -151,6 +169,16 @@ class _Pass(NamedTuple):
     lower: Any
     boundary: str
     name: str
+
+    @property
+    def said(self) -> tuple[object, ...]:
+        """All of it, for a key."""
+        return (*_said(self.filters), self.lower, type(self.lower), self.boundary, self.name)
+
+
+def _said(filters: NDArray[Any]) -> tuple[object, ...]:
+    """Which filters they are."""
+    return filters.dtype.str, filters.shape, filters.tobytes()
 
 
 def _passes(
@@ -173,11 +201,15 @@ def _passes(
 
 
 def _volume(psi: Any, passes: tuple[_Pass, ...], bank: str) -> tuple[separable.Volume, tuple[int, ...]] | None:
-    """The passes over an array that lies packed, and the result's shape; None where no kernel takes them, or nothing is to do."""
+    """The passes over an array that lies packed, or over each of a batch, and what they make of its shape.
+
+    None where no kernel takes them, or nothing is to do.
+    """
     dtype = checks.NAMES.get(psi.dtype)
     if dtype is None or not all(isinstance(one.lower, (int, float, np.number)) and not isinstance(one.lower, bool) for one in passes):
         return None
-    return _whole(psi.shape, dtype, bank, tuple([(one.boundary, one.filters.shape[1], one.lower, one.name) for one in passes]))
+    shape = psi.shape[-AXES:]
+    return _whole(shape, dtype, bank, tuple([(one.boundary, one.filters.shape[1], one.lower, one.name) for one in passes]))
 
 
 @lru_cache(maxsize=4096)
@@ -202,7 +234,7 @@ def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: str
         there = (stages[0], *separable.between(whole[0], chosen.info), stages[-1])
         refuse_masks(psi, "psi")
         if not memory_limit.too_large(chosen, there):
-            return _all(Buffer.from_numpy(psi, chosen), passes, bank, device, None).numpy()
+            return _volumes(Buffer.from_numpy(psi, chosen), passes, bank, device, None).numpy()
         if not any(memory_limit.too_large(chosen, pair) for pair in pairwise(stages)):
             return _each_alone(psi, passes, bank, chosen)
     current: Any = psi
@@ -223,10 +255,28 @@ def _each_alone(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, chosen:
     return current.numpy()
 
 
-def _all(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | None, out: Buffer | None) -> Buffer:
-    """The passes over a Buffer: as one plan where they can be, else one after another."""
-    if (done := _at_once(psi, passes, bank, device, out)) is not None:
-        return done
+def _plan_volumes(passes: tuple[_Pass, ...], bank: str, batch: bool, call: Call) -> Planned:
+    """The passes over an array on a device, as one plan where they can be; else they are computed here, or left to do for a batch."""
+    (array,), out = call.arrays, call.out
+    if not batch:
+        _check_volume(array, out)
+    others = foreign.is_foreign(array)
+    given = Buffer.wrap(array) if others else array
+    if out is None or others == foreign.is_foreign(out):
+        planned = _at_once(array, given, passes, bank, call)
+        if planned is not None or batch:
+            return planned or Planned(None, ())
+    if not others:
+        return Planned(_one_by_one(given, passes, bank, call.device, out), ())
+    if out is None:
+        return Planned(foreign.through(lambda there: _one_by_one(there, passes, bank, call.device, None), array), ())
+    with foreign.ordered(array):
+        _one_by_one(given, passes, bank, call.device, Buffer.wrap(out))
+    return Planned(out, ())
+
+
+def _one_by_one(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: Selector | None, out: Buffer | None) -> Buffer:
+    """The passes over a Buffer, one after another."""
     current: Any = psi
     with engine_of(psi.device).lock:  # the memory between the passes is everybody's
         for axis, one in enumerate(passes):
@@ -235,36 +285,42 @@ def _all(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | None, 
     return cast(Buffer, current)
 
 
-def _at_once(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: str | None, out: Buffer | None) -> Buffer | None:
-    """All passes as one plan; None where a single pass has to say what is wrong, or where memory is too scarce to keep some."""
-    size = psi.dtype.itemsize
-    whole = _volume(psi, passes, bank)
-    if whole is None or not matrices.is_packed(psi):
+def _at_once(array: Any, psi: Buffer, passes: tuple[_Pass, ...], bank: str, call: Call) -> Planned | None:
+    """All passes as one plan, ``psi`` being the Buffer of ``array``; None where a single pass has to say what is wrong, or where memory
+    is too scarce to keep what lies between them.
+    """
+    out, device = call.out, psi.device
+    volume = _volume(psi, passes, bank)
+    if volume is None or psi.size == 0 or not matrices.is_packed(psi):
         return None
-    if device is not None and devices.get(device) is not psi.device:
+    if call.device is not None and (not isinstance(call.device, str) or devices.get(call.device) is not device):
         return None
-    bare, shape = whole
-    if out is None:
-        result = Buffer.empty(shape, psi.dtype, psi.device)
-    else:
-        result = out
-        _check_out(out, shape, psi)
-    if result.offset % size:
+    bare, made = volume
+    shape = (*psi.shape[:-AXES], *made)
+    result = outputs.new(array, shape) if out is None else out
+    target = Buffer.wrap(result)
+    if out is not None:
+        _check_out(target, shape, psi)
+    if target.offset % psi.dtype.itemsize:
         return None
-    engine = engine_of(psi.device)
-    constants = scratch(psi.device)
-    weights: dict[str, Memory] = {}
-    for one in passes:
-        if one.name not in weights:
-            weights[one.name] = constants.constant(np.ascontiguousarray(one.filters, psi.dtype)).memory
+    source, place = matrices.beginning(psi), matrices.beginning(target)
+    volumes = tuple(
+        bare._replace(psi=(source[0] + at * prod(bare.shape), source[1]), out=(place[0] + at * prod(made), place[1]))
+        for at in range(prod(psi.shape[:-AXES]))
+    )
+    engine = engine_of(device)
+    weights: dict[str, Buffer] = {}
     with engine.lock:
-        placed = bare._replace(psi=matrices.beginning(psi), out=matrices.beginning(result))
-        executable = separable.prepared(engine, placed, psi.device.info.global_memory // SHARE)
-        if executable is None:
+        found = separable.prepared(engine, volumes, device.info.global_memory // SHARE, result)
+        if found is None:
             return None
-        operands = {"psi": psi.memory, **weights, "out": result.memory}
-        executable.run(psi.device.default_queue(), operands, {})
-    return result
+        for one in passes:
+            if one.name not in weights:
+                weights[one.name] = constant(device, np.array(one.filters, psi.dtype, order="C"), result)
+    operands = [matrices.whole(buffer) for buffer in (psi, *weights.values(), target)]
+    bound = Bound(engine, found, ("psi", *weights, "out"))
+    constants = tuple(range(1, len(weights) + 1))
+    return Planned(result, [Request("convolution", (), (), tuple(operands), result, bound=bound, constants=constants)])
 
 
 @dataclass(frozen=True)
@@ -286,6 +342,20 @@ def _filter(
 ) -> Any:
     """The convolution with the rows of ``filters`` along the first axis of ``psi``; ``into`` what it goes to, if not to a new array."""
     boundary = axes.kind_of(boundary)
+    lines, rest = _lines(psi)
+    options = (*_said(filters), lower, type(lower), boundary, bank)
+    if into is None:
+        result = _LINES.call(partial(_plan_lines, filters, rest, None), (lines,), (), options, None, device)
+    else:
+        planned = _plan_lines(filters, rest, into, Call((lines,), (), options, None, device))
+        perform(planned.requests[0])
+        result = planned.result
+    return _shaped(result, rest, result.shape[1], transposed)
+
+
+def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | _Between | None, call: Call) -> Planned:
+    """The request for the convolution of lines, the columns of a matrix. Raises ArgumentError for what does not fit."""
+    (lines,), (lower, _, boundary, bank) = call.arrays, call.options[-4:]
     description = workloads.get("convolution")
     count = filters.shape[1]
     if count not in description.options["taps"]:
@@ -293,7 +363,6 @@ def _filter(
     if isinstance(lower, bool) or lower not in description.options["lower"]:
         bounds = sorted(map(int, description.options["lower"]))
         raise ArgumentError(f"lower={lower!r} is no whole number from {bounds[0]} to {bounds[-1]}")
-    lines, rest = _lines(psi)
     stored = matrices.matrix(lines, "psi")
     if stored.transposed:
         raise ArgumentError("psi is column-major; pass a row-major copy")
@@ -303,16 +372,16 @@ def _filter(
         raise ArgumentError(f"psi has {stored.rows} points along its first axis, too few for {count} taps with boundary={boundary!r}")
     length = n + (ends if boundary == "grow" else 0)
     result = _result(lines, (stored.columns, length), rest, into)
-    weights: Any = np.ascontiguousarray(filters, stored.array.dtype)
+    weights: Any = np.array(filters, stored.array.dtype, order="C")
     if stored.on_device:
-        weights = scratch(stored.array.device).constant(weights)
+        weights = constant(stored.array.device, weights, result)
     operands = (
         stored,
         matrices.matrix(weights, "taps")._replace(alignment=weights.dtype.itemsize),
         matrices.matrix(result, "out").reading(False),
     )
-    perform(Request("convolution", (n, stored.columns), (boundary, bank, count, int(lower)), operands, result, device))
-    return _shaped(result, rest, length, transposed)
+    sizes, options = (n, stored.columns), (boundary, bank, count, int(lower))
+    return Planned(result, [Request("convolution", sizes, options, operands, result, call.device, constants=(1,))])
 
 
 def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buffer | _Between | None) -> Any:
@@ -365,3 +434,6 @@ def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -
     size = result.dtype.itemsize
     whole = Buffer(result.memory, (*rest, length), result.dtype, None, result.offset)
     return whole if transposed else Buffer(result.memory, (length, *rest), result.dtype, (size, *whole.strides[:-1]), result.offset)
+
+
+_LINES, _VOLUMES = Recorder(()), Recorder(())

@@ -13,9 +13,11 @@ from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
-from portatile.runtime.perform import perform
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
+_SCALARS = ("x0", "y0", "z0", "dx", "dy", "dz")
+_FIRST = {"y_first": 0.0, "z_first": 0.0}
 _MOST = float(np.finfo(np.float32).max)
 
 
@@ -54,6 +56,14 @@ def coulomb_potential(
     single = not isinstance(spacing, Sequence | np.ndarray) or getattr(spacing, "ndim", 1) == 0
     steps = _numbers((spacing,) * 3 if single else spacing, "spacing")
     start = _numbers(origin, "origin")
+    rows = None if out is None else _rows(out, points)
+    made = _RECORDER.call(_plan, (atoms,), (*start, *steps), (nx, ny, nz), rows, device)
+    return _reshaped(made, points) if out is None else out
+
+
+def _plan(call: Call) -> Planned:
+    """The request for the potential on the rows of a grid. Raises ArgumentError for what does not fit."""
+    (atoms,), (nx, ny, nz) = call.arrays, call.options
     checks.check_single(atoms, "atoms")
     stored = matrix(atoms, "atoms")
     checks.check_single(stored.array, "atoms")
@@ -62,16 +72,16 @@ def coulomb_potential(
         raise ArgumentError(f"atoms has {columns} columns; it must be n x 4 (x, y, z, q)")
     if stored.transposed:
         raise ArgumentError("atoms is column-major; copy it, for example with numpy.ascontiguousarray(atoms)")
-    rows = outputs.new(atoms, (nz * ny, nx)) if out is None else _rows(out, points)
+    rows = outputs.new(atoms, (nz * ny, nx)) if call.out is None else call.out
     target = matrix(rows, "out")
     checks.check_single(target.array, "out")
     if target.transposed:
         raise ArgumentError("out is column-major; it must be row-major")
     checks.writable(rows, "out")
     outputs.apart(target, stored, "atoms")
-    scalars = dict(zip(("x0", "y0", "z0", "dx", "dy", "dz"), (*start, *steps), strict=True)) | {"y_first": 0.0, "z_first": 0.0}
-    perform(Request("coulomb", (stored.rows, nx, ny, nz), (), (stored, target.reading(False)), rows, device, scalars))
-    return _reshaped(rows, points) if out is None else out
+    scalars = {**dict(zip(_SCALARS, call.factors, strict=True)), **_FIRST}
+    operands = stored, target.reading(False)
+    return Planned(rows, [Request("coulomb", (stored.rows, nx, ny, nz), (), operands, rows, call.device, scalars)])
 
 
 def _shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -112,3 +122,6 @@ def _contiguous(buffer: Buffer) -> bool:
 def _reshaped(array: Any, shape: tuple[int, ...]) -> Any:
     """A contiguous array in another shape, in the same memory."""
     return Buffer(array.memory, shape, array.dtype, None, array.offset) if isinstance(array, Buffer) else array.reshape(shape)
+
+
+_RECORDER = Recorder(_SCALARS)

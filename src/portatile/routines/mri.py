@@ -8,7 +8,7 @@ from portatile.arguments import checks, outputs
 from portatile.arguments.matrices import Array, Matrix, matrix, unknown
 from portatile.device import Selector
 from portatile.errors import ArgumentError
-from portatile.runtime.perform import perform
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
 
 
@@ -73,20 +73,30 @@ def mri_fhd(
     return _sums("fhd", samples, {"x": x, "y": y, "z": z}, device)
 
 
+_SAMPLES = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i")
+_VOXELS = ("x", "y", "z")
+
+
 def _sums(kind: str, samples: dict[str, Array], voxels: dict[str, Array], device: Selector | None) -> tuple[Array, Array]:
-    stored = {name: _vector(array, name) for name, array in (samples | voxels).items()}
-    for group, first in ((samples, "kx"), (voxels, "x")):
+    image: Any = _RECORDER.call(_plan, (*samples.values(), *voxels.values()), (), (kind,), None, device)
+    return image[0], image[1]
+
+
+def _plan(call: Call) -> Planned:
+    """The request for the sums, whose two parts are the rows of an image. Raises ArgumentError for what does not fit."""
+    (kind,) = call.options
+    names = *_SAMPLES[: len(call.arrays) - len(_VOXELS)], *_VOXELS
+    stored = {name: _vector(array, name) for name, array in zip(names, call.arrays, strict=True)}
+    for group, first in ((_SAMPLES, "kx"), (_VOXELS, "x")):
         for name in group:
-            if stored[name].rows != stored[first].rows:
+            if name in stored and stored[name].rows != stored[first].rows:
                 raise ArgumentError(f"{name} has {stored[name].rows} elements and {first} has {stored[first].rows}; they must be as many")
     count, size = stored["kx"].rows, stored["x"].rows
-    image: Any = outputs.new(voxels["x"], (2, size))
+    image: Any = outputs.new(call.arrays[-len(_VOXELS)], (2, size))
     if kind == "q":  # the weights are phi's alone: no d is read
         stored |= {name: stored["phi_r"]._replace(array=stored["phi_r"].array[:0], rows=0, read=False) for name in ("d_r", "d_i")}
-    names = ("kx", "ky", "kz", "phi_r", "phi_i", "d_r", "d_i", "x", "y", "z")
-    operands = *(stored[name] for name in names), matrix(image, "image").reading(False)
-    perform(Request("mri", (count, size), (kind,), operands, image, device))
-    return image[0], image[1]
+    operands = *(stored[name] for name in (*_SAMPLES, *_VOXELS)), matrix(image, "image").reading(False)
+    return Planned(image, [Request("mri", (count, size), (kind,), operands, image, call.device)])
 
 
 def _vector(array: Any, name: str) -> Matrix:
@@ -99,3 +109,6 @@ def _vector(array: Any, name: str) -> Matrix:
     column = matrix(array[:, None], name)
     checks.check_single(column.array, name)
     return column
+
+
+_RECORDER = Recorder(())

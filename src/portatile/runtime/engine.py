@@ -35,11 +35,23 @@ class Prepared:
         self.executable.run(queue, operands, scalars)
 
 
+@dataclass(frozen=True)
+class Assembled:
+    """A routine's own plan of several problems' launches, compiled and loaded on its device."""
+
+    executable: execute.Executable
+
+    def run(self, queue: Queue, operands: Mapping[str, Memory], scalars: Mapping[str, float]) -> None:
+        """Queue the computation; does not wait."""
+        waiting.calls += 1
+        self.executable.run(queue, operands, scalars)
+
+
 class Bound(NamedTuple):
-    """A prepared problem, and the names of its operands in the order of a request."""
+    """What is prepared, and the names of its operands in the order of a request."""
 
     engine: Engine
-    prepared: Prepared
+    prepared: Prepared | Assembled
     names: tuple[str, ...]
 
 
@@ -57,7 +69,7 @@ class Engine:
         self._results = store.known_results()
         self._certifier = Certifier(device, self._cache, self._build, self._plan)
         self._called: dict[str, Plan] = {}
-        self._assembled: dict[Hashable, execute.Executable] = {}
+        self._assembled: dict[Hashable, Assembled] = {}
         self._modules: WeakValueDictionary[Source, Module] = WeakValueDictionary()  # problems that differ by sizes alone share them
         self._workspaces = execute.Workspaces(device)
 
@@ -89,18 +101,21 @@ class Engine:
                     prepared = self._prepared[key] = Prepared(problem, settled, executable)
         return prepared
 
-    def assembled(self, key: Hashable, make: Callable[[], Plan]) -> execute.Executable:
+    def assembled(self, key: Hashable, make: Callable[[], Plan]) -> Assembled:
         """A flat plan that a routine makes of several problems' and runs, loaded at the first call with this key and memoised after it."""
-        waiting.calls += 1
         found = self._assembled.get(key)
         if found is None:
             with self.lock:
                 if len(self._assembled) >= _MAX_PREPARED:
                     self._assembled.clear()
                 plan = make()
-                found = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
-                self._assembled[key] = found
+                executable = execute.Executable(self.device, plan, self._build, modules=self._modules, workspaces=self._workspaces)
+                found = self._assembled[key] = Assembled(executable)
         return found
+
+    def knows(self, key: Hashable) -> bool:
+        """Whether ``assembled`` has the plan of this key."""
+        return key in self._assembled
 
     def launches(self, problem: Problem, names: Mapping[str, str]) -> list[Launch]:
         """A problem's launches, in the configuration known for it, with ``names`` for its operands and for scalars named there."""

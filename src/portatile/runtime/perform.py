@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from portatile import device as devices
 from portatile import settings, workloads
@@ -15,9 +16,9 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.dtypes import name_of, product_name
 from portatile.errors import ArgumentError, UsageError
-from portatile.records import Problem
+from portatile.records import Plan, Problem
 from portatile.runtime import memory_limit, scratch, several, slabs
-from portatile.runtime.engine import Bound, Engine, Prepared, engine_of, forget_engines
+from portatile.runtime.engine import Assembled, Bound, Engine, Prepared, engine_of, forget_engines
 from portatile.runtime.in_flight import InFlight, drain
 from portatile.runtime.request import Request
 
@@ -98,7 +99,9 @@ def _by_several(request: Request, selector: str | Sequence[str]) -> Bound | None
     return None
 
 
-def start(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any) -> None:
+def start(
+    engine: Engine, prepared: Prepared | Assembled, operands: Mapping[str, Matrix], scalars: Mapping[str, float], result: Any
+) -> None:
     """As ``perform`` for what is prepared; ``operands`` by name, the output last."""
     if not prepared.executable.plan.steps:
         return
@@ -121,7 +124,9 @@ def start(engine: Engine, prepared: Prepared, operands: Mapping[str, Matrix], sc
                     operand.release()
 
 
-def launch(engine: Engine, prepared: Prepared, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any) -> None:
+def launch(
+    engine: Engine, prepared: Prepared | Assembled, operands: Mapping[str, Memory], scalars: Mapping[str, float], result: Any
+) -> None:
     """As ``start`` for operands that all lie in the device's memory."""
     if prepared.executable.plan.steps:
         with engine.lock:
@@ -138,13 +143,37 @@ def forget() -> None:
     _devices.clear()
 
 
+def assembled(engine: Engine, key: Hashable, make: Callable[[], Plan], result: Any, what: str) -> Assembled:
+    """``Engine.assembled`` for work on the stream of ``result``; raises UsageError where that is captured and the plan is new."""
+    if not engine.knows(key):
+        refuse_new(engine.device, result, what)
+    return engine.assembled(key, make)
+
+
+def constant(device: Device, array: NDArray[Any], result: Any) -> Buffer:
+    """``Scratch.constant`` for work on the stream of ``result``; raises UsageError where that is captured and the constant is new."""
+    kept = scratch.scratch(device)
+    if not kept.has(array):
+        refuse_new(device, result, f"a filter of {array.shape[-1]} taps")
+    return kept.constant(array)
+
+
+def refuse_new(device: Device, result: Any, what: str) -> None:
+    """Raise UsageError while the stream of ``result`` is captured, where drivers refuse to load, to allocate and to wait."""
+    if capturing(device, result):
+        raise UsageError(f"{what} was not called before this capture: call it once before, which compiles and loads it")
+
+
+def capturing(device: Device, result: Any) -> bool:
+    """Whether what is queued for ``result`` goes into a graph that its library captures."""
+    return not isinstance(result, np.ndarray) and _queue(device, result).capturing
+
+
 def _prepared(engine: Engine, problem: Problem, request: Request) -> Prepared:
-    """The problem, compiled and loaded; raises UsageError while the caller's stream is captured, where drivers refuse to load."""
-    if request.operands[-1].on_device and _queue(engine.device, request.result).capturing:
+    """The problem, compiled and loaded; raises UsageError while the caller's stream is captured."""
+    if request.operands[-1].on_device:
         sizes = " ".join(f"{name}={size}" for name, size in problem.sizes.items())
-        raise UsageError(
-            f"{problem.workload} with {sizes} was not called before this capture: call it once before, which compiles and loads it"
-        )
+        refuse_new(engine.device, request.result, f"{problem.workload} with {sizes}")
     return engine.prepare(problem)
 
 

@@ -5,7 +5,7 @@ The first call of a kind goes the long way, through every check; it is recorded 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,23 +14,17 @@ from portatile import settings
 from portatile.arguments import described
 from portatile.arguments.checks import whole
 from portatile.arguments.described import MASK, Library
-from portatile.arguments.matrices import Matrix
-from portatile.arguments.outputs import Begin
 from portatile.device import Selector
-from portatile.device.base import Device, Memory, Queue, Ready
 from portatile.device.buffer import Buffer
 from portatile.runtime import host_blas, memory_limit
-from portatile.runtime.engine import Bound, Engine, Prepared
+from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import Again, faster
-from portatile.runtime.in_flight import InFlight
-from portatile.runtime.perform import forgetting, perform, start
+from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
-from portatile.runtime.scratch import scratch
+from portatile.runtime.steps import Beginning, Constant, Cross, Launches, Source, Start, Step, crosses, entire, source_of
 
 _MOST = 4096  # kinds of calls that a routine remembers
 _FACTORS = 64  # values of its scalars, of which it knows which are 0
-_FIRST = 64  # the place of the first operand from the host among a device's scratch memory
-_SMALL = 1 << 22  # bytes of such an operand at most
 
 
 class Call(NamedTuple):
@@ -44,7 +38,10 @@ class Call(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """What a call comes to: the array that the caller gets, and the requests that fill it, in order."""
+    """What a call comes to: the array that the caller gets, and the requests that fill it, in order; none where it is filled already.
+
+    Scalars of a request that are none of the call's factors must follow from its options.
+    """
 
     result: Any
     requests: Sequence[Request]
@@ -134,125 +131,10 @@ def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]
     return [library.place(array) for array in (*arrays, result)]
 
 
-class _Source(NamedTuple):
-    """Which array of a call an operand lies in, where its memory begins in bytes from that array's first element, and its extent."""
-
-    at: int
-    delta: int
-    nbytes: int
-    transposed: bool = False  # of arrays on the host: the array is given as its transpose
-
-    def memory(self, device: Device, given: Sequence[Any], places: Sequence[int]) -> Memory:
-        """The operand's memory in this call."""
-        array = given[self.at]
-        if type(array) is Buffer:
-            return array.memory
-        return device.adopt(places[self.at] + self.delta, self.nbytes, array)
-
-    def array(self, given: Sequence[Any]) -> Any:
-        """The operand's array, on the host."""
-        array = given[self.at]
-        return array.T if self.transposed else array
-
-
-class _Launches:
-    """The launches of one prepared problem, on the arrays of a call, ``count`` of them."""
-
-    def __init__(self, prepared: Prepared, operands: Mapping[str, _Source], factors: tuple[str, ...], own: bool, count: int) -> None:
-        self._prepared, self._operands, self._factors = prepared, operands, factors
-        self._executable = prepared.executable
-        self._own = own  # memory, Buffers
-        self._shifted = [source for source in operands.values() if source.delta]
-        values = dict(zip(factors, range(count, count + len(factors)), strict=True))
-        beyond = count + len(factors)
-        for name, source in operands.items():  # memory that does not begin at an array's first element comes behind the factors
-            values[name] = source.at if not source.delta else beyond
-            beyond += bool(source.delta)
-        self._ready: Ready | None = self._executable.ready(values, beyond)
-
-    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
-        """Queue them; the caller holds the engine's lock."""
-        if self._ready is None:
-            memories = {name: source.memory(queue.device, given, places) for name, source in self._operands.items()}
-            self._prepared.run(queue, memories, dict(zip(self._factors, factors, strict=True)))
-            return
-        values = (*places, *factors)
-        if self._shifted:
-            values += tuple([places[source.at] + source.delta for source in self._shifted])
-        self._executable.rerun(self._ready, queue, values, self._own)
-
-
-class _Start:
-    """A prepared problem on arrays of the host; ``operands`` are templates for the matrices of a call."""
-
-    def __init__(
-        self, engine: Engine, prepared: Prepared, operands: Mapping[str, tuple[_Source, Matrix]], factors: tuple[str, ...]
-    ) -> None:
-        self._engine, self._prepared, self._operands, self._factors = engine, prepared, operands, factors
-
-    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
-        """Compute; returns when the output is there."""
-        matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in self._operands.items()}
-        start(self._engine, self._prepared, matrices, dict(zip(self._factors, factors, strict=True)), given[-1])
-
-
-class _Cross:
-    """As ``_Start`` for small packed arrays and a device with memory of its own: they cross the link into memory that is kept."""
-
-    def __init__(
-        self, engine: Engine, prepared: Prepared, operands: Mapping[str, tuple[_Source, Matrix]], factors: tuple[str, ...]
-    ) -> None:
-        self._engine, self._prepared, self._operands, self._factors = engine, prepared, operands, factors
-        self._executable = prepared.executable
-        names = (*operands, *factors)
-        self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
-        self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(operands.values())]
-
-    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
-        """Compute; returns when the output is there."""
-        kept = scratch(queue.device)
-        memories = []
-        with InFlight(self._engine.in_flight, queue, given):
-            for place, source, read, nbytes in self._crossing:
-                memories.append(kept.block(place, nbytes))
-                if read:
-                    queue.upload(memories[-1], source.array(given), blocking=False)
-            if self._ready is not None:
-                self._executable.rerun(self._ready, queue, (*[memory.handle for memory in memories], *factors), True)
-            else:
-                named = dict(zip(self._operands, memories, strict=True))
-                self._prepared.run(queue, named, dict(zip(self._factors, factors, strict=True)))
-            queue.download(self._crossing[-1][1].array(given), memories[-1])
-
-
-def crosses(engine: Engine, operands: Mapping[str, tuple[_Source, Matrix]]) -> bool:
-    """Whether ``_Cross`` takes them."""
-    if engine.device.info.unified_memory:
-        return False
-    return all(model.packed and source.nbytes <= _SMALL for source, model in operands.values())
-
-
-class _Begin:
-    """The values that an output begins with, put there before the launches."""
-
-    def __init__(self, target: _Source, source: _Source | None, triangle: str) -> None:
-        self._target, self._source, self._triangle = target, source, triangle
-
-    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
-        """Put them."""
-        array, source = self._target.array(given), None if self._source is None else self._source.array(given)
-        if not isinstance(array, np.ndarray):
-            array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
-        Begin(array, source, self._triangle).put(queue)
-
-
-_Step = _Launches | _Start | _Cross | _Begin
-
-
 class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
-    def __init__(self, engine: Engine, steps: Sequence[_Step], shape: tuple[int, ...], places: Sequence[int], types: _Types) -> None:
+    def __init__(self, engine: Engine, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int], types: _Types) -> None:
         self._engine, self.shape = engine, shape
         self._kind, self._fits = types
         self._device, self._generation = engine.device, engine.generation
@@ -331,75 +213,56 @@ def _record(
     library: Library, call: Call, result: Any, performed: Sequence[tuple[Request, Bound | None]], factors: tuple[str, ...]
 ) -> _Recorded | None:
     """What a call did, or None where it cannot be done again so: slabs, copies of operands, arrays that overlap."""
+    if not performed:
+        return None
     given = (*call.arrays, result)
     places = library.describe(given, [])
-    if places is None or not performed:
+    if places is None:
         return None
     reaches = [_reach(array) for array in given]
     if any(low == high for low, high in reaches):
         return None
-    steps: list[_Step] = []
+    steps: list[Step] = []
     engine: Engine | None = None
     for request, done in performed:
         if done is None or (engine is not None and engine is not done.engine):
             return None
         engine = done.engine
-        if request.scalars != dict(zip(factors, call.factors, strict=True)):
+        scalars = dict(zip(factors, call.factors, strict=True))
+        if any(request.scalars.get(name) != value for name, value in scalars.items()):
             return None
-        sources = [_source(stored.array, given, places) for stored in request.operands]
+        fixed = {name: value for name, value in request.scalars.items() if name not in scalars}
+        sources = [
+            Constant(stored.array) if at in request.constants else source_of(stored.array, given, places)
+            for at, stored in enumerate(request.operands)
+        ]
         known = [source for source in sources if source is not None]
         if len(known) < len(sources):
             return None
         if request.begin is not None:
-            target = _source(request.begin.array, given, places)
-            source = None if request.begin.source is None else _source(request.begin.source, given, places)
-            if target is None or (source is None and request.begin.source is not None):
+            target = source_of(request.begin.array, given, places)
+            source = None if request.begin.source is None else source_of(request.begin.source, given, places)
+            if not isinstance(target, Source) or not (isinstance(source, Source) or request.begin.source is None):
                 return None
-            if not library.on_host and not _entire(request.begin, given, target, source):
+            if not library.on_host and not entire(request.begin, given, target, source):
                 return None
-            steps.append(_Begin(target, source, request.begin.triangle))
+            steps.append(Beginning(target, source, request.begin.triangle))
         if library.on_host:
             models = {
                 name: (source, stored._replace(array=None))
                 for name, source, stored in zip(done.names, known, request.operands, strict=True)
             }
-            kind = _Cross if crosses(engine, models) else _Start
-            steps.append(kind(engine, done.prepared, models, factors))
+            kind = Cross if crosses(engine, models) else Start
+            steps.append(kind(engine, done.prepared, models, factors, fixed))
         elif done.prepared.executable.plan.steps:
             operands = dict(zip(done.names, known, strict=True))
-            steps.append(_Launches(done.prepared, operands, factors, type(result) is Buffer, len(given)))
+            steps.append(Launches(done.prepared, operands, factors, fixed, len(given), type(result) is Buffer))
     assert engine is not None
     recorded = _Recorded(engine, steps, tuple(result.shape), places, _types(performed[0][0]))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))
     return recorded if recorded.apart_from(places) else None
-
-
-def _source(array: Any, given: Sequence[Any], places: Sequence[int]) -> _Source | None:
-    """Which of the arrays ``given`` an operand's array is, or lies in; None where that is not certain."""
-    if isinstance(array, np.ndarray):
-        for index, candidate in enumerate(given):
-            for transposed, view in ((False, candidate), (True, candidate.T)):
-                alike = array.shape == view.shape and array.strides == view.strides
-                if alike and array.__array_interface__["data"][0] == places[index]:
-                    return _Source(index, 0, array.nbytes, transposed)
-        return None
-    memory = array.memory
-    found = [index for index, candidate in enumerate(given) if candidate is array]
-    if not found:
-        owner = getattr(memory, "owner", None)
-        found = [at for at, other in enumerate(given) if other is owner or getattr(other, "memory", None) is memory]
-    if not found or any(given[index] is not given[found[0]] for index in found):
-        return None
-    base = memory.handle if type(memory.handle) is int else places[found[0]]
-    return _Source(found[0], base - places[found[0]], memory.nbytes)
-
-
-def _entire(begin: Begin, given: Sequence[Any], target: _Source, source: _Source | None) -> bool:
-    """Whether a copy on a device is of whole packed arrays, as they were given."""
-    ends = [(begin.array, target)] if source is None else [(begin.array, target), (begin.source, source)]
-    return all(end.size == Buffer.wrap(given[place.at]).size for end, place in ends)
 
 
 def _reach(array: Any) -> tuple[int, int]:

@@ -19,7 +19,8 @@ class Request(NamedTuple):  # a tuple, because one is made for every call
     ``sizes`` and ``options`` are in the order of the workload called ``workload``, ``operands`` in that of its operands, the output
     last. ``result`` is the caller's array that the output belongs to: its library says which stream the work is queued on.
     ``selector`` names a device, or several, for operands on the host. ``begin`` gives the output the values that it begins with: what is
-    refused leaves it as it was. ``bound`` is what runs where that is settled; otherwise it is looked for.
+    refused leaves it as it was. ``bound`` is what runs where that is settled; otherwise it is looked for. The operands in the places
+    ``constants`` are the package's own arrays, which nobody writes.
     """
 
     workload: str
@@ -31,3 +32,4 @@ class Request(NamedTuple):  # a tuple, because one is made for every call
     scalars: Mapping[str, Any] = NO_SCALARS
     begin: Begin | None = None
     bound: Bound | None = None
+    constants: tuple[int, ...] = ()

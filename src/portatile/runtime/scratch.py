@@ -47,15 +47,23 @@ class Scratch:
                 self._pinned[place] = kept
         return kept
 
+    def has(self, array: NDArray[np.generic]) -> bool:
+        """Whether ``constant`` need not copy it."""
+        return _key(array) in self._constants
+
     def constant(self, array: NDArray[np.generic]) -> Buffer:
         """A copy of a small array, which nobody writes."""
-        key = array.dtype.str, array.shape, array.tobytes()
+        key = _key(array)
         with self._lock:
             found = self._constants.pop(key, None) or Buffer.from_numpy(array, self._device)
             self._constants[key] = found  # the newest last
             if len(self._constants) > _CONSTANTS:
                 self._constants.popitem(last=False)
             return found
+
+
+def _key(array: NDArray[np.generic]) -> tuple[str, tuple[int, ...], bytes]:
+    return array.dtype.str, array.shape, array.tobytes()
 
 
 _kept: dict[tuple[Device, object], Scratch] = {}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from portatile import workloads
-from portatile.execute import Executable
 from portatile.records import ITEMSIZE, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
-from portatile.runtime.engine import Engine
+from portatile.runtime.engine import Assembled, Engine
+from portatile.runtime.perform import assembled
 from portatile.workloads.convolution2d import SPARE
 
 _KINDS = ("gpu",)  # devices that filter two axes at once
@@ -67,18 +67,32 @@ class _Pass:
     after: tuple[int, ...]
 
 
-def prepared(engine: Engine, volume: Volume, most: int) -> Executable | None:
-    """The launches of all passes, from ``psi`` and the filters to ``out``; None if more than ``most`` bytes lie between two."""
+def prepared(engine: Engine, volumes: tuple[Volume, ...], most: int, result: Any) -> Assembled | None:
+    """The launches of all passes of volumes that lie in one Buffer, from ``psi`` and the filters to ``out``, for ``result``'s stream.
+
+    None if more than ``most`` bytes lie between two passes.
+    """
 
     def make() -> Plan:
-        if max(between(volume, engine.device.info)) > most:
+        if max(between(volumes[0], engine.device.info)) > most:
             raise _TooLargeError
-        return plan(engine, volume)
+        plans = [plan(engine, volume) for volume in volumes]
+        return Plan(tuple(step for one in plans for step in one.steps), together(*plans))
 
     try:
-        return engine.assembled(volume, make)
+        sizes = "x".join(map(str, volumes[0].shape))
+        return assembled(engine, volumes, make, result, f"the filters of a volume of {sizes} points")
     except _TooLargeError:
         return None
+
+
+def together(*plans: Plan) -> tuple[Temporary, ...]:
+    """The temporaries of plans that run one after another and share those of one name: the largest of each."""
+    found: dict[str, Temporary] = {}
+    for temporary in [temporary for one in plans for temporary in one.temporaries]:
+        known = found.get(temporary.name)
+        found[temporary.name] = temporary if known is None or known.nbytes < temporary.nbytes else known
+    return tuple(found.values())
 
 
 def between(volume: Volume, info: DeviceInfo) -> tuple[int, ...]:

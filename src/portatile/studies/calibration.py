@@ -74,8 +74,8 @@ def collect(
     check(device)
     found = Timings(device, made)
     if path.exists():
-        before = next((one for one in timings.read(path) if one.device.name == device.name), None)
-        found = found if before is None else replace(found, shapes=before.shapes)
+        before = timings.read(path)
+        found = replace(found, shapes=before.shapes) if before.device.name == device.name else found
     done = {(shape.sizes, shape.dtype, shape.trans) for shape in found.shapes}
     start, first = clock(), len(dtypes(device))
     for sizes, trans in timings.designed():
@@ -107,7 +107,7 @@ def fitted(measurements: Timings, path: Path, command: str, advance: Callable[[]
     made = {"command": command, "commit": revision(), "timings": path.name, "sha256": digest}
     made["time"] = datetime.now(UTC).isoformat("T", "seconds")
     clock = float(device.clock_mhz or 1000)
-    model = Model(device.architecture, device.name, clock, _LANES, made, {})
+    model = Model(device.architecture, device.name, clock, _LANES, {language: made}, {})
     judged = {}
     for dtype in ("float32", "float64"):
         cases, known = cases_of(measurements, dtype), costs.known(device, dtype)

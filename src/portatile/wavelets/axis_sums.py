@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -10,22 +11,21 @@ from numpy.typing import NDArray
 
 from portatile import device as devices
 from portatile.arguments import checks, matrices, outputs
+from portatile.arguments.axes import AXES
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
 from portatile.routines.convolve import convolve1d
 from portatile.runtime import memory_limit
-from portatile.runtime.perform import perform
+from portatile.runtime.perform import constant
+from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
-from portatile.runtime.scratch import scratch
 from portatile.wavelets import pointwise
 
 
-def sum_over_axes(
-    psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None, out: Buffer | None = None
-) -> Any:
+def sum_over_axes(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
     """The sum of ``convolve1d`` along each axis with its row of ``filters``, in the order of ``psi``: a NumPy array, or a packed Buffer.
 
-    No filter makes its axis longer or shorter. The sum of a Buffer goes to ``out`` if given, of psi's shape and dtype.
+    No filter makes its axis longer or shorter.
     """
     checks.check_dtype(psi.dtype, "psi")
     refuse_masks(psi, "psi")
@@ -37,25 +37,43 @@ def sum_over_axes(
         if memory_limit.too_large(devices.get(device), (psi.nbytes, psi.nbytes)):
             return _by_passes(psi, filters, lower, boundary, device)
         psi = np.ascontiguousarray(psi)
-        weights: Any = filters.astype(psi.dtype)
-        result: Any = np.empty_like(psi)
-    else:
+    elif not matrices.is_packed(psi):
+        raise ArgumentError("psi is a Buffer that is not C-contiguous; copy it, for example with portatile.Buffer.from_numpy(psi.numpy())")
+    return _call(psi, filters, lower, boundary, device)
+
+
+def on_device(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
+    """``sum_over_axes`` of an array on a device, or of each volume of a batch; None where it has to be looked at."""
+    return _call(psi, filters, lower, boundary, device)
+
+
+def _call(psi: Any, filters: NDArray[Any], lower: int, boundary: tuple[str, ...], device: str | None) -> Any:
+    options = (filters.tobytes(), filters.shape, lower, boundary)
+    return _RECORDER.call(partial(_plan, filters, lower, boundary), (psi,), (), options, None, device)
+
+
+def _plan(filters: NDArray[Any], lower: int, boundary: tuple[str, ...], call: Call) -> Planned:
+    """A request for each volume; no result for what is neither a contiguous array on the host nor a packed one on a device."""
+    (given,) = call.arrays
+    axes = len(boundary)
+    psi = given if isinstance(given, np.ndarray) else Buffer.wrap(given)
+    if axes == 1 or psi.size == 0 or psi.dtype not in checks.NAMES:
+        return Planned(None, ())
+    result = outputs.new(given, psi.shape)
+    out: Any = result
+    weights: Any = filters.astype(psi.dtype)
+    if isinstance(psi, Buffer):
         if not matrices.is_packed(psi):
-            raise ArgumentError(
-                "psi is a Buffer that is not C-contiguous; copy it, for example with portatile.Buffer.from_numpy(psi.numpy())"
-            )
-        weights = scratch(psi.device).constant(filters.astype(psi.dtype))
-        result = Buffer.empty(psi.shape, psi.dtype, psi.device) if out is None else out
-    points = (1,) * (3 - psi.ndim) + psi.shape
-    kinds = ("periodic",) * (3 - psi.ndim) + boundary
-    operands = (
-        matrices.matrix(_lines(psi), "psi"),
-        matrices.matrix(weights, "filter")._replace(alignment=psi.dtype.itemsize),
-        matrices.matrix(_lines(result), "out").reading(False),
-    )
-    options = (*kinds, psi.ndim, filters.shape[1], lower)
-    perform(Request("stencil", points, options, operands, result, device))
-    return result
+            return Planned(None, ())
+        out, weights = Buffer.wrap(result), constant(psi.device, weights, result)
+    points = (1,) * (AXES - axes) + psi.shape[-axes:]
+    options = (*("periodic",) * (AXES - axes), *boundary, axes, filters.shape[1], lower)
+    stored = matrices.matrix(weights, "filter")._replace(alignment=psi.dtype.itemsize)
+    requests = []
+    for volume, target in [(psi, out)] if psi.ndim == axes else [(psi[at], out[at]) for at in range(psi.shape[0])]:
+        operands = matrices.matrix(_lines(volume), "psi"), stored, matrices.matrix(_lines(target), "out").reading(False)
+        requests.append(Request("stencil", points, options, operands, result, call.device, constants=(1,)))
+    return Planned(result, requests)
 
 
 def _lines(array: Any) -> Any:
@@ -72,3 +90,6 @@ def _by_passes(psi: NDArray[Any], filters: NDArray[Any], lower: int, boundary: t
         total = part if total is None else pointwise.add(part, np.moveaxis(total, 0, -1))
         psi = np.moveaxis(psi, 0, -1)
     return total
+
+
+_RECORDER = Recorder(())

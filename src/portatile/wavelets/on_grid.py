@@ -5,7 +5,7 @@ A filter along three axes gives the values. They are multiplied with a field and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
@@ -14,16 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import workloads
-from portatile.arguments import matrices
+from portatile.arguments import matrices, outputs
 from portatile.arguments.axes import AXES
-from portatile.arguments.checks import NAMES
-from portatile.device.base import Memory
+from portatile.arguments.checks import NAMES, check_orbitals
 from portatile.device.buffer import Buffer
 from portatile.records import ITEMSIZE, Launch, Layout, Plan, Temporary
 from portatile.runtime import memory_limit, separable
-from portatile.runtime.engine import Engine, engine_of
-from portatile.runtime.scratch import SHARE, scratch
+from portatile.runtime.engine import Bound, Engine, engine_of
+from portatile.runtime.perform import assembled, constant
+from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.request import Request
+from portatile.runtime.scratch import SHARE
 from portatile.runtime.separable import ELSEWHERE, Along, Volume
+
+Check = Callable[[Any, Any], None]
 
 
 class Filtering(NamedTuple):
@@ -33,52 +37,90 @@ class Filtering(NamedTuple):
     lower: int
     boundary: tuple[str, ...]
 
+    @property
+    def said(self) -> tuple[object, ...]:
+        """All of it, for a key."""
+        return self.taps.tobytes(), self.taps.shape, self.lower, self.boundary
+
     def along(self, name: str) -> tuple[Along, ...]:
         """Each axis; the taps are the operand called ``name``."""
         return tuple(Along(kind, self.taps.size, self.lower, name) for kind in self.boundary)
 
 
 class _OnGrid(NamedTuple):
-    """``there`` gives the values, ``back`` takes them back, or is empty: then their squares are added. Places of the other operands."""
+    """``there`` gives the values of each orbital, ``back`` takes them back, or is empty: then their squares are added.
 
-    there: Volume
+    ``other`` and ``out`` are the places of the other operands.
+    """
+
+    there: tuple[Volume, ...]
     back: tuple[Along, ...]
     other: tuple[int, int]
     out: tuple[int, int]
 
 
-def times_field(psi: Buffer, field: Buffer, there: Filtering, back: Filtering) -> Buffer | None:
-    """``field`` times the values of one orbital, or of each of a batch, filtered back; None where that takes single steps."""
+def times_field(psi: Any, field: Any, there: Filtering, back: Filtering, check: Check) -> Any:
+    """``field`` times the values of one orbital, or of each of a batch, filtered back; None where that takes single steps.
+
+    Both are Buffers, or other libraries' arrays, and the result is one of them. ``check`` raises for Buffers that do not fit.
+    """
+    options = (*there.said, *back.said)
+    return _TIMES.call(partial(_plan_times, there, back, check), (psi, field), _ONE, options, None, None)
+
+
+def squares(psi: Any, occupation: Sequence[float], there: Filtering) -> Any:
+    """The sum of the squares of the orbitals' values, each times its ``occupation``; None where that takes single steps."""
+    return _SQUARES.call(partial(_plan_squares, there), (psi,), (), (tuple(occupation), *there.said), None, None)
+
+
+def _plan_times(there: Filtering, back: Filtering, check: Check, call: Call) -> Planned:
+    """The request for orbitals times a field; no result where that takes single steps."""
+    given, potential = call.arrays
+    psi, field = Buffer.wrap(given), Buffer.wrap(potential)
+    check(psi, field)
     orbitals = _orbitals(psi, there)
     if orbitals is None or not matrices.is_packed(field) or field.device is not psi.device:
-        return None
-    result = Buffer.empty(psi.shape, psi.dtype, psi.device)
-    engine, queue, along = engine_of(psi.device), psi.device.default_queue(), back.along("back")
-    start, alignment = matrices.beginning(result)
-    operands = {"psi": psi.memory, "field": field.memory, "out": result.memory, **_weights(psi, {"there": there, "back": back})}
+        return Planned(None, ())
+    result = outputs.new(given, psi.shape)
+    out = Buffer.wrap(result)
+    engine = engine_of(psi.device)
+    key = _OnGrid(orbitals, back.along("back"), matrices.beginning(field), matrices.beginning(out))
     with engine.lock:
-        for at, orbital in enumerate(orbitals):
-            out = start + at * prod(orbital.shape), alignment
-            key = _OnGrid(orbital, along, matrices.beginning(field), out)
-            engine.assembled(key, partial(_times, engine, key)).run(queue, operands, {"scalar": 1.0})
-    return result
+        found = assembled(engine, key, partial(_times, engine, key), result, _named("apply_potential", psi))
+    operands = {"psi": psi, "there": _weights(psi, there, result), "back": _weights(psi, back, result), "field": field, "out": out}
+    scalars = dict(zip(_SCALAR, call.factors, strict=True))
+    return Planned(result, [_request(Bound(engine, found, tuple(operands)), operands, result, scalars)])
 
 
-def squares(psi: Buffer, occupation: Sequence[float], there: Filtering) -> Buffer | None:
-    """The sum of the squares of the orbitals' values, each times its ``occupation``; None where that takes single steps."""
+def _plan_squares(there: Filtering, call: Call) -> Planned:
+    """The request for the sum of the orbitals' squares; no result where that takes single steps."""
+    (given,), occupation = call.arrays, call.options[0]
+    psi = Buffer.wrap(given)
+    check_orbitals(psi, AXES)
     orbitals = _orbitals(psi, there)
     if orbitals is None:
-        return None
-    engine, queue, weights = engine_of(psi.device), psi.device.default_queue(), _weights(psi, {"there": there})
-    before, after = (Buffer.empty(orbitals[0].made, psi.dtype, psi.device) for _ in range(2))
-    queue.fill(after.memory, bytes(4))
+        return Planned(None, ())
+    result = outputs.new(given, orbitals[0].made)
+    out = Buffer.wrap(result)
+    engine = engine_of(psi.device)
+    key = _OnGrid(orbitals, (), ELSEWHERE, matrices.beginning(out))
     with engine.lock:
-        for orbital, number in zip(orbitals, occupation, strict=True):
-            before, after = after, before
-            key = _OnGrid(orbital, (), matrices.beginning(before), matrices.beginning(after))
-            operands = {"psi": psi.memory, "before": before.memory, "out": after.memory, **weights}
-            engine.assembled(key, partial(_squared, engine, key)).run(queue, operands, {"occupation": number})
-    return after
+        found = assembled(engine, key, partial(_squared, engine, key), result, _named("density", psi))
+    operands = {"psi": psi, "there": _weights(psi, there, result), "out": out}
+    scalars = {f"occupation{at}": number for at, number in enumerate(occupation)}
+    return Planned(result, [_request(Bound(engine, found, tuple(operands)), operands, result, scalars)])
+
+
+def _named(what: str, psi: Buffer) -> str:
+    """A call, for a message."""
+    return f"{what} of orbitals of shape {psi.shape}"
+
+
+def _request(bound: Bound, operands: Mapping[str, Buffer], result: Any, scalars: Mapping[str, float]) -> Request:
+    """A request on contiguous Buffers, of which the filters are constants."""
+    constants = tuple(at for at, name in enumerate(operands) if name in ("there", "back"))
+    stored = tuple(map(matrices.whole, operands.values()))
+    return Request("convolution", (), (), stored, result, scalars=scalars, bound=bound, constants=constants)
 
 
 def _orbitals(psi: Buffer, there: Filtering) -> tuple[Volume, ...] | None:
@@ -104,42 +146,60 @@ def _volumes(shape: tuple[int, ...], dtype: str, along: tuple[Along, ...], begin
     return found, max(found[0].nbytes)
 
 
-def _weights(psi: Buffer, filters: dict[str, Filtering]) -> dict[str, Memory]:
-    constants = scratch(psi.device)
-    return {name: constants.constant(np.asarray(one.taps, psi.dtype)[None]).memory for name, one in filters.items()}
+def _weights(psi: Buffer, one: Filtering, result: Any) -> Buffer:
+    return constant(psi.device, np.asarray(one.taps, psi.dtype)[None], result)
 
 
 def _times(engine: Engine, key: _OnGrid) -> Plan:
-    """From psi to values, to values times the field, to out."""
-    there = separable.plan(engine, key.there, ("psi", "values"))
-    shape, dtype = key.there.made, key.there.dtype
-    product = _elements(engine, key, "product", {"x": "values", "y": "field", "out": "weighted"})
-    back = separable.plan(engine, Volume(shape, dtype, "single", key.back, ELSEWHERE, key.out), ("weighted", "out"))
-    grid = key.there.nbytes[-1]
-    return Plan((*there.steps, *product, *back.steps), (*_larger(there, back), Temporary("values", grid), Temporary("weighted", grid)))
+    """From each psi to values, to values times the field, to its part of out."""
+    plans = []
+    for at, orbital in enumerate(key.there):
+        there = separable.plan(engine, orbital, ("psi", "values"))
+        out = key.out[0] + at * prod(orbital.shape), key.out[1]
+        product = _elements(engine, orbital, "product", {"x": "values", "y": "field", "out": "weighted"}, {"field": key.other})
+        volume = Volume(orbital.made, orbital.dtype, "single", key.back, ELSEWHERE, out)
+        back = separable.plan(engine, volume, ("weighted", "out"))
+        grid = orbital.nbytes[-1]
+        temporaries = *there.temporaries, *back.temporaries, Temporary("values", grid), Temporary("weighted", grid)
+        plans.append(Plan((*there.steps, *product, *back.steps), temporaries))
+    return _together(plans)
 
 
 def _squared(engine: Engine, key: _OnGrid) -> Plan:
-    """From psi to values, and to the sum with their squares in it."""
-    there = separable.plan(engine, key.there, ("psi", "values"))
-    sums = _elements(engine, key, "square", {"x": "values", "y": "before", "out": "out", "scalar": "occupation"})
-    return Plan((*there.steps, *sums), (*there.temporaries, Temporary("values", key.there.nbytes[-1])))
+    """From each psi to values, and to a sum with their squares in it: in ``out`` and ``sum`` by turns, the last in ``out``."""
+    plans = []
+    for at, orbital in enumerate(key.there):
+        after, before = ("out", "sum") if (len(key.there) - at) % 2 else ("sum", "out")
+        there = separable.plan(engine, orbital, ("psi", "values"))
+        places = {"out": key.out}
+        if at:
+            names = {"x": "values", "y": before, "out": after, "scalar": f"occupation{at}"}
+            sums = _elements(engine, orbital, "square", names, places)
+        else:  # nothing to add to
+            squared = {"x": "values", "y": "values", "out": before, "scalar": "occupation0"}  # which a product does not use
+            sums = _elements(engine, orbital, "product", squared, places)
+            sums += _elements(engine, orbital, "mul", {"x": before, "y": before, "out": after, "scalar": "occupation0"}, places)
+        grid = orbital.nbytes[-1]
+        plans.append(Plan((*there.steps, *sums), (*there.temporaries, Temporary("values", grid), Temporary("sum", grid))))
+    return _together(plans)
 
 
-def _elements(engine: Engine, key: _OnGrid, operation: str, names: dict[str, str]) -> list[Launch]:
-    """The grid's points, one by one."""
-    size = ITEMSIZE[key.there.dtype]
-    places = {"values": ELSEWHERE, "weighted": ELSEWHERE, "field": key.other, "before": key.other, "out": key.out}
-    layout = {name: Layout((1,), places[names[name]][0], max(size, places[names[name]][1])) for name in ("x", "y", "out")}
-    points = key.there.nbytes[-1] // size
-    problem = workloads.get("stream").problem({"n": points}, key.there.dtype, {"operation": operation}, layout)
+def _elements(
+    engine: Engine, orbital: Volume, operation: str, names: dict[str, str], places: Mapping[str, tuple[int, int]]
+) -> list[Launch]:
+    """The grid's points, one by one; ``places`` of the operands that are no temporaries."""
+    size = ITEMSIZE[orbital.dtype]
+    where = {name: places.get(names[name], ELSEWHERE) for name in ("x", "y", "out")}
+    layout = {name: Layout((1,), offset, max(size, alignment)) for name, (offset, alignment) in where.items()}
+    points = orbital.nbytes[-1] // size
+    problem = workloads.get("stream").problem({"n": points}, orbital.dtype, {"operation": operation}, layout)
     return engine.launches(problem, names)
 
 
-def _larger(one: Plan, other: Plan) -> tuple[Temporary, ...]:
-    """The temporaries of two plans that run one after the other, which have the same names."""
-    found: dict[str, Temporary] = {}
-    for temporary in (*one.temporaries, *other.temporaries):
-        known = found.get(temporary.name)
-        found[temporary.name] = temporary if known is None or known.nbytes < temporary.nbytes else known
-    return tuple(found.values())
+def _together(plans: Sequence[Plan]) -> Plan:
+    """Plans one after another, which share their temporaries."""
+    return Plan(tuple(step for one in plans for step in one.steps), separable.together(*plans))
+
+
+_SCALAR, _ONE = ("scalar",), (1.0,)
+_TIMES, _SQUARES = Recorder(_SCALAR), Recorder(())

@@ -35,15 +35,23 @@ def apply_potential(
         >>> bool(np.allclose(apply_potential(psi, np.full((8, 8, 8), 3.0)), 3.0))
         True
     """
-    if foreign.is_foreign(psi) or foreign.is_foreign(potential):
-        return cast(Array, foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential))
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
-    _check_potential(psi, potential, boundary)
-    field: Any = batch.on_device(potential, device) if batch.moves(psi, (potential,), device) else potential
     there, back_again = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
 
+    def check(x: Any, v: Any) -> None:
+        _check_potential(x, v, boundary)
+
+    others = foreign.is_foreign(psi), foreign.is_foreign(potential)
+    if any(others):
+        done = on_grid.times_field(psi, potential, there, back_again, check) if all(others) and device is None else None
+        if done is None:
+            done = foreign.through(lambda x, v: apply_potential(x, v, boundary=boundary, device=device), psi, potential)
+        return cast(Array, done)
+    check(psi, potential)
+    field: Any = batch.on_device(potential, device) if batch.moves(psi, (potential,), device) else potential
+
     def at_once(orbitals: Any) -> Any:
-        return on_grid.times_field(orbitals, field, there, back_again) if batch.stays(orbitals, device) else None
+        return on_grid.times_field(orbitals, field, there, back_again, check) if batch.stays(orbitals, device) else None
 
     def apply(orbital: Any) -> Any:
         if (done := at_once(orbital)) is not None:
@@ -96,17 +104,22 @@ def density(
         >>> bool(np.allclose(density(np.ones((2, 8, 8, 8)), occupation=[2.0, 1.0]), 3.0))
         True
     """
-    if foreign.is_foreign(psi):
-        return cast(Array, foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi))
+    others = foreign.is_foreign(psi)
     given: Any = psi
-    checks.check_orbitals(given, AXES)
-    count = 1 if given.ndim == AXES else given.shape[0]
+    if not others:
+        checks.check_orbitals(given, AXES)
+    count = given.shape[0] if len(given.shape) > AXES else 1
     many = [1.0] * count if occupation is None else np.atleast_1d(np.asarray(occupation, object)).ravel()
     weights = [checks.factor(weight, "occupation") for weight in many]
     if not count or len(weights) != count:
         raise ArgumentError(
             f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
         )
+    if others:
+        done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if device is None else None
+        if done is None:
+            done = foreign.through(lambda x: density(x, occupation=occupation, boundary=boundary, device=device), psi)
+        return cast(Array, done)
     there, moved = _filtering(MAGICFILTER, kinds(boundary)), batch.moves(psi, (), device)
     if batch.stays(given, device) and (done := on_grid.squares(given, weights, there)) is not None:
         return cast(Array, done)
@@ -141,29 +154,30 @@ def kinetic(
         >>> bool(np.allclose(kinetic(x, spacing=2 * np.pi / 32), x / 2))
         True
     """
-    if foreign.is_foreign(psi):
-        return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
-    if not isinstance(psi, (np.ndarray, Buffer)) or not 0 < psi.ndim <= AXES + 1:
+    given: Any = psi
+    others = foreign.is_foreign(psi)
+    if not (others or isinstance(psi, (np.ndarray, Buffer))) or not 0 < len(given.shape) <= AXES + 1:
         have = described(psi)
         raise ArgumentError(f"psi is {have}; kinetic takes an array of one to three dimensions, or a batch of orbitals (four)")
-    axes = min(psi.ndim, AXES)
+    axes = min(len(given.shape), AXES)
     along = kinds(boundary, axes)
     if not set(along) <= {"periodic", "zero"}:
         raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
     filters = _second_derivatives(_steps(spacing, axes))
+    if others or isinstance(psi, Buffer):
+        done = axis_sums.on_device(psi, filters, KINETIC.lower, along, device)
+        if done is not None:
+            return cast(Array, done)
+    if others:
+        return cast(Array, foreign.through(lambda x: kinetic(x, spacing=spacing, boundary=boundary, device=device), psi))
 
-    def one(orbital: Any, out: Buffer | None = None) -> Any:
-        return axis_sums.sum_over_axes(orbital, filters, KINETIC.lower, along, device, out)
+    def one(orbital: Any) -> Any:
+        return axis_sums.sum_over_axes(orbital, filters, KINETIC.lower, along, device)
 
-    if psi.ndim <= AXES:
+    if given.ndim <= AXES:
         return cast(Array, one(psi))
     checks.check_orbitals(psi, AXES)
-    if isinstance(psi, np.ndarray) or psi.size == 0:
-        return cast(Array, batch.each(psi, one, (), device))
-    result = Buffer.empty(psi.shape, psi.dtype, psi.device)
-    for place in range(psi.shape[0]):
-        one(psi[place], result[place])
-    return cast(Array, result)
+    return cast(Array, batch.each(psi, one, (), device))
 
 
 def _steps(spacing: Any, axes: int) -> tuple[float, ...]:
@@ -186,8 +200,11 @@ def _second_derivatives(steps: tuple[float, ...]) -> NDArray[np.float64]:
     return filters
 
 
+@lru_cache(maxsize=256)
 def _filtering(one: Filter, along: tuple[str, ...]) -> on_grid.Filtering:
-    return on_grid.Filtering(np.array(one.taps), one.lower, along)
+    taps = np.array(one.taps)
+    taps.flags.writeable = False
+    return on_grid.Filtering(taps, one.lower, along)
 
 
 def _check_potential(psi: Any, potential: Any, boundary: Boundary | Sequence[Boundary]) -> None:

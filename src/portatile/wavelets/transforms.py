@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
-from portatile.arguments import foreign
+from portatile.arguments import axes, foreign
 from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
 from portatile.arguments.matrices import Array
+from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
-from portatile.routines.convolve import convolve1d, convolve3d_separable, filter_bank1d
+from portatile.routines.convolve import convolve1d, filter_bank1d
 from portatile.wavelets.batch import each
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
 
@@ -53,11 +54,7 @@ def magicfilter3d(
         True
     """
     chosen = MAGICFILTER.transposed if transpose else MAGICFILTER
-
-    def one(orbital: Any) -> Any:
-        return convolve3d_separable(orbital, chosen.taps, lower=chosen.lower, boundary=boundary, out=out, device=device)
-
-    return cast(Array, _one_or_each(array, one, out, device))
+    return cast(Array, _one_or_each(array, axes.filters(chosen.taps), chosen.lower, "single", boundary, out, device))
 
 
 def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None) -> Array:
@@ -120,11 +117,7 @@ def analysis3d(
     """
     along = _invertible(boundary)
     _even(array, AXES)
-
-    def one(orbital: Any) -> Any:
-        return convolve.passes3d(orbital, ANALYSIS, SCALING.lower, "analysis", along, device, out)
-
-    return cast(Array, _one_or_each(array, one, out, device))
+    return cast(Array, _one_or_each(array, ANALYSIS, SCALING.lower, "analysis", along, out, device))
 
 
 def synthesis3d(
@@ -145,20 +138,25 @@ def synthesis3d(
     _even(array, AXES)
     banks = [SYNTHESIS if kind == "periodic" else FREE_SYNTHESIS for kind in along]
     lowers = [SYNTHESIS_LOWER if kind == "periodic" else 0 for kind in along]
+    return cast(Array, _one_or_each(array, banks, lowers, "synthesis", along, out, device))
+
+
+def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: str | None) -> Any:
+    """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
 
     def one(orbital: Any) -> Any:
-        return convolve.passes3d(orbital, banks, lowers, "synthesis", along, device, out)
+        return convolve.passes3d(orbital, filters, lower, bank, boundary, device, out)
 
-    return cast(Array, _one_or_each(array, one, out, device))
-
-
-def _one_or_each(array: Any, one: Callable[[Any], Any], out: Any, device: str | None) -> Any:
-    """``one`` of an array of three dimensions, or of each orbital of a batch."""
     if getattr(array, "ndim", AXES) != AXES + 1:
         return one(array)
     if out is not None:
         raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
-    if foreign.is_foreign(array):
+    others = foreign.is_foreign(array)
+    if others or isinstance(array, Buffer):
+        done = convolve.batch3d(array, filters, lower, bank, boundary, device)
+        if done is not None:
+            return done
+    if others:
         return foreign.through(lambda there: each(there, one, (), device), array)
     return each(array, one, (), device)
 

@@ -92,22 +92,20 @@ class PackedLaunches(Ready):
 
     def _renewed(self, replay: _Replay, exactly: bytes, values: Sequence[float]) -> LaunchGraph | None:
         """The graph with these values; None where the driver makes none."""
-        graph, replay.exactly = replay.graph, b""  # an interrupt may come between the updates
+        graph, before = replay.graph, replay.picked
+        replay.exactly, replay.picked = b"", None  # an interrupt may come between the updates
         picked = [pick(values) for _, _, pick, *_ in self._steps]
         fresh = graph is None or not graph.alive
         try:
             for place, ((write, block, *_), given) in enumerate(zip(self._steps, picked, strict=True)):
                 write(block, 0, *given)
-                if not fresh and (replay.picked is None or replay.picked[place] != given or 0.0 in given):
+                if not fresh and (before is None or before[place] != given or 0.0 in given):  # which may be the other zero
                     graph.update(place)  # type: ignore[union-attr]
             if fresh:
                 graph = replay.graph = LaunchGraph(self._device, self._nodes)
         except PortatileError:
             replay.refuse()
             return None
-        except BaseException:
-            replay.picked = None
-            raise
         replay.picked, replay.exactly = picked, exactly
         return graph
 

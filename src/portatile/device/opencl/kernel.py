@@ -70,19 +70,23 @@ class ClKernel(Kernel):
                     if last[index] != arg.serial:  # type: ignore[union-attr]
                         if kind is ClImage:
                             check_form(self.entry, index, arg.form)  # type: ignore[union-attr]
+                        last[index] = None  # an interrupt may come between the driver's argument and what is known of it
                         set_arg(index, arg.buffer)  # type: ignore[union-attr]
                         last[index] = arg.serial  # type: ignore[union-attr]
                 elif isinstance(arg, np.generic):
                     if last[index] is not arg or kind is np.void:  # a structure is the one scalar that can change
+                        last[index] = None
                         set_bytes(index, arg)
                         last[index] = arg
                 elif kind is int:
                     dynamic += arg  # type: ignore[operator]
                     if last[index] != arg:
+                        last[index] = None
                         set_arg(index, cl.LocalMemory(arg))
                         last[index] = arg
                 elif kind is Sampler:
                     if last[index] != arg:
+                        last[index] = None
                         set_arg(index, device.sampler(arg))  # type: ignore[arg-type]
                         last[index] = arg
                 else:

@@ -60,15 +60,16 @@ NAMES = tuple(field.name for field in fields(Costs) if field.name not in ("rates
 class Model:
     """What a file of constants holds.
 
-    ``device``: the one that was timed, at ``clock_mhz``; ``lanes``: multiply-adds of a multiprocessor in a cycle. ``made``: the command,
-    the commit, the file of timings and its SHA-256. ``costs``: by the compiler's language and by element type, as ``Costs`` has them.
+    ``device``: the one that was timed, at ``clock_mhz``; ``lanes``: multiply-adds of a multiprocessor in a cycle. ``made``: by the
+    compiler's language the command, the commit, the file of timings and its SHA-256. ``costs``: by language and by element type, as
+    ``Costs`` has them.
     """
 
     architecture: str
     device: str
     clock_mhz: float
     lanes: int
-    made: Mapping[str, str]
+    made: Mapping[str, Mapping[str, str]]
     costs: Mapping[str, Mapping[str, Mapping[str, Any]]]
 
     def of(self, language: str, dtype: str) -> Costs | None:

@@ -1,4 +1,4 @@
-"""The default of the gpu form: by the estimate where its constants are known, else the largest tile that fills the device."""
+"""The default of the gpu form: by the estimate where its constants are known, else and in batches the largest tile that fills a device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from portatile.workloads.gemm.forms import UNKNOWN_LOSS
 from portatile.workloads.gemm.forms.gpu import estimate
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
-from portatile.workloads.gemm.reals import types_of
+from portatile.workloads.gemm.reals import in_place, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.waste import waste
 
@@ -31,7 +31,7 @@ _FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there a
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     """The point for a GPU whose asynchronous copies the text uses; None for other devices, and for those that have no such groups."""
-    if not device.nvidia or not types_of(problem).plain:
+    if not device.nvidia:
         return None
     found = _nvidia(problem, device, batch)
     fits = found.items <= device.max_work_group_size and found.local_bytes(problem.itemsize) <= local_limit(device)
@@ -44,15 +44,15 @@ def loss(problem: Problem, device: DeviceInfo) -> float:
 
 
 def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
-    """What should be fastest by ``estimate``, where that knows the device's units; where the largest tile fills the device, and for
-    batches, by steps: the largest tile that fills it, or a smaller one that wastes much less of it; the smallest also with k split.
+    """What should be fastest by ``estimate``, where that knows the device's units; for batches and other devices by steps: the largest
+    tile that fills the device, or a smaller one that wastes much less of it; the smallest also with k split.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
-    if batch == 1 and _estimated(problem, device) and not _fills(problem, device):
+    if batch == 1 and _estimated(problem, device):
         found = estimate.fastest(problem, device, local_limit(device))
         if found is not None:
-            return found
-    if problem.dtype == "float32":
+            return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
+    if problem.dtype != "float64":
         ladder = _float32(problem, device)
     elif shapes := matrix_shapes(device):
         ladder = _float64_matrix(problem)
@@ -79,7 +79,12 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
         if split >= _DEEP and batch == 1:
             point = _deep(point)
         if groups * split >= fill * device.compute_units:
-            join = split > 1 and joins(device) and point.rows * point.columns * problem.itemsize * split < _JOINED
+            join = (
+                split > 1
+                and joins(device)
+                and not types_of(problem).complex
+                and point.rows * point.columns * problem.itemsize * split < _JOINED
+            )
             point = _staged(problem, replace(point, SPLIT_K=split, JOIN=join), device, batch)
             cost = _cost(problem, point, device, batch)
             if chosen is None or (cost < _BETTER * least and split == 1):
@@ -95,16 +100,6 @@ def _estimated(problem: Problem, device: DeviceInfo) -> bool:
     return device.nvidia and types_of(problem).plain and (problem.dtype == "float32" or matrix_units(device))
 
 
-def _fills(problem: Problem, device: DeviceInfo) -> bool:
-    """Whether the largest tile leaves little of the device idle: then copies decide, not waves."""
-    m, n, k = (problem.sizes[s] for s in "mnk")
-    if problem.dtype == "float64":
-        return k > _SHORT and ceil_div(m, 128) * ceil_div(n, 128) >= _MANY * device.compute_units
-    tiles = ceil_div(m, 256) * ceil_div(n, 128)
-    waves = tiles / max(device.compute_units, 1)
-    return waves >= (0.9 if waves >= _EVEN * ceil_div(tiles, device.compute_units) else _LARGE)
-
-
 def _cost(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> float:
     """Time in the units of a device that does nothing in vain: the tile's waste, and its copies."""
     return waste(problem, point, device, batch) * (1 + _STREAMED * (1 / point.rows + 1 / point.columns))
@@ -118,8 +113,11 @@ def _staged(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> Gpu
     along = {name: takes_vectors_along_k(problem, name) for name in "ab"}
     plain = {name: takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1)) for name in "ab"}
     pack_a, pack_b = (
-        m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not plain[name] for name, other in (("a", "n"), ("b", "m"))
+        not in_place(problem, name) or (m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not plain[name])
+        for name, other in (("a", "n"), ("b", "m"))
     )
+    if not types_of(problem).plain:
+        return replace(point, PACK_A=pack_a, PACK_B=pack_b, KEEP=False, TAIL=0)
     turn = point.VL == 4 and not point.KEEP and ((along["a"] and not pack_a) or (along["b"] and not pack_b))
     loose = not point.MMA and any(
         k_fast(problem, name) and not packed and not along[name] for name, packed in (("a", pack_a), ("b", pack_b))
@@ -164,7 +162,7 @@ def _float32(problem: Problem, device: DeviceInfo) -> tuple[tuple[float, Gpu], .
 
 def _float64_matrix(problem: Problem) -> tuple[tuple[float, Gpu], ...]:
     """Tiles for matrix instructions; rows and columns change places where that spares moves between registers."""
-    m, n, k = (problem.sizes[s] for s in "mnk")
+    k = problem.sizes["k"]
     written = not k_fast(problem, "a") and k_fast(problem, "b")
 
     def tile(warps: tuple[int, int], blocks: tuple[int, int], kb: int, stages: int, double: int = 1) -> Gpu:
@@ -179,7 +177,12 @@ def _float64_matrix(problem: Problem) -> tuple[tuple[float, Gpu], ...]:
     if k <= _SHORT:  # little but writing C: small tiles overlap it
         return (1.0, tile((2, 2), (2, 2), 16, 4)), *small[2:]
     big = replace(tile((4, 2), (2, 4), 16, 4), TAIL=1)
-    return (_MANY, replace(big, RASTER=8) if ceil_div(m, 128) * ceil_div(n, 128) >= _BANDED else big), *small
+    return (_MANY, replace(big, RASTER=8) if _banded(problem) else big), *small
+
+
+def _banded(problem: Problem) -> bool:
+    """Whether so many tiles wait that neighbouring groups had better cover bands of them."""
+    return ceil_div(problem.sizes["m"], 128) * ceil_div(problem.sizes["n"], 128) >= _BANDED
 
 
 def _deep(point: Gpu) -> Gpu:

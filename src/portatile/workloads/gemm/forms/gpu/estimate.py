@@ -208,6 +208,13 @@ _FLOAT32 = (
     Tile(pipeline(4, (8, 16), (4, 2), 16, 3, 8), 2),
     Tile(pipeline(4, (16, 16), (4, 2), 16, 3, 4), 1),
     Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1, tail=2),
+    Tile(replace(pipeline(4, (8, 8), (1, 1), 32, 3, 4), KG=4), 3),
+    Tile(replace(pipeline(4, (8, 8), (1, 2), 16, 3, 4), KG=2), 5),
+    Tile(pipeline(4, (8, 8), (1, 2), 16, 3, 4), 8),
+    Tile(pipeline(4, (8, 8), (2, 1), 32, 3, 4), 6),
+    Tile(pipeline(4, (16, 16), (2, 2), 16, 3, 4), 1),
+    Tile(pipeline(4, (16, 16), (3, 2), 16, 3, 4), 1),
+    Tile(pipeline(4, (16, 8), (2, 1), 16, 3, 4), 5),
 )
 
 
@@ -231,6 +238,15 @@ def _matrix_tiles(written: bool) -> tuple[Tile, ...]:
         Tile(tile((2, 2), (4, 2), 16, 4), 2),
         Tile(big, 1),
         Tile(big, 1, tail=1),
+        Tile(tile((1, 2), (1, 1), 16, 4, 2), 10),
+        Tile(replace(tile((1, 2), (1, 1), 32, 3, 2), KG=2), 5),
+        Tile(replace(tile((1, 2), (2, 1), 32, 3, 2), KG=2), 4),
+        Tile(replace(tile((2, 2), (1, 1), 32, 3, 0), KG=4), 2),
+        Tile(tile((2, 2), (1, 2), 32, 4, 2), 2),
+        Tile(tile((2, 2), (2, 3), 16, 4), 2),
+        Tile(tile((4, 2), (2, 2), 16, 4), 1),
+        Tile(tile((2, 2), (3, 2), 16, 4), 2),
+        Tile(tile((1, 4), (3, 1), 16, 4), 3),
     )
 
 

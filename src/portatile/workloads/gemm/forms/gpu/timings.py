@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+import random
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,12 @@ from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.workloads.gemm.forms.gpu import estimate
 from portatile.workloads.gemm.forms.gpu.costs import Costs
 from portatile.workloads.gemm.forms.gpu.point import Gpu
+
+_SEED, _SHAPES = 20, 600
+_LEAST, _LARGEST = 32, 10000  # a side
+_MOST = 7e10  # multiply-adds
+_EACH_SQUARE = 8  # shapes for each square
+_SQUARES = (1024, 256, 2048, 1537, 640, 384, 4096, 896, 503, 3000)
 
 
 @dataclass(frozen=True)
@@ -62,14 +70,11 @@ class Case:
     rows: tuple[Row, ...]
 
 
-def read(path: Path) -> list[Timings]:
-    """The timings in a file, of each back end; a file of ``bench/results/tiles-*`` is read too. Raises ArgumentError for any other."""
+def read(path: Path) -> Timings:
+    """The timings in a file, compressed or not. Raises ArgumentError for any other."""
     try:
-        document = json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
-        if isinstance(document, dict) and "devices" in document:
-            return [_of_bench(document, backend) for backend in document["devices"]]
-        return [msgspec.convert(document, Timings)]
-    except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
+        return msgspec.json.decode(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes(), type=Timings)
+    except (OSError, EOFError, zlib.error, msgspec.MsgspecError) as error:
         raise ArgumentError(f"{path} holds no timings of GEMM: {error}") from None
 
 
@@ -89,17 +94,23 @@ def cases(timings: Timings, dtype: str, problem_of: Any) -> list[Case]:
 
 
 def designed() -> tuple[tuple[tuple[int, int, int], str], ...]:
-    """Sizes and transpositions to time: squares, long and short sums, flat and tall ones, odd sizes; any beginning is a mixture."""
-    squares = [(n, n, n) for n in (256, 1024, 640, 1537, 384, 2048, 896, 503)]
-    others = [(64, 64, 8192), (4096, 128, 1024), (300, 3000, 600), (2500, 2500, 250), (100, 1000, 4000), (1999, 1001, 501)]
-    others += [(512, 512, 8192), (128, 4096, 1024), (777, 555, 333), (1024, 512, 2048), (2000, 256, 800), (333, 1111, 2222)]
-    mixed = [shape for pair in zip(squares, others, strict=False) for shape in pair] + others[len(squares) :]
-    ways = ("NN", "NT", "TN", "TT")
-    return tuple((sizes, ways[(place + turn) % 4]) for turn in range(4) for place, sizes in enumerate(mixed))
+    """Sizes and transpositions to time: by turns a square, and a product whose sides are drawn log-uniform, each rounded to a multiple of
+    1, 4 or 8, so that skewed, short and odd ones are among them. Any beginning is a mixture; always the same ones.
+    """
+    rng = random.Random(_SEED)
+    found = []
+    for turn in range(_SHAPES):
+        unit = rng.choice((1, 4, 8))
+        sides = [max(unit, round(math.exp(rng.uniform(math.log(_LEAST), math.log(_LARGEST))) / unit) * unit) for _ in range(3)]
+        square = _SQUARES[turn // _EACH_SQUARE % len(_SQUARES)]
+        sizes = (square, square, square) if turn % _EACH_SQUARE == 0 else (sides[0], sides[1], sides[2])
+        if math.prod(sizes) <= _MOST:
+            found.append((sizes, rng.choice("NT") + rng.choice("NT")))
+    return tuple(found)
 
 
 def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, count: int) -> list[Gpu]:
-    """Points to time: the best of each tile by the estimate, then the best of what is left."""
+    """Points to time: two thirds of them the best of a tile by the estimate, then the best of what is left."""
     shape = estimate.shape_of(problem, device)
     best: list[tuple[float, Gpu]] = []
     rest: list[tuple[float, Gpu]] = []
@@ -115,7 +126,8 @@ def candidates(problem: Problem, device: DeviceInfo, limit: int, costs: Costs, c
         guessed.sort(key=lambda pair: pair[0])
         best += guessed[:1]
         rest += guessed[1:]
-    chosen = [*sorted(best, key=lambda pair: pair[0]), *sorted(rest, key=lambda pair: pair[0])]
+    tops = sorted(best, key=lambda pair: pair[0])
+    chosen = [*tops[: 2 * count // 3], *sorted(rest, key=lambda pair: pair[0]), *tops[2 * count // 3 :]]
     return [point for _, point in chosen[:count]]
 
 
@@ -138,28 +150,3 @@ def _row(problem: Problem, device: DeviceInfo, point: Gpu, took: float) -> Row |
 
 def _parameters(config: Config) -> dict[str, Any]:
     return {"MAD": "a*b+c", **{name: value for name, value in config.items() if name != "FORM"}}  # which MMA does not name
-
-
-def _of_bench(document: Mapping[str, Any], backend: str) -> Timings:
-    """Timings as a script of ``bench`` wrote them: a configuration is the place of its tile and what its staging is."""
-    device = msgspec.convert(document["devices"][backend], DeviceInfo)
-    shapes = []
-    for entry in document["shapes"]:
-        if entry["backend"] == backend:
-            transposed = _stored(entry["trans"])
-            tiles = estimate.tiles_of(entry["dtype"], transposed)
-            rows = tuple((_of_row(tiles, row).config(), float(row[-1])) for row in entry["rows"])
-            shapes.append(TimedShape(tuple(entry["sizes"]), entry["dtype"], entry["trans"], rows))
-    return Timings(device, {"command": str(document.get("bench", "")), "commit": str(document.get("commit", ""))}, tuple(shapes))
-
-
-def _stored(trans: str) -> bool:
-    """Whether A has k slow and B has it fast."""
-    return trans == "TT"
-
-
-def _of_row(tiles: Sequence[estimate.Tile], row: Iterable[float]) -> Gpu:
-    place, pack_a, pack_b, turn, keep, pad, split, _ = (int(value) for value in row)
-    tile = tiles[place]
-    staged = replace(tile.point, PACK_A=bool(pack_a), PACK_B=bool(pack_b), TURN=bool(turn), KEEP=bool(keep), PAD=pad)
-    return replace(staged, SPLIT_K=split, TAIL=tile.tail)

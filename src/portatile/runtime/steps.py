@@ -1,0 +1,232 @@
+"""The steps of a recorded call: where its operands lie among its arrays, and the launches on them, in whatever memory they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from portatile.arguments.described import BUFFERS
+from portatile.arguments.matrices import Matrix
+from portatile.arguments.outputs import Begin
+from portatile.device.base import Device, Memory, Queue, Ready
+from portatile.device.buffer import Buffer
+from portatile.runtime.engine import Assembled, Engine, Prepared
+from portatile.runtime.in_flight import InFlight
+from portatile.runtime.perform import start
+from portatile.runtime.scratch import scratch
+
+_FIRST = 64  # the place of the first operand from the host among a device's scratch memory
+_SMALL = 1 << 22  # bytes of such an operand at most
+
+
+class Source(NamedTuple):
+    """Which array of a call an operand lies in, where its memory begins in bytes from that array's first element, and its extent."""
+
+    at: int
+    delta: int
+    nbytes: int
+    view: str = ""  # of arrays on the host, what the operand is of it
+
+    def memory(self, device: Device, given: Sequence[Any], places: Sequence[int]) -> Memory:
+        """The operand's memory in this call."""
+        array = given[self.at]
+        if type(array) is Buffer:
+            return array.memory
+        return device.adopt(places[self.at] + self.delta, self.nbytes, array)
+
+    def array(self, given: Sequence[Any]) -> Any:
+        """The operand's array, on the host."""
+        return _VIEWS[self.view](given[self.at])
+
+    def place(self, places: Sequence[int]) -> int:
+        """The address of its memory."""
+        return places[self.at] + self.delta
+
+
+_VIEWS: Mapping[str, Callable[[Any], Any]] = {
+    "": lambda array: array,
+    "transposed": lambda array: array.T,
+    "column": lambda array: array[:, None] if array.ndim == 1 else array,
+}
+
+
+class Constant(NamedTuple):
+    """An operand that is the same in every call: an array of the package's own, on the host or on a device."""
+
+    kept: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its memory."""
+        return int(self.kept.memory.nbytes if type(self.kept) is Buffer else self.kept.nbytes)
+
+    def memory(self, device: Device, given: Sequence[Any], places: Sequence[int]) -> Memory:
+        """Its memory."""
+        return self.kept.memory  # type: ignore[no-any-return]
+
+    def array(self, given: Sequence[Any]) -> Any:
+        """The array."""
+        return self.kept
+
+    def place(self, places: Sequence[int]) -> int:
+        """The address of its memory."""
+        return self.kept.memory.handle  # type: ignore[no-any-return]
+
+
+Operand = Source | Constant
+
+
+class Launches:
+    """The launches of what is prepared, on the arrays of a call: ``count`` of them, of the device's ``own`` memory or not.
+
+    Of its scalars those that are none of the call's ``factors`` have the values ``fixed``.
+    """
+
+    def __init__(
+        self,
+        prepared: Prepared | Assembled,
+        operands: Mapping[str, Operand],
+        factors: tuple[str, ...],
+        fixed: Mapping[str, Any],
+        count: int,
+        own: bool,
+    ) -> None:
+        self._prepared, self._operands, self._factors, self._fixed = prepared, operands, factors, fixed
+        self._executable = prepared.executable
+        self._own = own
+        self._others: list[Operand] = []  # whose address stands behind the factors
+        places = {name: count + at for at, name in enumerate(factors)}
+        for name, operand in operands.items():
+            if isinstance(operand, Source) and not operand.delta:
+                places[name] = operand.at
+            else:
+                places[name] = count + len(factors) + len(self._others)
+                self._others.append(operand)
+        self._numbers = tuple(fixed.values())
+        beyond = count + len(factors) + len(self._others)
+        places.update({name: beyond + at for at, name in enumerate(fixed)})
+        self._alike = not self._others and not fixed
+        self._ready: Ready | None = self._executable.ready(places, beyond + len(fixed))
+
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+        """Queue them; the caller holds the engine's lock."""
+        if self._ready is None:
+            memories = {name: operand.memory(queue.device, given, places) for name, operand in self._operands.items()}
+            self._prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
+            return
+        values = (*places, *factors)
+        if not self._alike:
+            values = (*values, *[operand.place(places) for operand in self._others], *self._numbers)
+        self._executable.rerun(self._ready, queue, values, self._own)
+
+
+class Start:
+    """What is prepared, on arrays of the host; ``operands`` are templates for the matrices of a call, scalars as of ``Launches``."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        prepared: Prepared | Assembled,
+        operands: Mapping[str, tuple[Operand, Matrix]],
+        factors: tuple[str, ...],
+        fixed: Mapping[str, Any],
+    ) -> None:
+        self._engine, self._prepared, self._operands, self._factors, self._fixed = engine, prepared, operands, factors, fixed
+
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+        """Compute; returns when the output is there."""
+        matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in self._operands.items()}
+        start(self._engine, self._prepared, matrices, {**dict(zip(self._factors, factors, strict=True)), **self._fixed}, given[-1])
+
+
+class Cross:
+    """As ``Start`` for small packed arrays and a device with memory of its own: they cross the link into memory that is kept."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        prepared: Prepared | Assembled,
+        operands: Mapping[str, tuple[Operand, Matrix]],
+        factors: tuple[str, ...],
+        fixed: Mapping[str, Any],
+    ) -> None:
+        self._engine, self._prepared, self._factors, self._fixed = engine, prepared, factors, fixed
+        self._operands = tuple(operands)
+        self._executable = prepared.executable
+        names = (*operands, *factors, *fixed)
+        self._numbers = tuple(fixed.values())
+        self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
+        self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(operands.values())]
+
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+        """Compute; returns when the output is there."""
+        kept = scratch(queue.device)
+        memories = []
+        with InFlight(self._engine.in_flight, queue, given):
+            for place, source, read, nbytes in self._crossing:
+                memories.append(kept.block(place, nbytes))
+                if read:
+                    queue.upload(memories[-1], source.array(given), blocking=False)
+            if self._ready is not None:
+                self._executable.rerun(self._ready, queue, (*[memory.handle for memory in memories], *factors, *self._numbers), True)
+            else:
+                named = dict(zip(self._operands, memories, strict=True))
+                self._prepared.run(queue, named, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
+            queue.download(self._crossing[-1][1].array(given), memories[-1])
+
+
+def crosses(engine: Engine, operands: Mapping[str, tuple[Operand, Matrix]]) -> bool:
+    """Whether ``Cross`` takes them."""
+    if engine.device.info.unified_memory:
+        return False
+    return all(model.packed and 0 < source.nbytes <= _SMALL for source, model in operands.values())
+
+
+class Beginning:
+    """The values that an output begins with, put there before the launches."""
+
+    def __init__(self, target: Source, source: Operand | None, triangle: str) -> None:
+        self._target, self._source, self._triangle = target, source, triangle
+
+    def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
+        """Put them."""
+        array, source = self._target.array(given), None if self._source is None else self._source.array(given)
+        if not isinstance(array, np.ndarray):
+            array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
+        Begin(array, source, self._triangle).put(queue)
+
+
+Step = Launches | Start | Cross | Beginning
+
+
+def source_of(array: Any, given: Sequence[Any], places: Sequence[int]) -> Operand | None:
+    """Which of the arrays ``given`` an operand's array is, or lies in; None where that is not certain."""
+    if isinstance(array, np.ndarray):
+        if array.size == 0:
+            return Constant(np.empty(array.shape, array.dtype))
+        for index, candidate in enumerate(given):
+            for name, view in _VIEWS.items():
+                seen = view(candidate)
+                alike = array.shape == seen.shape and array.strides == seen.strides
+                if alike and array.__array_interface__["data"][0] == places[index]:
+                    return Source(index, 0, array.nbytes, name)
+        return None
+    memory = array.memory
+    found = [index for index, candidate in enumerate(given) if candidate is array]
+    if not found:  # a view of one of them
+        found = [index for index, place in enumerate(places) if place == BUFFERS.place(array)][:1]
+    if not found:  # or a part, which begins elsewhere
+        owner = getattr(memory, "owner", None)
+        found = [at for at, other in enumerate(given) if other is owner or getattr(other, "memory", None) is memory]
+    if not found or any(given[index] is not given[found[0]] for index in found):
+        return None
+    base = memory.handle if type(memory.handle) is int else places[found[0]]
+    return Source(found[0], base - places[found[0]], memory.nbytes)
+
+
+def entire(begin: Begin, given: Sequence[Any], target: Source, source: Operand | None) -> bool:
+    """Whether a copy on a device is of whole packed arrays, as they were given."""
+    ends = [(begin.array, target), *([(begin.source, source)] if isinstance(source, Source) else [])]
+    return all(end.size == Buffer.wrap(given[place.at]).size for end, place in ends)
