@@ -23,6 +23,7 @@
 {% set steps = 4 %}
 {% set local_argument = ", __global uchar* maps" ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set pitch = 40 %}
+{% set halves = 144 %}
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8"}[KIND] %}
 {% set count = bn // 2 %}
@@ -40,16 +41,6 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 
                     : "l"({{ operand("a", A_ALONG, "a_tile + %d" % (r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"(tile + step));
 {% endmacro %}
-{# copies of one tile: boxes of the whole tile along k, of 64 across it else #}
-{% macro fetch(x, along, wide, to, at) %}
-{% if along %}
-                tensor_copy({{ to }}, {{ x }}_map, k_next, {{ at }}, full + slot * 8);
-{% else %}
-{% for block in range(wide // 64) %}
-                tensor_copy({{ to }} + {{ block * 8192 }}, {{ x }}_map, {{ at }} + {{ block * 64 }}, k_next, full + slot * 8);
-{% endfor %}
-{% endif %}
-{% endmacro %}
 {% macro tile_of() %}
 {% if RASTER == 0 %}
         const int row0 = at % down * {{ bm }}, col0 = at / down * {{ bn }};
@@ -60,6 +51,29 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
         const int height = min({{ RASTER }}, down - band * {{ RASTER }});
         const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}, col0 = within / height * {{ bn }};
 {% endif %}
+{% endmacro %}
+{# the warp that has one operand's tiles copied: boxes of a whole tile along k, of 64 across it else #}
+{% macro copier(warp, x, along, wide, place, at) %}
+        if (item == {{ 32 * warp }}) {
+            int slot = 0, phase = 1;
+            for (int at = (int)get_group_id(0); at < down * across; at += (int)get_num_groups(0)) {
+{{ tile_of() }}
+                for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
+                    const uint to = first + slot * {{ stage }} + {{ place }};
+                    mbarrier_wait(empty + slot * 8, phase);
+                    mbarrier_expect(full + slot * 8, {{ wide * 128 }});
+{% if along %}
+                    tensor_copy(to, map{{ " + 128" if x == "b" }}, k_next, {{ at }}, full + slot * 8);
+{% else %}
+{% for block in range(wide // 64) %}
+                    tensor_copy(to + {{ block * 8192 }}, map{{ " + 128" if x == "b" }}, {{ at }} + {{ block * 64 }}, k_next, full + slot * 8);
+{% endfor %}
+{% endif %}
+                    phase ^= slot == {{ STAGES - 1 }};
+                    slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
+                }
+            }
+        }
 {% endmacro %}
 
 MIN_GROUPS(1)
@@ -99,38 +113,24 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     }
     if (item == 0) {
         for (int s = 0; s < {{ STAGES }}; ++s) {
-            mbarrier_init(full + s * 8, 1);
+            mbarrier_init(full + s * 8, 2);
             mbarrier_init(empty + s * 8, {{ 4 * TBR }});
         }
         mbarrier_init_done();
     }
+    // what lies past the last step of this group's k is zeros, too
+    __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
+    if (item / 32 == {{ 4 * TBR }})
+        tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m" if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "64, %d" % depth }});
+    if (item / 32 == {{ 4 * TBR + 1 }})
+        tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n" if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn) if B_ALONG else "64, %d" % depth }});
     barrier(CLK_LOCAL_MEM_FENCE);
 
     if (team == {{ TBR }}) {
 {% if TBR == 2 %}
         warp_registers_less();
 {% endif %}
-        if (item < {{ TBR * 128 + 32 }}) {
-            __global uchar* a_map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
-            __global uchar* b_map = a_map + 128;
-            // what lies past the last step of this group's k is zeros, too
-            tensor_map(first + {{ spaces }}, a_map, a_base + a_offset, {{ itemsize }}, {{ "k1, m" if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "64, %d" % depth }});
-            tensor_map(first + {{ spaces + 128 }}, b_map, b_base + b_offset, {{ itemsize }}, {{ "k1, n" if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn) if B_ALONG else "64, %d" % depth }});
-            if (lane == 0) {
-                int slot = 0, phase = 1;
-                for (int at = (int)get_group_id(0); at < down * across; at += (int)get_num_groups(0)) {
-            {{ tile_of() }}
-                    for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
-                        mbarrier_wait(empty + slot * 8, phase);
-                        mbarrier_expect(full + slot * 8, {{ stage }});
-{{ fetch("a", A_ALONG, bm, "first + slot * %d" % stage, "row0") }}{{ fetch("b", B_ALONG, bn, "first + slot * %d + %d" % (stage, bm * 128), "col0") }}
-                        phase ^= slot == {{ STAGES - 1 }};
-                        slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
-                    }
-                }
-            }
-        }
-        return;
+{{ copier(4 * TBR, "a", A_ALONG, bm, 0, "row0") }}{{ copier(4 * TBR + 1, "b", B_ALONG, bn, bm * 128, "col0") }}        return;
     }
 
 {% if TBR == 2 %}
@@ -175,6 +175,31 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             mbarrier_arrive(empty + before * 8);
 
         __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+{% set fast = OUT and WIDE == 8 %}
+{% if fast %}
+        if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
+#pragma unroll
+            for (int r = 0; r < {{ TRR }}; ++r)
+#pragma unroll
+                for (int c = 0; c < {{ bn }}; c += 64) {
+                    __local uchar* halves = (__local uchar*)exchange;
+                    WARP_BARRIER();
+#pragma unroll
+                    for (int e = c / 2; e < c / 2 + 32; e += 8)
+                        store_fragment(LOCAL_ADDRESS(halves) + lane % 16 * {{ halves }} + ((e - c / 2) / 4 + lane / 16) * 16,
+                                       MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e], alpha * sums[r][e + 1]), MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 2], alpha * sums[r][e + 3]),
+                                       MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 4], alpha * sums[r][e + 5]), MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 6], alpha * sums[r][e + 7]));
+                    WARP_BARRIER();
+#pragma unroll
+                    for (int line = lane / 8; line < 16; line += 4) {
+                        const int i = team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + line, j = c + lane % 8 * 8;
+                        if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }})
+                            *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
+                    }
+                }
+            continue;
+        }
+{% endif %}
 #pragma unroll
         for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
