@@ -7,6 +7,7 @@ import pytest
 from portatile.errors import UnknownNameError
 from portatile.studies import filters
 from portatile.studies.filters import BEST, ONE_CORE, POINT, FilterRow
+from portatile.wavelets import KINETIC, MAGICFILTER, SCALING
 from portatile.workloads import get
 from support.devices import DEVICES
 
@@ -39,6 +40,13 @@ def test_speed_ups_are_over_the_same_filter_on_one_core() -> None:
     assert [row.over_core for row in rows] == [1.0, pytest.approx(10.0), None, None, None]
     assert len(filters.figures(rows)) == 2
     assert "2.00 times as fast" in filters.notes(rows)[0]
+
+
+def test_they_are_the_filters_of_the_library() -> None:
+    known = {"magicfilter": MAGICFILTER, "magicfilter transposed": MAGICFILTER.transposed, "analysis": SCALING, "kinetic": KINETIC}
+    assert {name: (kind.taps, kind.lower) for name, kind in filters.FILTERS.items() if name in known} == {
+        name: (len(one.taps), one.lower) for name, one in known.items()
+    }
 
 
 def test_names_are_checked() -> None:

@@ -27,7 +27,6 @@ from portatile.measure.runs import Length, Way
 from portatile.records import Problem, Value
 from portatile.routines import convolve
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
-from portatile.wavelets import KINETIC, MAGICFILTER, SCALING
 
 ONE_CORE = "one core"
 BEST, POINT = "best known", "BigDFT's point"
@@ -49,11 +48,11 @@ class Kind:
 
 
 FILTERS = {
-    "magicfilter": Kind("single", len(MAGICFILTER.taps), MAGICFILTER.lower),
-    "magicfilter transposed": Kind("single", len(MAGICFILTER.taps), MAGICFILTER.transposed.lower),
-    "analysis": Kind("analysis", len(SCALING.taps), SCALING.lower),
-    "synthesis": Kind("synthesis", len(SCALING.taps), SCALING.lower),
-    "kinetic": Kind("single", len(KINETIC.taps), KINETIC.lower),
+    "magicfilter": Kind("single", 16, -8),
+    "magicfilter transposed": Kind("single", 16, -7),
+    "analysis": Kind("analysis", 16, -7),
+    "synthesis": Kind("synthesis", 16, -7),
+    "kinetic": Kind("single", 29, -14),
 }
 BOUNDARIES = {"periodic": ("periodic",) * 3, "free": ("grow",) * 3, "surface": ("periodic", "grow", "periodic")}
 
