@@ -25,6 +25,8 @@ _DEFAULT_DYNAMIC = 48 * 1024  # bytes of local memory that need no opting in
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _SCALARS = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"}
 _SCALARS |= {"int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+_BYTES = (np.void, np.complex64, np.complex128)
+"""Structures, and complex numbers, which kernels take as vectors of two: packed byte by byte."""
 
 
 class _Layout:
@@ -41,9 +43,9 @@ class _Layout:
         self.memories = places(_is_memory)
         self.locals = places(lambda kind: kind is int)
         self.images = places(lambda kind: kind is CudaImage)
-        self.structures = places(lambda kind: kind is np.void)
+        self.structures = places(lambda kind: kind in _BYTES)
         self.samplers = places(lambda kind: kind is Sampler)
-        self.scalars = places(lambda kind: not _is_memory(kind) and kind not in (int, CudaImage, Sampler, np.void))
+        self.scalars = places(lambda kind: not _is_memory(kind) and kind not in (int, CudaImage, Sampler, *_BYTES))
         order = (*self.memories, *self.scalars, *self.locals, *self.samplers, *self.images, *self.structures)
         self.struct, self.block, self.pointers = parameter_block(formats, order)
         self.address = ctypes.addressof(self.pointers)
@@ -182,7 +184,7 @@ class CudaKernel(Kernel):
             return "Q"
         if type(arg) is int:
             return "I"
-        if isinstance(arg, np.void):
+        if isinstance(arg, _BYTES):
             return f"{arg.nbytes}s"
         if isinstance(arg, np.generic) and arg.dtype.name in _SCALARS:
             return _SCALARS[arg.dtype.name]

@@ -19,6 +19,8 @@ from portatile.dtypes import Types
 from portatile.records import Layout, Problem, Value
 
 _TYPES = "types"  # the option of a computed problem that says what it was before
+UNIT_TYPES = ("float16", "bfloat16", "int8")
+"""Operands that the prelude's matrix multiply-add takes, on matrix units or without."""
 TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
 """Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
 
@@ -50,11 +52,12 @@ def in_place(problem: Problem, name: str) -> bool:
 
 
 def facts(problem: Problem) -> dict[str, Value]:
-    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, and whether
-    A and B are reals as they lie, and C.
+    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, or of
+    matrix units, and whether A and B are reals as they lie, and C.
     """
     types = types_of(problem)
     found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": types.plain, "complex": types.complex}
+    found["unit_type"] = types.operand.name in UNIT_TYPES
     return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"} | {"exact_c": types.result.stored == types.operand.real}
 
 
