@@ -63,7 +63,7 @@ def test_matmul(device: Device, name: str) -> None:
     m, n, k = (int(size) for size in rng.integers(1, 90, 3))
     a, b = drawn(rng, (m, k), name), drawn(rng, (k, n), name)
     for result in dtypes.RESULTS[name]:
-        usual = result == dtypes.RESULTS[name][0]
+        usual = result == dtypes.RESULTS[name][0] and name != "int8"  # which is multiplied as such where int32 is asked for
         for _ in range(2):
             got = portatile.matmul(a, b, dtype=None if usual else result, device=device.info.id)
             assert got.dtype == dtypes.ELEMENTS[result].numpy
@@ -109,7 +109,7 @@ def test_conjugate_transposes(device: Device, name: str) -> None:
 def test_stacks(device: Device, name: str) -> None:
     rng = np.random.default_rng(new_seed(name))
     a, b = drawn(rng, (3, 2, 9, 17), name), drawn(rng, (2, 17, 5), name)
-    close(Got(portatile.matmul(a, b, device=device.info.id), name, device), a, b)
+    close(Got(portatile.matmul(a, b, dtype="int32" if name == "int8" else None, device=device.info.id), name, device), a, b)
     got = portatile.gemm(a, b.swapaxes(1, 2), trans_b="C", device=device.info.id)
     close(Got(got, name, device), a, b.conj() if name == "complex64" else b)
 

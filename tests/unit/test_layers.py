@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),
-    ("api", "array_api", "doctor", "torch", "wavelets", "studies", "reports", "shipping"),
+    ("api", "array_api", "doctor", "torch", "wavelets", "studies", "reports", "shipping", "fleet"),
     ("cli",),
 )
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}

@@ -32,9 +32,10 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, d
     With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
     that lie evenly in memory are one launch. A vector is a row of ``a``, a column of ``b``, and the result lacks that dimension.
     Lists and whatever NumPy makes an array of are taken too. Dtypes are promoted as NumPy's. float32, float64, complex64, complex128,
-    float16, bfloat16 and floats of eight bits are multiplied as such, with sums in float32 or better; int8 too, with an int32 result; other
-    integers and bool in float64. ``dtype`` asks for another result, as float32 of float16 (``portatile.dtypes.RESULTS``). What kernels
-    cannot read is copied first: steps, negative strides, other dtypes.
+    float16, bfloat16 and floats of eight bits are multiplied as such, with sums in float32 or better; integers and bool in float64, which
+    the result is too, but int8 as such where the result is asked to be int32. ``dtype`` asks for another result, as float32 of float16
+    (``portatile.dtypes.RESULTS``), or for operands that are cast to it. What kernels cannot read is copied first: steps, negative
+    strides, other dtypes.
 
     ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
     inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS
@@ -51,7 +52,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, d
         if light is not None:
             return cast(Array, light)
     options = ("N", "N") if dtype is None else ("N", "N", named(dtype), False)
-    return cast(Array, _RECORDER.call(_plan_product, (a, b), _PLAIN, options, out, device))
+    return cast(Array, _PRODUCTS.call(_plan_product, (a, b), _PLAIN, options, out, device))
 
 
 def gemm(
@@ -111,7 +112,7 @@ def gemm(
 def _plan_product(call: Call) -> Planned | Converted:
     """As ``_plan`` for whatever ``numpy.matmul`` takes."""
     a, b = call.arrays
-    found = numpy_rules.product(a, b, call.out)
+    found = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
     return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)
 
 
@@ -155,3 +156,4 @@ def _plan(call: Call) -> Planned:
 
 
 _RECORDER = Recorder(("alpha", "beta"), product=True)
+_PRODUCTS = Recorder(("alpha", "beta"), product=True)  # matmul's, which does not take the same arrays in the same way

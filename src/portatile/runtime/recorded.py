@@ -50,7 +50,7 @@ class Planned(NamedTuple):
 class Converted(NamedTuple):
     """A call that comes to another one: its plan and its arrays, and what gives the first one's result from its result."""
 
-    plan: Callable[[Call], Planned]
+    plan: Plan
     call: Call
     finish: Callable[[Any], Any]
 
@@ -111,7 +111,10 @@ class Recorder:
     def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
         planned = plan(call)
         if isinstance(planned, Converted):
-            return planned.finish(self.call(planned.plan, *planned.call))
+            result = planned.finish(self.call(planned.plan, *planned.call))
+            if self._product:
+                host_blas.follow(call, planned.call)
+            return result
         result, requests = planned
         done = [perform(request) for request in requests]
         if key is not None and library is not None:

@@ -16,6 +16,7 @@ from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.event import CudaEvent
 from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.memory import CudaImage, CudaMemory
+from portatile.device.gate import inside
 from portatile.errors import ArgumentError
 from portatile.records import Size3
 
@@ -129,7 +130,7 @@ class CudaQueue(Queue):
         """Streams hand their commands on at once."""
 
     def finish(self) -> None:
-        with self.device.current():
+        with inside, self.device.current():
             error = driver.cuStreamSynchronize(self.stream)[0]
         if int(error):
             raise failure(error, f"a command failed on {self.device.info.id}")
@@ -187,7 +188,7 @@ class CudaQueue(Queue):
     def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
         assert isinstance(memory, CudaMemory)
         host, nbytes = array.__array_interface__["data"][0], array.nbytes
-        with self.device.current():
+        with inside, self.device.current():
             for event in wait:
                 self.wait_for(event)
             self.enter()

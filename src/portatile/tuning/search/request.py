@@ -13,6 +13,7 @@ from portatile import model
 from portatile.errors import UsageError
 from portatile.records import Config, DeviceInfo, Problem, canonical, duration, spelled
 from portatile.space import ParameterSpace
+from portatile.strategies import Strategy
 from portatile.trials import Budget, Status, Trial
 from portatile.tuning.protocol import Timing
 from portatile.tuning.search.deadlines import PhaseLimits
@@ -26,7 +27,8 @@ Stopped = Literal["budget", "exhausted", "interrupted"]
 class TuningRequest:
     """What to tune, where, and for how long.
 
-    ``device`` is a selector as in ``portatile.device.get``. ``space`` replaces the workload's own space, for instance to sweep one
+    ``device`` is a selector as in ``portatile.device.get``. ``strategy`` is a name or the strategy
+    itself. ``space`` replaces the workload's own space, for instance to sweep one
     parameter. ``start`` are configurations to try right after the default. With ``resume``, trials that the store has of this
     problem, device, driver and kernel text are not evaluated again; they count as evaluated. ``jobs``: number of compile workers,
     ``None`` for as many as the machine can spare, 0 to compile in the timing worker. ``workload``: for a computation without a folder
@@ -40,7 +42,7 @@ class TuningRequest:
     problem: Problem
     device: str | None = None
     budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
-    strategy: str = "auto"
+    strategy: str | Strategy = "auto"
     seed: int = 0
     workload: Workload | None = None
     space: ParameterSpace | None = None

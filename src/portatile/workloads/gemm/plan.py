@@ -19,6 +19,7 @@ _SHARED = str(Path(__file__).parent / "forms" / "shared")  # beside it lie the t
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
 _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
+_SQUARE = 64  # rows and steps of k that a group of lines.cl copies
 _REDUCE_ITEMS = 64
 _REDUCE_SHARED = 16  # planes from which several work-items share a sum
 _REDUCE_ROWS = 32768
@@ -172,12 +173,18 @@ class _Steps:
                 steps.append(self._pack(name, across))
                 names[name] = f"{name}_panels"
                 layouts[name] = Layout((0, 1))
+            elif pitch := self.point.lines(self.problem, name):
+                steps.append(self._lines(name, across, pitch))
+                names[name] = f"{name}_lines"
+                layouts[name] = Layout((pitch, 1))
             elif (staged := self.point.staged(self.problem, name, self.device)) is not None:
                 launch, temporary = staged
                 steps.append(launch)
                 self.temporaries.append(temporary)
         target = self.problem.layout["c"]
         groups = self.point.groups(self.problem)
+        if self.point.PERSISTENT:
+            groups = min(groups, max(self.device.compute_units, 1))
         planes = self.split and not self.join
         if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
             tiles = self.count * groups
@@ -203,6 +210,9 @@ class _Steps:
             operands = (*operands, Arg("planes", role="temporary"), Arg("counters", role="temporary"))
         if not planes:
             operands = (*operands, *epilogue.arguments(self.problem))
+        if self.point.SCRATCH:
+            self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
+            operands = (*operands, Arg("scratch", role="temporary"))
         if self.local_argument:
             operands = (*operands, Arg("tiles", "local", value=self.local_bytes))
         local = self.point.group(k_fast(self.problem, "a"))
@@ -236,6 +246,8 @@ class _Steps:
         if step and self.point.packs(name):
             panels, width = self._panels(name)
             return panels * width * self.depth
+        if step and (pitch := self.point.lines(self.problem, name)):
+            return pitch * (self.m if name == "a" else self.n)
         return step
 
     def _pack(self, name: str, across: int) -> Launch:
@@ -272,6 +284,28 @@ class _Steps:
         squares = ceil_div(panels * width, 32) * ceil_div(depth, 32)
         return Launch(source, "gemm_pack", (squares * 32, 8, count), (32, 8, 1), args)
 
+    def _lines(self, name: str, across: int, pitch: int) -> Launch:
+        """The launch that copies A or B to rows along k."""
+        types, batched = reals.types_of(self.problem), self.batch is not None
+        count = self.count if self.batch is not None and self._step(name) else 1
+        self.temporaries.append(Temporary(f"{name}_lines", count * across * pitch * types.operand.itemsize))
+        facts = {"K_FAST": k_fast(self.problem, name), "BATCH": batched, "itemsize": types.operand.itemsize}
+        args = (
+            *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("pitch", pitch))),
+            factor(self.problem, "alpha"),
+            *matrix(self.names[name], "in", self.problem.layout[name]),
+            Arg(f"{name}_lines", role="temporary"),
+        )
+        if self.batch is not None:
+            args = (
+                *args,
+                long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
+                long_scalar("lines_batch", self._step(name)),
+            )
+        source = load(_SHARED, "lines.cl", {}, **_types(self.problem), **facts)
+        squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
+        return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
+
     def _source(self) -> Source:
         point, values = self.point, self.point.values()
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
@@ -282,4 +316,4 @@ class _Steps:
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
         defines = {name: values[name] for name, said in declaration(type(point)).parameters.items() if point.text in said.defines}
-        return load(point.FILE, f"{point.text}.cl", defines, **{**values, **facts, **types})
+        return replace(load(point.FILE, f"{point.text}.cl", defines, **{**values, **facts, **types}), options=point.OPTIONS)

@@ -21,6 +21,8 @@ from portatile.records import Layout, Problem, Value
 from portatile.workloads.gemm import epilogue
 
 _TYPES = "types"  # the option of a computed problem that says what it was before
+UNIT_TYPES = ("float16", "bfloat16", "int8")
+"""Operands that the prelude's matrix multiply-add takes, on matrix units or without."""
 TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
 """Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
 
@@ -33,6 +35,13 @@ def types_of(problem: Problem) -> Types:
 def plain(problem: Problem) -> bool:
     """Whether kernels read and write a problem's operands as they lie, and sums become elements of C by alpha and beta alone."""
     return types_of(problem).plain and not epilogue.options_of(problem)
+
+
+def for_units(problem: Problem) -> bool:
+    """Whether the forms on matrix units compute it: of bytes the sums themselves are the result, and there is no epilogue."""
+    types = types_of(problem)
+    known = types.operand.name in UNIT_TYPES and (types.operand.real != "uint" or types.result.real == "uint")
+    return known and not epilogue.options_of(problem)
 
 
 def computed(problem: Problem) -> Problem:
@@ -63,13 +72,14 @@ def in_place(problem: Problem, name: str) -> bool:
 
 
 def facts(problem: Problem) -> dict[str, Value]:
-    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, and whether
-    A and B are reals as they lie, and C.
+    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, or of
+    matrix units, and whether A and B are reals as they lie, and C.
     """
     types = types_of(problem)
     found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}
-    exact = types.result.stored == types.operand.real and not epilogue.options_of(problem)
-    return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"} | {"exact_c": exact}
+    found["unit_type"] = for_units(problem)
+    found["exact_c"] = types.result.stored == types.operand.real and not epilogue.options_of(problem)
+    return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"}
 
 
 def spelled(problem: Problem) -> dict[str, Any]:

@@ -21,6 +21,7 @@
 {% set depth = 128 // itemsize %}
 {% set stage = 128 * (bm + bn) %}
 {% set steps = 4 %}
+{% set local_argument = ", __global uchar* maps" ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set pitch = 40 %}
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8"}[KIND] %}
@@ -63,12 +64,11 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 
 MIN_GROUPS(1)
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
-          __global const {{ storage }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ storage }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ target }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }},
-          __global uchar* maps, __local uchar* space)
+{% include "arguments.cl" %}
 {
+{% if not LOCAL_ARGUMENT %}
+    __local uchar space[{{ local_bytes }}];
+{% endif %}
 {% include "batch.cl" %}
     const int item = (int)get_local_id(0), lane = item % 32, team = item / 128;
     // the copy engine and the products exchange chunks by the address, so tiles begin at a multiple of 1024
@@ -84,12 +84,12 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {{ tile_of() }}
             for (int place = item; place < {{ bm * bn }}; place += {{ items }}) {
                 const int i = row0 + place / {{ bn }}, j = col0 + place % {{ bn }};
-                __global {{ target }}* to = c_base + c_offset + (long)i * ldc + j;
+                __global {{ real if SPLIT else stored_c }}* to = c_base + c_offset + (long)i * ldc + j;
                 if (i < m && j < n)
 {% if SPLIT %}
                     to[(long)get_group_id(1) * m * n] = 0;
 {% elif OUT in ("F16", "BF16") %}
-                    *to = beta == 0 ? 0 : (ushort)MATRIX_PAIR_{{ OUT }}(beta * MATRIX_LOW_{{ OUT }}((uint)*to), 0.0f);
+                    *to = beta == 0 ? 0 : ({{ stored_c }})MATRIX_PAIR_{{ OUT }}(beta * MATRIX_LOW_{{ OUT }}((uint)*to), 0.0f);
 {% else %}
                     *to = beta == 0 ? 0 : beta * *to;
 {% endif %}
@@ -136,11 +136,11 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {% if TBR == 2 %}
     warp_registers_more();
 {% endif %}
-    __local {{ sum }}* exchange = (__local {{ sum }}*)(tiles + {{ STAGES * stage }}) + item / 32 * {{ 16 * pitch }};
+    __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + item / 32 * {{ 16 * pitch }};
     int slot = 0, phase = 0;
     for (int at = (int)get_group_id(0); at < down * across; at += (int)get_num_groups(0)) {
 {{ tile_of() }}
-        {{ sum }} sums[{{ TRR }}][{{ count }}];
+        {{ real }} sums[{{ TRR }}][{{ count }}];
 #pragma unroll
         for (int i = 0; i < {{ TRR }}; ++i)
 #pragma unroll
@@ -174,7 +174,7 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
         if (lane == 0)
             mbarrier_arrive(empty + before * 8);
 
-        __global {{ target }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+        __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
 #pragma unroll
         for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
@@ -182,14 +182,14 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
                 WARP_BARRIER();
 #pragma unroll
                 for (int e = 0; e < 16; e += 2)
-                    *(__local {{ sum }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ sum }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
+                    *(__local {{ real }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ real }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
                 WARP_BARRIER();
 #pragma unroll
                 for (int place = lane * {{ WIDE }}; place < 512; place += {{ 32 * WIDE }}) {
                     const int i = team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + place / 32, j = c + place % 32;
                     if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }}) {
-                        __local const {{ sum }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
-                        __global {{ target }}* to = c_at + (long)i * ldc + j;
+                        __local const {{ real }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
+                        __global {{ real if SPLIT else stored_c }}* to = c_at + (long)i * ldc + j;
 {{ store() }}
                     }
                 }
