@@ -5,6 +5,7 @@ Only a new process finds platforms and makes contexts as a program does that has
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,7 @@ class ProcessRun:
     """A problem on a device, with ``config`` or the best one known for it there; ``repeat`` runs of the kernel after the first.
 
     ``options`` for the compiler are added to each source's own, as OpenCL spells them; unless ``strict``, results may then be inaccurate.
+    ``one_core``: the process keeps to one core of the processor.
     """
 
     problem: Problem
@@ -38,6 +40,7 @@ class ProcessRun:
     config: Config | None = None
     options: tuple[str, ...] = ()
     strict: bool = True
+    one_core: bool = False
 
 
 def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
@@ -66,6 +69,8 @@ def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
 def main() -> None:
     """The child: reads a ProcessRun from standard input, writes a PhaseTimes as the last line of standard output."""
     run = from_json(sys.stdin.buffer.read(), ProcessRun)
+    if run.one_core and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before a runtime counts the cores
 
     def choose(device: Device) -> tuple[Problem, Config]:
         return run.problem, runs.known(run.problem, device).config if run.config is None else run.config

@@ -184,7 +184,7 @@ class _Steps:
         target = self.problem.layout["c"]
         groups = self.point.groups(self.problem)
         if self.point.PERSISTENT:
-            groups = min(groups, max(self.device.compute_units, 1))
+            groups = min(groups, max(self.device.compute_units // self.point.CLUSTER, 1) * self.point.CLUSTER)
         planes = self.split and not self.join
         if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
             tiles = self.count * groups
