@@ -39,7 +39,7 @@ class Pool:
 
     def give(self, buffer: Any, nbytes: int) -> None:
         """Keep a buffer, or release it."""
-        if is_finalizing():  # a thread that ended inside may have the lock
+        if is_finalizing is None or is_finalizing():  # a thread that ended inside may have the lock; None: this module is gone already
             buffer.release()
             return
         with self._lock:
