@@ -98,6 +98,7 @@ class Point:
     OPTIONS: ClassVar[tuple[str, ...]] = ()
     PERSISTENT: ClassVar[bool] = False
     SCRATCH: ClassVar[int] = 0
+    CLUSTER: int = 1
     SPLIT_K: int
 
     @classmethod

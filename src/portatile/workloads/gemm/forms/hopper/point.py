@@ -47,6 +47,12 @@ class Hopper(Point):
         must={"two tiles or more take turns": "STAGES >= 2"},
         tried=(f"STAGES * 2048 * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE} + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",),
     )
+    CLUSTER: int = parameter(
+        1,
+        (1, 2),
+        "Neighbouring groups, one below the other, that bring each other shares of their tile of B.",
+        must={"one group or two share B": "CLUSTER in (1, 2)", "a group's share of B must be whole 64s": "CLUSTER == 1 or TCR % 8 == 0"},
+    )
     SPLIT_K: int = parameter(
         1,
         (1, 2, 4, 8, 16, 32, 64),
@@ -87,6 +93,11 @@ class Hopper(Point):
         """Steps of k to which the work is rounded up."""
         return units.LINE // 2
 
+    def groups(self, problem: Problem) -> int:
+        """Tiles of C, with CLUSTER rounded up to whole clusters."""
+        down = -(-problem.sizes["m"] // (self.rows * self.CLUSTER)) * self.CLUSTER
+        return down * -(-problem.sizes["n"] // self.columns)
+
     def group(self, along: bool) -> tuple[int, int, int]:
         """Work-items in a row: the text places them."""
         return (self.items, 1, 1)
@@ -106,9 +117,9 @@ class Hopper(Point):
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands."""
-        return {**units.facts(problem, (self.rows, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+        return {**units.facts(problem, (self.rows * self.CLUSTER, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
 
 
-def tile(rows: int, columns: int, stages: int, blocks: int = 1) -> Hopper:
-    """A tile of rows x columns of C, each warp group with so many ``blocks`` of 64 rows."""
-    return Hopper(TBR=rows // (_ROWS * blocks), TRR=blocks, TCR=columns // 16, STAGES=stages, RASTER=8)
+def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:
+    """A tile of rows x columns of C, each warp group with so many ``blocks`` of 64 rows, and so many groups in a cluster."""
+    return Hopper(TBR=rows // (_ROWS * blocks), TRR=blocks, TCR=columns // 16, STAGES=stages, CLUSTER=cluster, RASTER=8)
