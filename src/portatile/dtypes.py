@@ -61,14 +61,13 @@ RESULTS: Mapping[str, tuple[str, ...]] = {
     "bfloat16": ("bfloat16", "float32"),
     "complex64": ("complex64",),
     "complex128": ("complex128",),
-    "int8": ("int32",),
+    "int8": ("int32", "float32", "float16", "bfloat16"),
     "float8_e4m3fn": ("float32", "float16", "bfloat16"),
     "float8_e5m2": ("float32", "float16", "bfloat16"),
 }
 """The types that a product of matrices of one type may have, the usual one first."""
 
 _REALS = {"float": "float32", "double": "float64", "uint": "uint32"}
-_SCALARS = {"uint32": "int32"}
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,10 @@ class Types:
 
     @property
     def scalar(self) -> str:
-        """The dtype of the factors alpha and beta: that of the sums, or of complex operands."""
-        return self.operand.name if self.complex else _SCALARS.get(self.real, self.real)
+        """The dtype of the factors alpha and beta: that of the sums, or of complex operands; float32 where integers become floats."""
+        if self.real == "uint32":
+            return "int32" if self.result.real == "uint" else "float32"
+        return self.operand.name if self.complex else self.real
 
 
 PRODUCTS: tuple[str, ...] = tuple(

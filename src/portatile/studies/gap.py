@@ -16,7 +16,7 @@ from portatile import device as devices
 from portatile import execute, select, workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError
-from portatile.measure import code, optimisations, runs
+from portatile.measure import code, optimisations, runs, transplant
 from portatile.measure.code import Code
 from portatile.measure.optimisations import RELAXED
 from portatile.measure.runs import Length, PreparedRun
@@ -25,7 +25,7 @@ from portatile.store import known_results
 from portatile.studies.form import attribution
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
 from portatile.studies.gap_figures import figures, notes
-from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, GapRow, finish, spelled_set
+from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
 
@@ -65,22 +65,28 @@ class Side:
         """The optimisations that change its texts."""
         return tuple(one.name for one in optimisations.offered(self.plan, self.device.info))
 
+    def takes(self, other: Side) -> bool:
+        """Whether its driver may load what the other's compiler makes: two back ends of NVIDIA's, of which this one takes PTX as it is."""
+        mine, theirs = self.device.info, other.device.info
+        return mine.nvidia and theirs.nvidia and mine.can.addresses and not theirs.can.addresses
+
 
 def measure(run: Run) -> Iterator[GapRow]:
     """Every combination of optimisations on every side."""
     problem, asked = run.problem, run.options
     assert problem is not None
     sides = chosen(run.devices, problem, asked)
-    run.expect(sum(2 ** len(side.names) + asked.relaxed + bool(asked.between) for side in sides))
-    for side in sides:
-        rows = [row for row in _blanks(side, problem, asked) if not run.known(row)]
+    blanks = [_blanks(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
+    run.expect(sum(map(len, blanks)))
+    for side, others, of_side in zip(sides, reversed(sides), blanks, strict=True):
+        rows = [row for row in of_side if not run.known(row)]
         if not rows:
             continue
         run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
         done: dict[str, GapRow] = {}
         with runs.prepared(side.device, problem) as ready:
             for row in rows:
-                yield _measured(ready, side, row, done)
+                yield _transplanted(ready, side, others, row) if row.on == SWAPPED else _measured(ready, side, row, done)
 
 
 def chosen(opened: Sequence[Device], problem: Problem, asked: GapOptions) -> list[Side]:
@@ -107,12 +113,13 @@ def _side(label: str, device: Device, problem: Problem, start: Config | None, ch
     return Side(label, device, config, plan)
 
 
-def _blanks(side: Side, problem: Problem, asked: GapOptions) -> list[GapRow]:
+def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Side]) -> list[GapRow]:
     """The rows of a side before they are measured."""
     info = side.device.info
     found = [spelled_set(one, side.names) for one in attribution.subsets(side.names)]
     found += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []
     found += [EMPTY_LAUNCH] if asked.between else []
+    found += [SWAPPED] if asked.between and any(side.takes(other) for other in others) else []
     return [
         GapRow(
             side=side.label,
@@ -156,6 +163,18 @@ def _measured(ready: PreparedRun, side: Side, row: GapRow, done: dict[str, GapRo
     if made.text:
         done[made.text] = row
     return row
+
+
+def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow) -> GapRow:
+    """The other side's launches, with what its compiler makes of them, through this side's driver."""
+    bound = workloads.get(row.workload).bound(ready.problem, other.config)
+    try:
+        with execute.Executable(side.device, other.plan, lambda source: transplant.transplanted(source, other.device)) as executable:
+            error = ready.check(executable, bound, label=row.on)
+            samples = ready.samples(executable, _LENGTH)
+    except PortatileError as failure:
+        return replace(row, status=str(failure).splitlines()[0], time=now())
+    return replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
 
 
 def _with_code(row: GapRow, made: Code) -> GapRow:

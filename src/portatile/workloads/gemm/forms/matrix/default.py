@@ -25,9 +25,9 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Matrix | None:
 
 def estimate(problem: Problem, device: DeviceInfo, batch: int) -> tuple[float, Matrix] | None:
     """As ``point``, with the microseconds that it would take on an H200."""
-    if not units.unit(problem, device):
-        return None
     fitting = [one for one in _TILES if one.point.local_bytes(4) <= local_limit(device)]
-    took, found = units.fastest(problem, device, batch, fitting or _TILES[-1:])
+    if not fitting or not units.unit(problem, device):
+        return None
+    took, found = units.fastest(problem, device, batch, fitting)
     assert isinstance(found, Matrix)
     return took, found
