@@ -65,7 +65,7 @@ RESULTS: Mapping[str, tuple[str, ...]] = {
     "tfloat32": ("float32",),
     "complex64": ("complex64",),
     "complex128": ("complex128",),
-    "int8": ("int32",),
+    "int8": ("int32", "float32", "float16", "bfloat16"),
     "float8_e4m3fn": ("float32", "float16", "bfloat16"),
     "float8_e5m2": ("float32", "float16", "bfloat16"),
 }
@@ -74,7 +74,6 @@ RESULTS: Mapping[str, tuple[str, ...]] = {
 HELD = {"tfloat32": "float32"}
 """Types of products whose operands are arrays of another type."""
 _REALS = {"float": "float32", "double": "float64", "uint": "uint32"}
-_SCALARS = {"uint32": "int32"}
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,10 @@ class Types:
 
     @property
     def scalar(self) -> str:
-        """The dtype of the factors alpha and beta: that of the sums, or of complex operands."""
-        return self.operand.name if self.complex else _SCALARS.get(self.real, self.real)
+        """The dtype of the factors alpha and beta: that of the sums, or of complex operands; float32 where integers become floats."""
+        if self.real == "uint32":
+            return "int32" if self.result.real == "uint" else "float32"
+        return self.operand.name if self.complex else self.real
 
 
 PRODUCTS: tuple[str, ...] = tuple(

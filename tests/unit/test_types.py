@@ -117,5 +117,5 @@ def test_defaults_are_legal(dtype: str, kind: str) -> None:
             problem = GEMM.problem({"m": size, "n": size, "k": size}, dtype, options)
             config = GEMM.default(problem, device)
             assert GEMM.space(problem, device).violated(config) is None
-            assert config["FORM"] == kind
+            assert config["FORM"] in ((kind,) if kind == "cpu" else (kind, "matrix", "hopper"))
             assert GEMM.plan(problem, config, device).steps

@@ -6,7 +6,7 @@ device; the work is queued on the caller's current stream, the result is of the 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.errors import ArgumentError
+from portatile.routines import fused
 from portatile.runtime import host_blas
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
@@ -78,6 +79,10 @@ def gemm(
     out: Array | None = None,
     dtype: Any = None,
     precision: Precision | None = None,
+    bias: Array | None = None,
+    scale_a: Array | float | None = None,
+    scale_b: Array | float | None = None,
+    activation: Literal["relu", "gelu", "silu"] | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N), the transpose (T) or the conjugate transpose (C).
@@ -91,15 +96,26 @@ def gemm(
     ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
     an unknown device.
 
+    The epilogue, of one product of real matrices, is computed in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b) +
+    beta * c + bias)``. ``bias`` has the shape (n,) or (m, 1), ``scale_a`` (m,) for the rows of op(a), ``scale_b`` (n,) for the columns of
+    op(b), or either is one number. They are float32, or float64 of float64 matrices. ``activation`` is ReLU, GELU with the error function,
+    or SiLU. Of int8 matrices the result is float32 then.
+
     Examples:
         >>> import numpy as np, portatile
         >>> a, c = np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2))
         >>> portatile.gemm(a, np.eye(2), c, alpha=2.0, beta=1.0, trans_a="T")
         array([[3., 7.],
                [5., 9.]])
+        >>> portatile.gemm(a, np.eye(2), bias=np.array([-3.0, 0.0]), activation="relu")
+        array([[0., 2.],
+               [0., 4.]])
     """
     factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
+    if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
+        asked = fused.Epilogue(bias, scale_a, scale_b, activation, None if dtype is None else named(dtype))
+        return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), asked, out, device))
     options: tuple[Any, ...] = (trans_a, trans_b)
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
     if dtype is not None or precision is not None or complex_factors:

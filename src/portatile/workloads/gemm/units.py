@@ -9,7 +9,7 @@ from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.reals import types_of
+from portatile.workloads.gemm.reals import for_units, types_of
 from portatile.workloads.gemm.storage import k_fast
 
 KINDS: Mapping[str, str] = {"float16": "F16", "bfloat16": "BF16", "tfloat32": "TF32", "int8": "S8"}
@@ -79,7 +79,7 @@ def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
 
 def unit(problem: Problem, device: DeviceInfo) -> bool:
     """Whether the device has an instruction for the problem's types."""
-    return types_of(problem).operand.name in device.can.matrix_types
+    return for_units(problem) and types_of(problem).operand.name in device.can.matrix_types
 
 
 def roundings(k: int, parts: int) -> int:
