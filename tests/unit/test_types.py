@@ -17,7 +17,7 @@ from support.seeds import new_seed
 GEMM = workloads.get("gemm")
 
 
-@pytest.mark.parametrize("name", dtypes.ELEMENTS)
+@pytest.mark.parametrize("name", [name for name in dtypes.ELEMENTS if name not in dtypes.HELD])
 def test_what_is_said_of_a_type_is_numpys(name: str) -> None:
     element = dtypes.ELEMENTS[name]
     kind = element.numpy
@@ -117,5 +117,5 @@ def test_defaults_are_legal(dtype: str, kind: str) -> None:
             problem = GEMM.problem({"m": size, "n": size, "k": size}, dtype, options)
             config = GEMM.default(problem, device)
             assert GEMM.space(problem, device).violated(config) is None
-            assert config["FORM"] == kind
+            assert config["FORM"] in ((kind,) if kind == "cpu" else (kind, "matrix", "hopper"))
             assert GEMM.plan(problem, config, device).steps

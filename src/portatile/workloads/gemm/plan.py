@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
 from portatile.workload import packed_layout
-from portatile.workloads.gemm import reals
+from portatile.workloads.gemm import epilogue, reals
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, real, scalar
 from portatile.workloads.gemm.point import Cut, Point, declaration
 from portatile.workloads.gemm.storage import k_fast, transposed
@@ -106,7 +107,7 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
     return span, max(_SLICE // span, 16)
 
 
-def _types(problem: Problem) -> dict[str, Value]:
+def _types(problem: Problem) -> dict[str, Any]:
     """What kernel texts are told of the types of a computed problem."""
     return {"real": real(problem), **reals.spelled(problem)}
 
@@ -120,7 +121,8 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
     """``problem`` is computed; planes have elements of C, in the type of the sums."""
     components = reals.types_of(problem).operand.components
     m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
-    if n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
+    alone = not epilogue.options_of(problem)
+    if alone and n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
     shares = _shares(parts)
     source = load(_SHARED, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, **_types(problem), BATCH=batch is not None)
@@ -130,6 +132,7 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
         Arg("planes", role="temporary"),
         *matrix("c", "inout", problem.layout["c"]),
         *(() if batch is None else (long_scalar("c_batch", batch.c),)),
+        *epilogue.arguments(problem),
     )
     size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS) * shares, 1 if batch is None else batch.count)
     return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, shares, 1), args)
@@ -205,6 +208,8 @@ class _Steps:
             )
         if self.join:
             operands = (*operands, Arg("planes", role="temporary"), Arg("counters", role="temporary"))
+        if not planes:
+            operands = (*operands, *epilogue.arguments(self.problem))
         if self.point.SCRATCH:
             self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
             operands = (*operands, Arg("scratch", role="temporary"))
@@ -307,7 +312,8 @@ class _Steps:
         facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join}
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
         facts["ZEROS"] = "" if self.shape is None else f"{self.shape.operand} {self.shape.zeros}"
-        facts |= {**_types(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
+        types = _types(self.problem)
+        facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
         defines = {name: values[name] for name, said in declaration(type(point)).parameters.items() if point.text in said.defines}
-        return replace(load(point.FILE, f"{point.text}.cl", defines, **{**values, **facts}), options=point.OPTIONS)
+        return replace(load(point.FILE, f"{point.text}.cl", defines, **{**values, **facts, **types}), options=point.OPTIONS)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms.cpu.point import Cpu, register
 from portatile.workloads.gemm.forms.cpu.processors import Registers, processor, thresholds
-from portatile.workloads.gemm.reals import types_of
+from portatile.workloads.gemm.reals import plain, types_of
 from portatile.workloads.gemm.storage import transposed
 
 _BAND = 43  # rows of tiles, of six rows each: 256 of A, whose blocks of k then fit a second cache of 2 MiB
@@ -31,7 +31,7 @@ _TRANSPOSED_COLUMNS = 32  # of C, up to which vectors down them are better for a
 
 def point(problem: Problem, device: DeviceInfo) -> Cpu:
     """Register tiles for the vector registers that the compiler targets."""
-    if not types_of(problem).plain:
+    if not plain(problem):
         return _converted(problem, device)
     registers = processor(device).tiles[problem.itemsize]
     dots = _dots(problem, registers)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm.point import SHARES_K, Passes, Point, parameter
-from portatile.workloads.gemm.reals import types_of
+from portatile.workloads.gemm.reals import plain
 
 _STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
 _WIDEST = 8  # bytes of an element
@@ -200,7 +200,7 @@ class Cpu(Point):
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """Whether lines of C are fetched early: in float64 nothing was gained, and compilers for GPUs may refuse what it is written in."""
-        return {"FETCH": problem.itemsize == 4 and device.kind == "cpu" and types_of(problem).plain}
+        return {"FETCH": problem.itemsize == 4 and device.kind == "cpu" and plain(problem)}
 
 
 def register(vl: int, rows: int, vectors: int, unroll: int = 4, block: int = 0, band: int = 0) -> Cpu:

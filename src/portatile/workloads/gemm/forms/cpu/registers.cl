@@ -2,7 +2,7 @@
 
    `a_at` or `a0`, `a1`, ... and `b` point at the operands' current step of k; `kk` counts steps where A is read along k. With TURN the
    kernel computes C transposed: its m, n, A and B are C's n, m, B and A, and a row of the tile is stored down a column of C. #}
-{% from "elements.cl" import combined with context %}
+{% from "elements.cl" import combined, vectors_of with context %}
 {% set vectors = TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
 {# one step of k, `u` steps on; `panel` is the memory that holds B in panels, empty where B is read in place #}
@@ -134,7 +134,7 @@
 {% elif split %}
             to[j] = lines[0][j];
 {% else %}
-            put(to + j, lines[0][j], alpha, {{ factor }});
+            put(to + j, lines[0][j], alpha, {{ factor }}{{ vectors_of("row0 + %d" % r, "col + j") }});
 {% endif %}
         }
     }

@@ -11,7 +11,7 @@ from portatile.workloads.gemm.forms import UNKNOWN_LOSS
 from portatile.workloads.gemm.forms.gpu import estimate
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
-from portatile.workloads.gemm.reals import in_place, types_of
+from portatile.workloads.gemm.reals import in_place, plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.waste import waste
 
@@ -97,7 +97,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
 
 def _estimated(problem: Problem, device: DeviceInfo) -> bool:
     """Whether ``estimate`` knows the units that compute the problem."""
-    return device.nvidia and types_of(problem).plain and (problem.dtype == "float32" or matrix_units(device))
+    return device.nvidia and plain(problem) and (problem.dtype == "float32" or matrix_units(device))
 
 
 def _cost(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> float:
@@ -111,12 +111,12 @@ def _staged(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> Gpu
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     along = {name: takes_vectors_along_k(problem, name) for name in "ab"}
-    plain = {name: takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1)) for name in "ab"}
+    copied = {name: takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1)) for name in "ab"}
     pack_a, pack_b = (
-        not in_place(problem, name) or (m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not plain[name])
+        not in_place(problem, name) or (m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not copied[name])
         for name, other in (("a", "n"), ("b", "m"))
     )
-    if not types_of(problem).plain:
+    if not plain(problem):
         return replace(point, PACK_A=pack_a, PACK_B=pack_b, KEEP=False, TAIL=0)
     turn = point.VL == 4 and not point.KEEP and ((along["a"] and not pack_a) or (along["b"] and not pack_b))
     loose = not point.MMA and any(

@@ -77,7 +77,7 @@
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
-{% from "elements.cl" import combined, ending, nothing with context %}
+{% from "elements.cl" import combined, ending, nothing, vectors_of with context %}
 {% from "tiles.cl" import place, fetch, settle, stride, turn, skew, shift with context %}
 {% macro settle_both() %}{{ settle("a", A_FROM, bm, lda_tile) }}{{ settle("b", B_FROM, bn, ldb_tile) }}{% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
@@ -390,7 +390,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             const {{ real }}2 sum = ({{ real }}2)({{ combined("acc[r][c]", "acc[r][c + 1]", "acc[r + 1][c]", "acc[r + 1][c + 1]") }});
 {{ "            to[0] = sum.x;\n            to[1] = sum.y;" if SPLIT else "            put(to, sum.x, sum.y, alpha, beta);" }}
 {% else %}
-{{ "            *to = acc[r][c];" if SPLIT else "            put(to, acc[r][c], alpha, beta);" }}
+{{ "            *to = acc[r][c];" if SPLIT else "            put(to, acc[r][c], alpha, beta%s);" % vectors_of("row0 + i", "col0 + j") }}
 {% endif %}
         }
     }

@@ -55,7 +55,7 @@
 {% for e in range(VL) %}
 {% if not PLAIN %}
             {{ "if (row0 + i < m && col0 + j + %d < n)" % e if C_EDGE }}
-                put(c_at + (long)i * ldc + j + {{ e }}, total[t][0].s{{ e }}, alpha, beta);
+                put(c_at + (long)i * ldc + j + {{ e }}, total[t][0].s{{ e }}, alpha, beta{{ vectors_of("row0 + i", "col0 + j + %d" % e) }});
 {% else %}
             {{ "if (row0 + i < m && col0 + j + %d < n)" % e if C_EDGE }} {
                 __global {{ real }}* to = c_at + (long)i * ldc + j + {{ e }};
