@@ -19,7 +19,7 @@ from portatile.runtime.several import Split
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning.search import many_devices, tuner
+from portatile.tuning.search import foreign_starts, many_devices, tuner
 from portatile.tuning.search.objective import Objective
 from portatile.tuning.search.tuner import Progress, TuningResult
 
@@ -139,7 +139,8 @@ def tune(
         return found
     device_module.check(device)
     assert device is None or isinstance(device, str)
-    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
+    start = foreign_starts.starts(workloads.get(problem.workload), problem, device_module.get(device).info)
+    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective, start=start)
     first_ceilings.ensure(device_module.get(device).info)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)

@@ -59,7 +59,7 @@ class CudaQueue(Queue):
             self.wait_for(event)
         grid = kernel.grids.get((global_size, local_size)) or kernel.grid(global_size, local_size)
         start = CudaEvent(self.device, self.stream, True) if self.profiling else None
-        borrowed = self._foreign and any(type(arg) is not CudaMemory or arg.owner is None for arg in args if isinstance(arg, Memory))
+        borrowed = self._foreign and any(type(arg) is CudaImage or arg.owner is None for arg in args if isinstance(arg, CudaMemory))
         if borrowed:
             self.enter()
         with kernel.lock:
