@@ -24,7 +24,7 @@ PLAIN = tuple(f"{name}={value}" for name, value in {**BASE, "ALGORITHM": "global
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One run of each, and two optimisations: the interpreter is slow, and has no generic addresses, which builds without optimiser take."""
+    """One run of each, and two optimisations: the interpreter is slow, and has no generic addresses, which unoptimised builds take."""
     kept = tuple(one for one in optimisations.OPTIMISATIONS if one.name in ("multiply-add", "unrolling"))
     monkeypatch.setattr(optimisations, "OPTIMISATIONS", kept)
     monkeypatch.setattr(gap, "_LENGTH", Length(samples=1, seconds=0.0, burst=0.0))
