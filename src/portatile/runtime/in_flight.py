@@ -11,7 +11,6 @@ from types import TracebackType
 from portatile.device.base import Queue
 from portatile.errors import PortatileError
 
-
 _INTERRUPTS = 1000  # of one wait at most: a queue that cannot be asked at all is not asked for ever
 
 
