@@ -22,7 +22,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Layout, Problem, duration
-from portatile.runtime import memory_limit, slabs
+from portatile.runtime import memory_limit, rates, slabs
 from portatile.runtime.engine import Engine, Prepared, engine_of
 from portatile.runtime.pieces import FEWEST, Pieces
 from portatile.workload import Cut
@@ -166,8 +166,6 @@ def _layout(stored: Matrix, packed: Layout) -> Layout:
 
 _WORTH = 8e-3
 """Seconds that the fastest device takes for a problem that is worth sharing: several pieces whose starts cost little."""
-_rates: dict[tuple[str, str, str], float] = {}
-"""Work a second that devices have shown, by device, workload and dtype: flops, or steps where a workload counts none."""
 _last: dict[tuple[str, tuple[str, ...]], Split] = {}
 
 
@@ -186,11 +184,11 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
     work = _work(problem, cut)
-    rates = {device.info.id: _known(engine_of(device), problem) / work for device in devices}
-    total, size = sum(rates.values()), problem.sizes[cut.size]
+    known = {device.info.id: _known(engine_of(device), problem) / work for device in devices}
+    total, size = sum(known.values()), problem.sizes[cut.size]
     seconds = size / total if total else 0.0
-    shares = tuple(Share(name, round(size * rate / total) if total else 0, 0, seconds) for name, rate in rates.items())
-    unknown = ", ".join(name for name, rate in rates.items() if not rate)
+    shares = tuple(Share(name, round(size * rate / total) if total else 0, 0, seconds) for name, rate in known.items())
+    unknown = ", ".join(name for name, rate in known.items() if not rate)
     return Split(problem, cut.size, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True)
 
 
@@ -200,8 +198,8 @@ def _work(problem: Problem, cut: Cut) -> float:
 
 
 def _known(engine: Engine, problem: Problem) -> float:
-    """Flops a second that a device showed for such problems in this process, or when it was tuned; 0 for nothing known."""
-    shown = _rates.get((engine.device.info.id, problem.workload, problem.dtype))
+    """Flops a second that a device showed for such problems, or when it was tuned; 0 for nothing known."""
+    shown = rates.of(engine.device.info, problem, workloads.get(problem.workload).flops(problem))
     if shown is not None:
         return shown
     choice = engine.choose(problem)
@@ -237,8 +235,10 @@ def perform(
         period = lcm(*(max(worker.cut.period, 1) for worker in workers))
         pieces = Pieces(size, period, known)
         _together(workers, pieces, start)
-        for name, rate in pieces.rates.items():
-            _rates[name, problem.workload, problem.dtype] = rate * work
+        whole = workloads.get(problem.workload).flops(problem)
+        for worker in workers:
+            if (rate := pieces.rates.get(worker.share.device)) and worker.share.pieces:
+                rates.learn(worker.engine.device.info, problem, whole, rate * work)
         split = Split(problem, cut.size, time.perf_counter() - began, tuple(worker.share for worker in workers), note)
     _last[_name(problem), tuple(device.info.id for device in devices)] = split
     return split
