@@ -91,7 +91,7 @@ def test_a_default_is_legal_and_uses_what_the_device_has() -> None:
 
 def test_other_types_are_refused() -> None:
     for point in (matrix.tile((2, 2), (2, 2), 4), hopper.tile(128, 128, 4)):
-        with pytest.raises(ArgumentError, match="multiplies 16-bit floats and bytes"):
+        with pytest.raises(ArgumentError, match="multiplies 16-bit floats, tfloat32 and bytes"):
             WORKLOAD.plan(problem(128, "float32"), point.config(), HOPPER)
     with pytest.raises(ArgumentError, match="whole 64s"):
         forms.read({**matrix.tile((2, 2), (2, 2), 4).config(), "TRR": 1})
