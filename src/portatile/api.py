@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import overload
 
 from portatile import device as device_module
-from portatile import settings, workloads
+from portatile import notebooks, settings, workloads
 from portatile.device import Selector
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
@@ -107,7 +107,8 @@ def tune(
 
     ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
     ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds. ``listen`` is called
-    after every trial; ``listen=print`` shows the progress.
+    after every trial; ``listen=print`` shows the progress, and a notebook
+    shows it by itself.
     Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what to
     minimise: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not report its power), or a function of a
     valid trial. The routines always use the fastest. Before the first search on a device its ceilings are measured, in a few seconds.
@@ -137,6 +138,7 @@ def tune(
         found = many_devices.tune(every, infos, ResultStore.default, listen)
         perform.forget()
         return found
+    listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
     device_module.check(device)
     assert device is None or isinstance(device, str)
     start = foreign_starts.starts(workloads.get(problem.workload), problem, device_module.get(device).info)
