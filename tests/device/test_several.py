@@ -14,7 +14,7 @@ import pytest
 
 import portatile
 from portatile import device as devices
-from portatile import workloads
+from portatile import wavelets, workloads
 from portatile.device.base import Device
 from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
@@ -107,6 +107,12 @@ def image(seed: int, device: Any) -> Any:
     return np.asarray(portatile.mri_q(*k, *x, device=device))
 
 
+def orbitals(seed: int, device: Any) -> Any:
+    psi, potential = drawn(seed, 5, 16, 16, 16, dtype="float64"), drawn(seed + 1, 16, 16, 16, dtype="float64")
+    applied = wavelets.apply_potential(psi, potential, device=device) + wavelets.kinetic(psi, device=device)
+    return applied + wavelets.magicfilter3d(psi, device=device) + wavelets.density(psi, occupation=[2, 2, 2, 1, 1], device=device)
+
+
 CASES: tuple[Callable[[int, Any], Any], ...] = (
     product,
     sum_of_products,
@@ -116,6 +122,7 @@ CASES: tuple[Callable[[int, Any], Any], ...] = (
     symmetric,
     triangle,
     volume,
+    orbitals,
     filtered,
     potential,
     image,
@@ -155,7 +162,7 @@ def _problem(m: int, n: int, k: int) -> Problem:
     return workloads.problem("gemm", "float32", {"m": m, "n": n, "k": k})
 
 
-@pytest.mark.parametrize("case", [product, sum_of_products, solution], ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", [product, sum_of_products, solution, orbitals], ids=lambda case: case.__name__)
 def test_a_device_that_fails_leaves_its_part_to_the_others(
     both: list[str], twins: tuple[Device, Device], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

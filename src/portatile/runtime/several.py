@@ -13,7 +13,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import lcm
+from typing import NamedTuple
 
 import numpy as np
 
@@ -234,7 +236,7 @@ def perform(
         known = {worker.share.device: _known(worker.engine, problem) / work for worker in workers}
         period = lcm(*(max(worker.cut.period, 1) for worker in workers))
         pieces = Pieces(size, period, known)
-        _together(workers, pieces, start)
+        together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
         whole = workloads.get(problem.workload).flops(problem)
         for worker in workers:
             if (rate := pieces.rates.get(worker.share.device)) and worker.share.pieces:
@@ -252,13 +254,23 @@ def _quick(workers: Sequence[_Worker], problem: Problem) -> _Worker | None:
     return workers[known.index(fastest)] if quick else None
 
 
-def _together(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> None:
-    """Run all workers to the end; a device that fails leaves its pieces to the others."""
+class Part(NamedTuple):
+    """What one device does of something shared: ``run`` takes pieces until there are none, and hands back what it does not finish."""
+
+    share: Share
+    run: Callable[[Pieces], None]
+
+
+def together(workers: Sequence[Part], pieces: Pieces) -> None:
+    """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
+
+    Raises what the last one raised where all fail, and a mistake that is no device's failure.
+    """
     errors: list[Exception] = []
 
-    def work(worker: _Worker) -> None:
+    def work(worker: Part) -> None:
         try:
-            worker.run(pieces, start)
+            worker.run(pieces)
         except Exception as error:  # raised below, where no other device makes up for it
             worker.share.failure = str(error)
             errors.append(error)

@@ -129,7 +129,7 @@ class CudaKernel(Kernel):
         if layout is None:
             layout = self.layouts[types] = self._layout(args, types)
         # what lies on another device is left out, so that the block does not fill and the error says which it is
-        values: list[Any] = [memory.pointer for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
+        values: list[Any] = [memory.handle for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
         values += [args[i] for i in layout.scalars]
         dynamic = 0
         for i in layout.locals:
