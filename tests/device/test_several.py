@@ -21,7 +21,7 @@ from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
 from portatile.runtime import rates, several
-from portatile.runtime.pieces import Pieces
+from portatile.runtime.pieces import Pieces, in_time
 from support.seeds import new_seed
 
 
@@ -282,6 +282,14 @@ def test_pieces_cover_everything_once_whoever_takes_them() -> None:
         assert all(low % period == 0 for low, _ in covered)
 
 
+def test_what_is_expected_follows_from_the_pieces() -> None:
+    seconds, busy = in_time(100_000, 1, {"fast": 9e5, "slow": 1e5, "unknown": 0.0})
+    assert 0.1 <= seconds < 0.11
+    assert busy["unknown"] == 0
+    assert busy["fast"] * 9e5 + busy["slow"] * 1e5 == pytest.approx(100_000)
+    assert in_time(10, 1, {"none": 0.0}) == (0.0, {"none": 0.0})
+
+
 def test_shares_follow_the_rates() -> None:
     pieces = Pieces(100_000, 1, {"fast": 9e6, "slow": 1e6})
     first, second = pieces.take("fast", 10**9), pieces.take("slow", 10**9)
@@ -310,6 +318,7 @@ def test_explain_tells_the_split(both: list[str]) -> None:
     sizes = {"m": 777, "n": 96, "k": 64}
     before = portatile.explain("gemm", device=both, **sizes)
     assert before.expected
+    assert "expected" in str(before) or before.note
     portatile.matmul(drawn(1, 777, 64), drawn(2, 64, 96), device=both)
     after = portatile.explain("gemm", device=both, **sizes)
     assert not after.expected
