@@ -7,6 +7,16 @@
 {% macro functions() %}
 {% if COMPLEX %}
 static inline REAL times(const REAL a, const REAL b) { return (REAL)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+// Smith's way, which neither overflows nor underflows where the quotient does not.
+static inline REAL quotient(const REAL a, const REAL b)
+{
+    if (fabs(b.x) >= fabs(b.y)) {
+        const REAL part = (REAL)(b.y / b.x, b.x + b.y * (b.y / b.x));
+        return (REAL)((a.x + a.y * part.x) / part.y, (a.y - a.x * part.x) / part.y);
+    }
+    const REAL part = (REAL)(b.x / b.y, b.y + b.x * (b.x / b.y));
+    return (REAL)((a.x * part.x + a.y) / part.y, (a.y * part.x - a.x) / part.y);
+}
 static inline REAL conjugate(const REAL a) { return (REAL)(a.x, -a.y); }
 {% endif %}
 {% endmacro %}
