@@ -60,7 +60,7 @@ def of_nvidia(architecture: str) -> Capabilities:
         sub_group=32,
         registers=1 << 16,
         matrix_shapes=shapes.get("sm_90" if plain == "sm_100" else plain, ()),
-        matrix_types=("float16", "bfloat16", "int8") if generation >= 80 else (),
+        matrix_types=("float16", "bfloat16", "tfloat32", "int8") if generation >= 80 else (),
         asynchronous_copies=generation >= 80,
         read_only_loads=True,
         ordered_groups=generation >= 70,

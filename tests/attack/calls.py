@@ -26,10 +26,10 @@ class Call:
     allowed: Array
 
 
-def draw(rng: random.Random, device: str | None, largest: int = 96) -> Call:
-    """A call of a random routine, with sizes up to ``largest``."""
+def draw(rng: random.Random, device: str | None, largest: int = 96, data: int = 0) -> Call:
+    """A call of a random routine, with sizes up to ``largest``; ``data``: other numbers in arrays that lie alike."""
     made = rng.choice(_ALL)
-    return made(rng, np.random.default_rng(rng.getrandbits(32)), device, largest)
+    return made(rng, np.random.default_rng((rng.getrandbits(32), data)), device, largest)
 
 
 def draw_named(name: str, rng: random.Random, device: str | None, largest: int) -> Call:

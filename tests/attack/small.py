@@ -7,13 +7,16 @@ from collections import Counter
 
 from attack import Place, calls, problems
 
-_EACH = 100  # problems of an attempt
+_FORMS = 10  # of an attempt: a routine, its options, sizes and layouts
+_EACH = 50  # problems of a form, each with numbers of its own; to build the kernels of another takes longer than these
 _LARGEST = 9
 
 
 def attempt(rng: random.Random, place: Place) -> Counter[str]:
-    """Calls of random routines with sizes below ten, most of which run kernels that ran before."""
+    """Calls of random routines with sizes below ten."""
     done: Counter[str] = Counter()
-    for _ in range(_EACH):
-        done[problems.checked(calls.draw(rng, place.device, _LARGEST))] += 1
+    for _ in range(_FORMS):
+        form = rng.getrandbits(32)
+        for data in range(_EACH):
+            done[problems.checked(calls.draw(random.Random(form), place.device, _LARGEST, data))] += 1
     return done

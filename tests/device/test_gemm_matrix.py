@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import portatile
 from portatile import workloads
 from portatile.device.base import Device
+from portatile.errors import ArgumentError
 from portatile.records import Layout, Problem
 from portatile.workload import Inputs
 from portatile.workloads.gemm import units
@@ -22,7 +24,7 @@ from support.seeds import new_seed
 pytestmark = pytest.mark.unoptimised
 
 WORKLOAD = workloads.get("gemm")
-TYPES = ("float16", "bfloat16", "int8", "float16:float32", "bfloat16:float32")
+TYPES = ("float16", "bfloat16", "int8", "tfloat32", "float16:float32", "bfloat16:float32")
 SMALL = matrix.tile((2, 1), (2, 4), 2, double=0)
 POINTS: dict[str, Point] = {
     "small": SMALL,
@@ -125,8 +127,38 @@ def test_batches_are_right(device: Device) -> None:
             assert verdict.ok, f"{case.sizes}: {verdict.message}"
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16:float32", "int8:float16"])
+def test_epilogues_are_right(device: Device, dtype: str) -> None:
+    """Scales, a bias and an activation in the launch of the product, or with split k in the one that adds."""
+    rng = np.random.default_rng(new_seed(dtype))
+    workload = workloads.get("gemm_epilogue")
+    options = {"scale_a": "rows", "scale_b": "columns", "bias": str(rng.choice(["rows", "columns"])), "activation": "relu"}
+    case = workload.problem({"m": 70, "n": 100, "k": 150}, dtype, options)
+    points = [SMALL, replace(SMALL, SPLIT_K=2)]
+    for point in [*points, hopper.tile(64, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
+        verdict = check(device, workload, case, point.config(), rng)
+        assert verdict.ok, f"{options}: {verdict.message}"
+
+
 def test_defaults_use_the_units_of_a_device(device: Device) -> None:
     for dtype in TYPES:
         case = WORKLOAD.problem({"m": 1024, "n": 1024, "k": 1024}, dtype)
         form = WORKLOAD.default(case, device.info)["FORM"]
         assert (form in ("matrix", "hopper")) == units.unit(case, device.info)
+
+
+def test_float32_may_be_multiplied_with_fewer_digits(device: Device) -> None:
+    """Where there are no units for it, in full; of other types it is refused."""
+    rng = np.random.default_rng(new_seed("tf32"))
+    a, b = rng.standard_normal((70, 90)).astype(np.float32), rng.standard_normal((90, 50)).astype(np.float32)
+    bound = 2.0**-8 * (np.abs(a).astype(np.float64) @ np.abs(b))
+    for got in (
+        portatile.matmul(a, b, precision="tf32", device=device.info.id),
+        portatile.gemm(a, b, precision="tf32", device=device.info.id),
+    ):
+        assert got.dtype == np.float32
+        assert (np.abs(got - a.astype(np.float64) @ b) <= bound).all()
+    with pytest.raises(ArgumentError, match="for products of float32"):
+        portatile.matmul(a.astype(np.float64), b.astype(np.float64), precision="tf32", device=device.info.id)
+    with pytest.raises(ArgumentError, match="precision='low'"):
+        portatile.gemm(a, b, precision="low", device=device.info.id)  # type: ignore[arg-type]

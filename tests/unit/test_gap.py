@@ -81,6 +81,14 @@ def test_a_side_is_explained_in_three_ways() -> None:
     assert all(figure.draw("x") for figure in figures)
 
 
+def test_equal_code_takes_equal_time() -> None:
+    built = [replace(row, code="same" if "c" in row.on else row.on) for row in rows("one", {"a": 1.0, "b": 1.0, "c": 1.0})]
+    built[-1] = replace(built[-1], code="same", seconds=0.5)
+    done = {row.on: row.seconds for row in gap_rows.finish(built) if not row.order}
+    assert done["c"] == done["a + c"] == 0.5
+    assert done["a"] == 1.0
+
+
 def test_a_difference_is_explained_to_the_last() -> None:
     """The second side has no ``b``, and its plain code is twice as slow."""
     one, other = rows("one", {"a": 2.0, "b": 8.0, "c": 1.0}), rows("two", {"a": 2.0, "b": 1.0, "c": 1.0}, plain=2.0)

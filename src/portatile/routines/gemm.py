@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from portatile.arguments import checks, matrices, numpy_rules, outputs, stacks
-from portatile.arguments.checks import FACTORS
+from portatile.arguments.checks import FACTORS, Precision
 from portatile.arguments.letters import Trans, letter, op
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
@@ -26,7 +26,15 @@ from portatile.runtime.request import Request
 _PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
 
-def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, device: Selector | None = None) -> Array:
+def matmul(
+    a: Array,
+    b: Array,
+    out: Array | None = None,
+    *,
+    dtype: Any = None,
+    precision: Precision | None = None,
+    device: Selector | None = None,
+) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
     With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
@@ -36,6 +44,8 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, d
     the result is too, but int8 as such where the result is asked to be int32. ``dtype`` asks for another result, as float32 of float16
     (``portatile.dtypes.RESULTS``), or for operands that are cast to it. What kernels cannot read is copied first: steps, negative
     strides, other dtypes.
+
+    ``precision="tf32"`` lets units multiply float32 with ten bits of its fraction, where the device has such units.
 
     ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
     inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS
@@ -47,11 +57,13 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, d
         >>> portatile.matmul(a, b)[0, 0]
         np.float32(3.0)
     """
-    if device is None and dtype is None and type(a) is np.ndarray and type(b) is np.ndarray:
+    if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
         light = host_blas.product(a, b, out)
         if light is not None:
             return cast(Array, light)
-    options = ("N", "N") if dtype is None else ("N", "N", named(dtype), False)
+    options: tuple[Any, ...] = ("N", "N")
+    if dtype is not None or precision is not None:
+        options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
     return cast(Array, _PRODUCTS.call(_plan_product, (a, b), _PLAIN, options, out, device))
 
 
@@ -66,6 +78,7 @@ def gemm(
     trans_b: Trans = "N",
     out: Array | None = None,
     dtype: Any = None,
+    precision: Precision | None = None,
     bias: Array | None = None,
     scale_a: Array | float | None = None,
     scale_b: Array | float | None = None,
@@ -79,6 +92,7 @@ def gemm(
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
     and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. Types are as
     for ``matmul``; ``c`` and ``out`` have the result's. alpha and beta are real, complex for complex matrices, whole for integers.
+    ``precision`` is as for ``matmul``.
     ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
     an unknown device.
 
@@ -104,8 +118,8 @@ def gemm(
         return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), asked, out, device))
     options: tuple[Any, ...] = (trans_a, trans_b)
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
-    if dtype is not None or complex_factors:
-        options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors)
+    if dtype is not None or precision is not None or complex_factors:
+        options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors, checks.precision(precision))
     return cast(Array, _RECORDER.call(_plan, arrays, factors, options, out, device))
 
 
@@ -120,7 +134,7 @@ def _plan(call: Call) -> Planned:
     """A request for each launch's worth of matrices. Raises ArgumentError for what does not fit."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
     (alpha, beta), (trans_a, trans_b, *rest), out = call.factors, call.options, call.out
-    wanted = rest[0] if rest else None
+    wanted, precision = (rest[0], rest[2]) if rest else (None, "")
     if stacks.stacked(a) or stacks.stacked(b):
         found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
     else:
@@ -149,6 +163,7 @@ def _plan(call: Call) -> Planned:
             call.device,
             {"alpha": alpha, "beta": beta},
             begin,
+            precision=precision,
         )
         requests.append(request)
         begin = None

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from portatile import workloads
+from portatile import ceilings, workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import PortatileError, UnknownNameError
@@ -62,7 +62,7 @@ class FilterRow:
     """One filter on one device. ``axis`` and ``volume`` are seconds of a pass and of three; None where they did not run: see ``status``.
 
     ``gflops`` are the pass's, of the filter's own sums; ``over_core`` is how many times as fast as one core it is. ``volume`` is by the
-    host's clock on arrays of the device. ``form``: which configuration; ``error`` in units of its bound.
+    host's clock on arrays of the device. ``of_ceiling``: the pass's share of what binds it. ``error`` in units of its bound.
     """
 
     device: str
@@ -75,6 +75,8 @@ class FilterRow:
     axis: float | None = None
     gflops: float | None = None
     over_core: float | None = None
+    ceiling: str = ""
+    of_ceiling: float | None = None
     volume: float | None = None
     error: float | None = None
     status: str = "ok"
@@ -146,6 +148,8 @@ def _measured(row: FilterRow, device: Device) -> FilterRow:
     except PortatileError as error:
         return replace(row, status=str(error).splitlines()[0], time=now())
     row = _with_axis(row, asked, found.samples, found.error)
+    binds = ceilings.binding(ceilings.load(device.info), ceilings.work_of(workloads.get("convolution"), asked), found.best)
+    row = row if binds is None else replace(row, ceiling=binds.name, of_ceiling=binds.share)
     if row.form == POINT:
         return row
     try:
@@ -192,20 +196,34 @@ def finish(rows: Sequence[FilterRow]) -> list[FilterRow]:
 
 
 def figures(rows: Sequence[FilterRow]) -> list[Figure]:
-    """Speed of every filter, and its speed-up over one core."""
-    made: list[Figure] = []
-    for field, title, unit, said in (
-        ("gflops", "Speed of a pass along one axis", "Gflop/s", "Each filter with each boundary, with the best configuration known."),
-        ("over_core", "Over one processor core", "", "How many times as fast as one core with the same text."),
-    ):
-        mine = [row for row in rows if row.form == BEST and getattr(row, field) is not None]
-        if len({row.device for row in mine}) > (field == "over_core"):
-            groups = tuple(dict.fromkeys(f"{row.filter}, {row.boundary}" for row in mine))
-            series = tuple(dict.fromkeys(row.device for row in mine))
-            values = {(f"{row.filter}, {row.boundary}", row.device): getattr(row, field) for row in mine}
-            cells = tuple(tuple(values.get((group, one)) for one in series) for group in groups)
-            made.append(BarChart(title, said, "speed" if unit else "times as fast", unit, groups, series, cells))
-    return made
+    """Speed of every filter along an axis, its speed-up over one core, and the time of a volume."""
+    best = [row for row in rows if row.form == BEST]
+    axes = [row for row in best if row.boundary != "surface"]  # along an axis it is periodic
+    said = "Each filter with each boundary, with the best configuration known."
+    made = [
+        _bars("Speed of a pass along one axis", said, ("speed", "Gflop/s"), {_place(row): row.gflops for row in axes}),
+        _bars(
+            "Over one processor core",
+            "The same text on one core is 1.",
+            ("times as fast", ""),
+            {_place(row): row.over_core for row in axes},
+        ),
+        _bars("A volume", "Three passes over a cube, on arrays of the device.", ("time", "s"), {_place(row): row.volume for row in best}),
+    ]
+    return [figure for figure in made if figure is not None]
+
+
+def _place(row: FilterRow) -> tuple[str, str]:
+    return f"{row.filter}, {row.boundary}", row.device
+
+
+def _bars(title: str, text: str, axis: tuple[str, str], values: Mapping[tuple[str, str], float | None]) -> Figure | None:
+    """Bars of what is known, a group for each filter and boundary; None where that is nothing but one core."""
+    known = {place: value for place, value in values.items() if value is not None}
+    if {device for _, device in known} <= {ONE_CORE}:
+        return None
+    groups, series = (tuple(dict.fromkeys(place[part] for place in known)) for part in (0, 1))
+    return BarChart(title, text, *axis, groups, series, tuple(tuple(known.get((group, one)) for one in series) for group in groups))
 
 
 def notes(rows: Sequence[FilterRow]) -> list[str]:
@@ -239,6 +257,8 @@ STUDY = Study(
         Column("axis", "axis", "s"),
         Column("Gflop/s", "gflops"),
         Column("over one core", "over_core"),
+        Column("of the ceiling", "of_ceiling", "%"),
+        Column("", "ceiling"),
         Column("volume", "volume", "s"),
         Column("error", "error"),
         Column("", "status"),

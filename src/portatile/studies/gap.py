@@ -29,7 +29,8 @@ from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRo
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
 
-_LENGTH = Length(samples=3, seconds=0.06)
+_LENGTH = Length(samples=4, seconds=0.06)
+_ON_CPUS = Length(samples=8, seconds=0.2)  # where other programs disturb, the fastest of more
 _NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(void) {}\n")
 
 
@@ -83,10 +84,9 @@ def measure(run: Run) -> Iterator[GapRow]:
         if not rows:
             continue
         run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
-        done: dict[str, GapRow] = {}
         with runs.prepared(side.device, problem) as ready:
             for row in rows:
-                yield _transplanted(ready, side, others, row) if row.on == SWAPPED else _measured(ready, side, row, done)
+                yield _transplanted(ready, side, others, row) if row.on == SWAPPED else _measured(ready, side, row)
 
 
 def chosen(opened: Sequence[Device], problem: Problem, asked: GapOptions) -> list[Side]:
@@ -138,8 +138,8 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Si
     ]
 
 
-def _measured(ready: PreparedRun, side: Side, row: GapRow, done: dict[str, GapRow]) -> GapRow:
-    """The row with its time and code; what fails is a row that says why. Builds of equal code are timed once."""
+def _measured(ready: PreparedRun, side: Side, row: GapRow) -> GapRow:
+    """The row with its time and code; what fails is a row that says why."""
     info = side.device.info
     if row.on == EMPTY_LAUNCH:
         return _empty_launch(ready, row)
@@ -152,17 +152,12 @@ def _measured(ready: PreparedRun, side: Side, row: GapRow, done: dict[str, GapRo
     try:
         made = code.of(plan, info)
         row = _with_code(row, made)
-        if (before := done.get(made.text)) is not None:  # the same code: a second time would only show how times scatter
-            return replace(row, seconds=before.seconds, error=before.error, samples=before.samples, time=before.time)
         with runs.loaded_plan(side.device, plan) as executable:
             error = ready.check(executable, bound, strict=not options, label=row.on)
-            samples = ready.samples(executable, _LENGTH)
+            samples = ready.samples(executable, _length(side))
     except PortatileError as failure:
         return replace(row, status=str(failure).splitlines()[0], time=now())
-    row = replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
-    if made.text:
-        done[made.text] = row
-    return row
+    return replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
 
 
 def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow) -> GapRow:
@@ -171,7 +166,7 @@ def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow) -> G
     try:
         with execute.Executable(side.device, other.plan, lambda source: transplant.transplanted(source, other.device)) as executable:
             error = ready.check(executable, bound, label=row.on)
-            samples = ready.samples(executable, _LENGTH)
+            samples = ready.samples(executable, _length(side))
     except PortatileError as failure:
         return replace(row, status=str(failure).splitlines()[0], time=now())
     return replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
@@ -179,11 +174,15 @@ def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow) -> G
 
 def _with_code(row: GapRow, made: Code) -> GapRow:
     """The row with what its build is made of; unchanged where the compiler does not show it."""
-    row = replace(row, registers=made.registers, spills=made.spills)
+    row = replace(row, registers=made.registers, spills=made.spills, code=made.text)
     if not made.total:
         return row
     row = replace(row, instructions=made.total, fused=made.fused, loads=made.loads, wide=made.wide, read_only=made.read_only)
     return replace(row, private=made.private, families=canonical(made.families), kinds=canonical(made.kinds))
+
+
+def _length(side: Side) -> Length:
+    return _ON_CPUS if side.device.info.kind == "cpu" else _LENGTH
 
 
 def _empty_launch(ready: PreparedRun, row: GapRow) -> GapRow:

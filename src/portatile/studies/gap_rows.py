@@ -25,10 +25,11 @@ _EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
 class GapRow:
     """One build: the optimisations ``on`` of those ``offered``, its time, and its code by static counts (-1: not known).
 
-    ``order`` is empty for a build as it was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one
-    optimisation; ``saved`` is of the time before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's
-    share averaged over all orders. ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller.
-    ``code or driver``: what remains of that ratio when one side runs the other's code, and what does not.
+    ``code`` is a hash of its instructions: builds of equal code take the time of the fastest of them. ``order`` is empty for a build as it
+    was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one optimisation; ``saved`` is of the time
+    before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
+    ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``code or driver``: what remains of
+    that ratio when one side runs the other's code, and what does not.
     """
 
     side: str
@@ -60,6 +61,7 @@ class GapRow:
     spills: int | None = None
     families: str = ""
     kinds: str = ""
+    code: str = ""
     status: str = "ok"
     time: str = ""
 
@@ -83,7 +85,7 @@ def spelled_set(on: AbstractSet[str], names: Sequence[str]) -> str:
 
 def finish(rows: Sequence[GapRow]) -> list[GapRow]:
     """The builds, then for each side its steps and shares, then what explains the difference where there are two."""
-    built = [row for row in rows if not row.order]
+    built = _alike([row for row in rows if not row.order])
     labels = list(dict.fromkeys(row.side for row in built))
     made: list[GapRow] = []
     for label in labels:
@@ -91,6 +93,15 @@ def finish(rows: Sequence[GapRow]) -> list[GapRow]:
     if len(labels) == 2 and any(row.on == EMPTY_LAUNCH for row in built):
         made += _difference(*[[row for row in built if row.side == label] for label in labels])
     return [*made, *built]
+
+
+def _alike(rows: Sequence[GapRow]) -> list[GapRow]:
+    """The rows, with one time for equal code: what differs between them is only how times scatter."""
+    least: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.seconds and row.code:
+            least[row.side, row.code] = min(row.seconds, least.get((row.side, row.code), row.seconds))
+    return [replace(row, seconds=least.get((row.side, row.code), row.seconds)) if row.seconds else row for row in rows]
 
 
 def times_of(rows: Sequence[GapRow]) -> dict[frozenset[str], float]:

@@ -40,15 +40,20 @@ class _Layout:
         def places(wanted: Callable[[type], bool]) -> tuple[int, ...]:
             return tuple(i for i, kind in enumerate(kinds) if wanted(kind))
 
-        self.memories = places(lambda kind: kind is CudaMemory)
+        self.memories = places(_is_memory)
         self.locals = places(lambda kind: kind is int)
         self.images = places(lambda kind: kind is CudaImage)
         self.structures = places(lambda kind: kind in _BYTES)
         self.samplers = places(lambda kind: kind is Sampler)
-        self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage, Sampler, *_BYTES))
+        self.scalars = places(lambda kind: not _is_memory(kind) and kind not in (int, CudaImage, Sampler, *_BYTES))
         order = (*self.memories, *self.scalars, *self.locals, *self.samplers, *self.images, *self.structures)
         self.struct, self.block, self.pointers = parameter_block(formats, order)
         self.address = ctypes.addressof(self.pointers)
+
+
+def _is_memory(kind: type) -> bool:
+    """Whether it is a device pointer: memory that is no image, a graph's too."""
+    return issubclass(kind, CudaMemory) and kind is not CudaImage
 
 
 def parameter_block(formats: Sequence[str], order: Sequence[int]) -> tuple[struct.Struct, ctypes.Array[ctypes.c_char], Any]:
@@ -124,7 +129,7 @@ class CudaKernel(Kernel):
         if layout is None:
             layout = self.layouts[types] = self._layout(args, types)
         # what lies on another device is left out, so that the block does not fill and the error says which it is
-        values: list[Any] = [memory.pointer for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
+        values: list[Any] = [memory.handle for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
         values += [args[i] for i in layout.scalars]
         dynamic = 0
         for i in layout.locals:

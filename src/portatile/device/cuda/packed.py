@@ -46,6 +46,7 @@ class PackedLaunches(Ready):
 
     def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
         assert isinstance(queue, CudaQueue)
+        borrows = borrows and queue.last is not None  # on a stream of our own memory of ours is there
         if borrows:
             queue.enter()
         stream = queue.stream
@@ -59,7 +60,7 @@ class PackedLaunches(Ready):
                         with self._device.current():
                             return self.run(queue, values, borrows)
                     raise failure(error, f"kernel {self._nodes[place].kernel.name!r}, {(x, y, z)} work-groups of {(wide, high, deep)}")
-        if borrows and queue.last is not None:  # as CudaQueue.leave does where nothing is captured
+        if borrows:  # as CudaQueue.leave does where nothing is captured
             call(driver.cuEventRecord, queue.last, stream)
         return None
 

@@ -21,7 +21,7 @@ from portatile.records import Layout, Problem, Value
 from portatile.workloads.gemm import epilogue
 
 _TYPES = "types"  # the option of a computed problem that says what it was before
-UNIT_TYPES = ("float16", "bfloat16", "int8")
+UNIT_TYPES = ("float16", "bfloat16", "tfloat32", "int8")
 """Operands that the prelude's matrix multiply-add takes, on matrix units or without."""
 TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
 """Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
@@ -38,16 +38,14 @@ def plain(problem: Problem) -> bool:
 
 
 def for_units(problem: Problem) -> bool:
-    """Whether the forms on matrix units compute it: of bytes the sums themselves are the result, and there is no epilogue."""
-    types = types_of(problem)
-    known = types.operand.name in UNIT_TYPES and (types.operand.real != "uint" or types.result.real == "uint")
-    return known and not epilogue.options_of(problem)
+    """Whether the forms on matrix units compute it."""
+    return types_of(problem).operand.name in UNIT_TYPES
 
 
 def computed(problem: Problem) -> Problem:
     """The product of reals that stands for ``problem``: itself where it is one."""
     types = types_of(problem)
-    if types.plain or _TYPES in problem.options:
+    if problem.dtype in ("float32", "float64") or _TYPES in problem.options:
         return problem
     parts = types.operand.components
     sizes = {**problem.sizes, "m": parts * problem.sizes["m"], "n": parts * problem.sizes["n"]}

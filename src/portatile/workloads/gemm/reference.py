@@ -127,13 +127,15 @@ def bound(problem: Problem, parts: int) -> float:
 
     Of a complex product both parts are two such sums and their difference, so four roundings more, of moduli that are sqrt(2) times
     those of the parts (lemma 3.5); factors are complex too. Operands of 16 and 8 bits have products that are exact in float32; a result
-    of few bits rounds once more. Integers are exact.
+    of few bits rounds once more. Integers are exact. Of tfloat32 both factors of a product are cut.
     """
     types, k = dtypes.product(problem.dtype), problem.sizes["k"]
     if types.real == "uint32":  # exact sums, which become floats, are scaled and added to C
         return 0.0 if types.result.real == "uint" else operands.gamma(6, "float32") + types.result.unit * _HIGHER
     more, wider = (7, sqrt(2)) if types.complex else (3, 1.0)
     sums = wider * (operands.gamma(k + parts + more, types.real) + operands.gamma(k + more, "float64"))
+    if types.operand.name == "tfloat32":
+        sums += 2 * types.operand.unit * (1 + types.operand.unit)
     last = types.result.unit if types.result.stored != types.result.real else 0.0
     return sums + last * (1 + sums)
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
+from portatile.workloads.gemm import epilogue
+from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import for_units, types_of
 from portatile.workloads.gemm.storage import k_fast
 
-KINDS: Mapping[str, str] = {"float16": "F16", "bfloat16": "BF16", "int8": "S8"}
+KINDS: Mapping[str, str] = {"float16": "F16", "bfloat16": "BF16", "tfloat32": "TF32", "int8": "S8"}
 """Element types of operands, and the prelude's multiply-add of each."""
 
 LINE = 128
@@ -19,7 +21,7 @@ LINE = 128
 
 _CHUNK = 16  # bytes that are copied at a time
 # Microseconds of an H200, by which tiles are compared; its multiply-adds in a microsecond on a multiprocessor, by bytes of an element.
-_RATES = {1: 6.0e6, 2: 3.3e6}
+_RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
 _ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
 _SECOND = 3.0  # a second launch
 _PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
@@ -66,8 +68,9 @@ def facts(problem: Problem, tile: tuple[int, int], bare_sums: bool) -> dict[str,
     size = 4 if bare_sums else types.result.itemsize
     layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
     wide = _CHUNK // size
-    found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide else 1
-    found["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
+    single = not bare_sums and (epilogue.options_of(problem) or (types.real == "uint32") != (types.result.real == "uint"))
+    found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide and not single else 1
+    found["OUT"] = "" if bare_sums else "put" if single else _STORED.get(types.result.name, "")
     return found
 
 
@@ -97,6 +100,11 @@ class Tile:
     point: Point
     rate: float
     launch: float
+
+
+def fits(point: Point, device: DeviceInfo) -> bool:
+    """Whether a group of the point finds its work-items and its local memory on the device."""
+    return point.items <= device.max_work_group_size and point.local_bytes(4) <= local_limit(device)
 
 
 def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Tile]) -> tuple[float, Point]:

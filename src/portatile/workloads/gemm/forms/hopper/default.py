@@ -19,8 +19,9 @@ _TILES = (
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
     """The point for a device whose warp groups multiply the problem's types; None for others, and where fragments are done sooner."""
     other = fragments.estimate(problem, device, batch)
-    if other is None or not device.can.warp_groups:
+    fitting = [one for one in _TILES if units.fits(one.point, device)]
+    if other is None or not device.can.warp_groups or not fitting:
         return None
-    took, found = units.fastest(problem, device, batch, _TILES)
+    took, found = units.fastest(problem, device, batch, fitting)
     assert isinstance(found, Hopper)
     return found if took <= other[0] else None

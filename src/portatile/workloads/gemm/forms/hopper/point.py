@@ -30,7 +30,10 @@ class Hopper(Point):
         1,
         (1, 2),
         "Warp groups that multiply, one below the other.",
-        must={"the hopper form multiplies 16-bit floats and bytes": "unit_type", "one or two warp groups multiply": "TBR in (1, 2)"},
+        must={
+            "the hopper form multiplies 16-bit floats, tfloat32 and bytes": "unit_type",
+            "one or two warp groups multiply": "TBR in (1, 2)",
+        },
         tried=("warp_groups",),
     )
     TRR: int = parameter(1, (1, 2), "Blocks of 64 rows of a warp group.", must={"64 TRR TBR must be 256 at most": "TRR * TBR <= 4"})

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm import units
-from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.forms.matrix.point import Matrix, tile
 from portatile.workloads.gemm.units import Tile
 
@@ -25,8 +24,8 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Matrix | None:
 
 def estimate(problem: Problem, device: DeviceInfo, batch: int) -> tuple[float, Matrix] | None:
     """As ``point``, with the microseconds that it would take on an H200."""
-    fitting = [one for one in _TILES if one.point.local_bytes(4) <= local_limit(device)]
-    if not fitting or not units.unit(problem, device):
+    fitting = [one for one in _TILES if units.fits(one.point, device)]
+    if not units.unit(problem, device) or not fitting:
         return None
     took, found = units.fastest(problem, device, batch, fitting)
     assert isinstance(found, Matrix)

@@ -25,7 +25,7 @@ class Matrix(Point):
         1,
         (1, 2, 4),
         "Sub-groups of a group along the rows of C.",
-        must={f"16 TRR TBR {_WHOLE}": "TRR * TBR % 4 == 0", "the matrix form multiplies 16-bit floats and bytes": "unit_type"},
+        must={f"16 TRR TBR {_WHOLE}": "TRR * TBR % 4 == 0", "the matrix form multiplies 16-bit floats, tfloat32 and bytes": "unit_type"},
         tried=("unit or m * n * k * max(batch, 1) <= 1 << 20",),
     )
     TBC: int = parameter(
