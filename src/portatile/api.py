@@ -127,7 +127,6 @@ def tune(
             raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
         if not isinstance(device, str | None):
             raise ArgumentError("a Kernel is tuned on one device at a time; name one")
-        first_ceilings.ensure(device_module.get(device).info)
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem = workloads.problem(workload, dtype, sizes)
     if isinstance(device, list | tuple):

@@ -127,6 +127,19 @@ def test_batches_are_right(device: Device) -> None:
             assert verdict.ok, f"{case.sizes}: {verdict.message}"
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16:float32", "int8:float16"])
+def test_epilogues_are_right(device: Device, dtype: str) -> None:
+    """Scales, a bias and an activation in the launch of the product, or with split k in the one that adds."""
+    rng = np.random.default_rng(new_seed(dtype))
+    workload = workloads.get("gemm_epilogue")
+    options = {"scale_a": "rows", "scale_b": "columns", "bias": str(rng.choice(["rows", "columns"])), "activation": "relu"}
+    case = workload.problem({"m": 70, "n": 100, "k": 150}, dtype, options)
+    points = [SMALL, replace(SMALL, SPLIT_K=2)]
+    for point in [*points, hopper.tile(64, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
+        verdict = check(device, workload, case, point.config(), rng)
+        assert verdict.ok, f"{options}: {verdict.message}"
+
+
 def test_defaults_use_the_units_of_a_device(device: Device) -> None:
     for dtype in TYPES:
         case = WORKLOAD.problem({"m": 1024, "n": 1024, "k": 1024}, dtype)

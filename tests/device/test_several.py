@@ -14,14 +14,14 @@ import pytest
 
 import portatile
 from portatile import device as devices
-from portatile import workloads
+from portatile import wavelets, workloads
 from portatile.device.base import Device
 from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
 from portatile.runtime import rates, several
-from portatile.runtime.pieces import Pieces
+from portatile.runtime.pieces import Pieces, in_time
 from support.seeds import new_seed
 
 
@@ -107,6 +107,12 @@ def image(seed: int, device: Any) -> Any:
     return np.asarray(portatile.mri_q(*k, *x, device=device))
 
 
+def orbitals(seed: int, device: Any) -> Any:
+    psi, potential = drawn(seed, 5, 16, 16, 16, dtype="float64"), drawn(seed + 1, 16, 16, 16, dtype="float64")
+    applied = wavelets.apply_potential(psi, potential, device=device) + wavelets.kinetic(psi, device=device)
+    return applied + wavelets.magicfilter3d(psi, device=device) + wavelets.density(psi, occupation=[2, 2, 2, 1, 1], device=device)
+
+
 CASES: tuple[Callable[[int, Any], Any], ...] = (
     product,
     sum_of_products,
@@ -116,6 +122,7 @@ CASES: tuple[Callable[[int, Any], Any], ...] = (
     symmetric,
     triangle,
     volume,
+    orbitals,
     filtered,
     potential,
     image,
@@ -155,7 +162,7 @@ def _problem(m: int, n: int, k: int) -> Problem:
     return workloads.problem("gemm", "float32", {"m": m, "n": n, "k": k})
 
 
-@pytest.mark.parametrize("case", [product, sum_of_products, solution], ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", [product, sum_of_products, solution, orbitals], ids=lambda case: case.__name__)
 def test_a_device_that_fails_leaves_its_part_to_the_others(
     both: list[str], twins: tuple[Device, Device], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +282,14 @@ def test_pieces_cover_everything_once_whoever_takes_them() -> None:
         assert all(low % period == 0 for low, _ in covered)
 
 
+def test_what_is_expected_follows_from_the_pieces() -> None:
+    seconds, busy = in_time(100_000, 1, {"fast": 9e5, "slow": 1e5, "unknown": 0.0})
+    assert 0.1 <= seconds < 0.11
+    assert busy["unknown"] == 0
+    assert busy["fast"] * 9e5 + busy["slow"] * 1e5 == pytest.approx(100_000)
+    assert in_time(10, 1, {"none": 0.0}) == (0.0, {"none": 0.0})
+
+
 def test_shares_follow_the_rates() -> None:
     pieces = Pieces(100_000, 1, {"fast": 9e6, "slow": 1e6})
     first, second = pieces.take("fast", 10**9), pieces.take("slow", 10**9)
@@ -303,6 +318,7 @@ def test_explain_tells_the_split(both: list[str]) -> None:
     sizes = {"m": 777, "n": 96, "k": 64}
     before = portatile.explain("gemm", device=both, **sizes)
     assert before.expected
+    assert "expected" in str(before) or before.note
     portatile.matmul(drawn(1, 777, 64), drawn(2, 64, 96), device=both)
     after = portatile.explain("gemm", device=both, **sizes)
     assert not after.expected

@@ -9,9 +9,10 @@ import pytest
 
 from portatile import workloads
 from portatile.capabilities import of_nvidia
+from portatile.device.amdgcn import compiler as amd
 from portatile.device.cuda import compiler
 from portatile.device.cuda.info import capabilities
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import DeviceInfo, Launch, Layout, Problem
 from portatile.workloads.gemm import forms
 from portatile.workloads.gemm.forms.hopper import point as hopper
@@ -32,6 +33,21 @@ def problem(size: int, dtype: str, trans: str = "NN") -> Problem:
 def product(case: Problem, point: Point, device: DeviceInfo) -> Launch:
     """The launch that multiplies."""
     return next(step for step in WORKLOAD.plan(case, point.config(), device).steps if isinstance(step, Launch) and step.kernel == "gemm")
+
+
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+def test_warp_groups_end_with_an_epilogue() -> None:
+    workload = workloads.get("gemm_epilogue")
+    case = workload.problem({"m": 500, "n": 500, "k": 500}, "int8:bfloat16", {"scale_a": "rows", "bias": "columns", "activation": "gelu"})
+    step = next(
+        step
+        for step in workload.plan(case, hopper.tile(128, 128, 4).config(), HOPPER).steps
+        if isinstance(step, Launch) and step.kernel == "gemm"
+    )
+    target = compiler.target("sm_90")
+    binary = target.compile(*target.lower(step.source))
+    assert binary.resources["gemm"].spill_stores == 0
+    assert "serialized" not in binary.log
 
 
 @pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
@@ -69,6 +85,17 @@ def test_operands_that_units_cannot_take_are_copied_first(dtype: str, trans: str
 
 def launches(case: Problem, point: Point) -> list[Launch]:
     return [step for step in WORKLOAD.plan(case, point.config(), HOPPER).steps if isinstance(step, Launch)]
+
+
+@pytest.mark.parametrize(("dtype", "instructions"), [("float16", "v_wmma_f32_16x16x16_f16"), ("int8", "v_wmma_i32_16x16x16_iu8")])
+def test_fragments_become_amds_instructions(dtype: str, instructions: str) -> None:
+    try:
+        target = amd.target("gfx1100")
+    except DeviceNotFoundError as error:
+        pytest.skip(str(error))
+    device = replace(on_paper("gpu"), backend="opencl", local_memory=65536)
+    source = product(problem(500, dtype, "NT"), matrix.tile((2, 2), (2, 2), 2), device).source
+    assert instructions in target.assembly(target.compile(*target.lower(source)))
 
 
 def test_groups_go_from_tile_to_tile() -> None:

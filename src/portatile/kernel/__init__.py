@@ -22,6 +22,7 @@ from portatile.kernel.from_t1 import terms
 from portatile.kernel.metrics import Metrics
 from portatile.kernel.recheck import Recheck
 from portatile.kernel.runner import Runner, device_of
+from portatile.measure import first_ceilings
 from portatile.records import Config, canonical, duration, rate
 from portatile.select import Choice
 from portatile.store import ResultStore, known_results
@@ -122,6 +123,7 @@ class Kernel(Definition):
             request = replace(request, strategy=strategies.get(strategy, strategy_options))
         if timeout is not None:
             request = replace(request, limits=PhaseLimits.running(timeout))
+        first_ceilings.ensure(devices.get(device).info)
         with ResultStore.default() as store:
             return replace(self.tune_as(request, store, listen), metrics=told)
 

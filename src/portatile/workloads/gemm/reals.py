@@ -38,10 +38,8 @@ def plain(problem: Problem) -> bool:
 
 
 def for_units(problem: Problem) -> bool:
-    """Whether the forms on matrix units compute it: of bytes the sums themselves are the result, and there is no epilogue."""
-    types = types_of(problem)
-    known = types.operand.name in UNIT_TYPES and (types.operand.real != "uint" or types.result.real == "uint")
-    return known and not epilogue.options_of(problem)
+    """Whether the forms on matrix units compute it."""
+    return types_of(problem).operand.name in UNIT_TYPES
 
 
 def computed(problem: Problem) -> Problem:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workload import packed_layout
+from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.point import Point
 from portatile.workloads.gemm.reals import for_units, types_of
@@ -67,8 +68,9 @@ def facts(problem: Problem, tile: tuple[int, int], bare_sums: bool) -> dict[str,
     size = 4 if bare_sums else types.result.itemsize
     layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
     wide = _CHUNK // size
-    found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide else 1
-    found["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
+    single = not bare_sums and (epilogue.options_of(problem) or (types.real == "uint32") != (types.result.real == "uint"))
+    found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide and not single else 1
+    found["OUT"] = "" if bare_sums else "put" if single else _STORED.get(types.result.name, "")
     return found
 
 

@@ -33,7 +33,9 @@ class GemmEpilogue(Workload):
     products = True
     sizes: Mapping[str, str] = single.sizes
     options: Mapping[str, tuple[Value, ...]] = {**single.options, **epilogue.CHOICES}
-    dtypes = tuple(name for name in dtypes.PRODUCTS if not name.startswith("complex") and dtypes.product(name).scalar != "int32")
+    dtypes = tuple(
+        name for name in dtypes.PRODUCTS if not name.startswith(("complex", "tfloat")) and dtypes.product(name).scalar != "int32"
+    )
     operands = (Operand("a"), Operand("b"), *(Operand(name) for name in epilogue.VECTORS), Operand("c", "inout"))
     scalars: Mapping[str, float] = single.scalars
     meanings = forms.meanings()

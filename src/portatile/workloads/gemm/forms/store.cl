@@ -1,5 +1,6 @@
 {# How the forms on matrix units store C: WIDE neighbours from `from`, sums in local memory, to `to` in C.
-   OUT says how a sum becomes an element: F16, BF16, or nothing where C has the type of the sums. #}
+   OUT says how a sum becomes an element: F16, BF16, nothing where C has the type of the sums, or `put`, one at a time: see elements.cl. #}
+{% from "elements.cl" import vectors_of with context %}
 {% macro store() %}
 {% if SPLIT %}
 {% if WIDE == 1 %}
@@ -9,6 +10,8 @@
             ((__global {{ real }}4*)to)[{{ e }}] = ((__local const {{ real }}4*)from)[{{ e }}];
 {% endfor %}
 {% endif %}
+{% elif OUT == "put" %}
+            put(to, *from, alpha, beta{{ vectors_of("row0 + i", "col0 + j") }});
 {% elif OUT in ("F16", "BF16") and WIDE == 1 %}
             float v = alpha * *from;
             if (beta != 0)

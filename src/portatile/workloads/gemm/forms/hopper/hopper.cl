@@ -28,6 +28,7 @@
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8"}[KIND] %}
 {% set count = bn // 2 %}
 {% from "store.cl" import store with context %}
+{% from "elements.cl" import vectors_of with context %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -81,6 +82,10 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
         }
 {% endmacro %}
 
+{% if OUT == "put" %}
+{% from "elements.cl" import ending with context %}
+{{ ending() }}
+{% endif %}
 {% if CLUSTER > 1 %}
 CLUSTER({{ CLUSTER }})
 {% endif %}
@@ -114,6 +119,8 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 if (i < m && j < n)
 {% if SPLIT %}
                     to[(long)get_group_id(1) * m * n] = 0;
+{% elif OUT == "put" %}
+                    put(to, 0, alpha, beta{{ vectors_of("i", "j") }});
 {% elif OUT in ("F16", "BF16") %}
                     *to = beta == 0 ? 0 : ({{ stored_c }})MATRIX_PAIR_{{ OUT }}(beta * MATRIX_LOW_{{ OUT }}((uint)*to), 0.0f);
 {% else %}
@@ -187,7 +194,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             {{ free() }};
 
         __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
-{% set fast = OUT and WIDE == 8 %}
+{% set fast = OUT in ("F16", "BF16") and WIDE == 8 %}
 {% if fast %}
         if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
 #pragma unroll

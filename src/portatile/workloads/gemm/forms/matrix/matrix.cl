@@ -101,6 +101,10 @@
                 }
 {% endmacro %}
 
+{% if OUT == "put" %}
+{% from "elements.cl" import ending with context %}
+{{ ending() }}
+{% endif %}
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
