@@ -17,7 +17,6 @@ UNITS = {
     "files": "damaged files",
     "disks": "full disks",
     "kernels": "hostile kernels",
-    "runs": "wrong or hostile invocations of portatile run",
     "runs": "hostile kernels through `portatile run`",
 }
 
