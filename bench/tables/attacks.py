@@ -17,6 +17,7 @@ UNITS = {
     "files": "damaged files",
     "disks": "full disks",
     "kernels": "hostile kernels",
+    "runs": "hostile kernels through `portatile run`",
 }
 
 
