@@ -13,6 +13,7 @@ from portatile.space import ParameterSpace
 from portatile.workload import Expected, Inputs, Workload
 from portatile.workloads import operands
 from portatile.workloads.gemm import reference as gemm
+from portatile.workloads.gemm import zeros
 
 _SPLIT = 100  # parts that a product may add up its sum of; more than any configuration of gemm has
 ORDERS = (0, 32, 64, 128, 256, 512, 1024)  # of blocks
@@ -29,18 +30,19 @@ def order(problem: Problem) -> int:
 
 
 def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
-    """Blocks NB of at most twice the order ``size``, and a work-group; on a processor NB = 0 too, which has neither."""
-    facts = {**device.facts(), "order": size}
-    rules = ("NB == 32 or NB < 2 * order", "NB > 0 or (device_kind == 'cpu' and WGS == 32)", "WGS <= max_work_group_size")
+    """Blocks NB of at most twice the order ``size``, and a work-group; NB = 0, no blocks, where ``zeros.left_out``."""
+    facts = {**device.facts(), "order": size, "left_out": zeros.left_out(device)}
+    alone = "NB > 0 or (left_out and (WGS == 32 or device_kind != 'cpu'))"
+    rules = ("NB == 32 or NB < 2 * order", alone, "WGS <= max_work_group_size")
     return ParameterSpace({"NB": ORDERS, "WGS": GROUPS}, rules, facts)
 
 
 def blocked(size: int, device: DeviceInfo) -> Config:
-    """None on a processor; else blocks of about an eighth of the order, that waste little on the diagonal, and at least what a device
-    likes.
+    """None where ``zeros.left_out``; else blocks of about an eighth of the order, that waste little on the diagonal, and at least what a
+    device likes.
     """
-    if device.kind == "cpu":
-        return {"NB": 0, "WGS": 32}
+    if zeros.left_out(device):
+        return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
     least = 256 if device.kind == "gpu" else 128
     nb = next(nb for nb in (1024, 512, 256, 128, 64, 32) if nb == 32 or (nb < 2 * size and nb <= max(least, size // 8)))
     return {"NB": nb, "WGS": group(device)}

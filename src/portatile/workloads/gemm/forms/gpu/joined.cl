@@ -53,7 +53,7 @@
             const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
 {% if w == 1 %}
 {% for e in range(VL) %}
-            {{ "if (row0 + i < m && col0 + j + %d < n)" % e if C_EDGE }} {
+            {{ "if (%s)" % belongs("i", "j + %d" % e) if C_EDGE or triangle }} {
                 __global {{ real }}* to = c_at + (long)i * ldc + j + {{ e }};
                 if (beta == 0)
                     *to = alpha * total[t][0].s{{ e }};
