@@ -3,7 +3,7 @@
 Small matrices, of which the device has little to do. A round is a batch of calls, timed without waiting for the device, which is waited for
 between rounds; calls of NumPy arrays wait by themselves, and are shown beside their transfers alone.
 
-    python bench/overhead.py [--device cuda:0] [--size 256] [--rounds 200] [--only torch,cupy,buffer,numpy] [--json FILE] [--save]
+    python bench/overhead.py [--device cuda:0] [--size 256] [--rounds 200] [--only torch,cupy,buffer,numpy,launches] [--json FILE] [--save]
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,11 +24,19 @@ import numpy as np
 
 import portatile
 from measure import facts, save, slug
-from portatile.device.base import Device
+from portatile import program
+from portatile.device.base import Device, Memory, Queue, ReadyLaunch, Slot
 from portatile.device.buffer import Buffer
+from portatile.device.cuda import packed
+from portatile.device.cuda.context import CudaContext
+from portatile.device.cuda.graph import LaunchGraph
+from portatile.device.cuda.packed import PackedLaunches
+from portatile.device.cuda.queue import CudaQueue
+from portatile.records import Source
 
 BATCH = 20  # calls of a round: fewer than any queue holds
 WARM = 30
+TAPS = (0.25, -1.0, 0.5)
 LONG = 8192  # the inner dimension of a product whose sums are split
 
 
@@ -40,7 +50,7 @@ class Case(NamedTuple):
 
 
 class Operands(NamedTuple):
-    """Square matrices and an output, a triangle, stacks, and the operands of a long product, all of one library."""
+    """Square matrices and an output, a triangle, stacks, the operands of a long product, and a batch of volumes, all of one library."""
 
     a: Any
     b: Any
@@ -48,6 +58,7 @@ class Operands(NamedTuple):
     triangle: Any
     stacks: tuple[Any, Any, Any]
     long: tuple[Any, Any, Any]
+    volumes: Any
 
 
 def operands(make: Callable[[np.ndarray], Any], size: int) -> Operands:
@@ -66,12 +77,19 @@ def operands(make: Callable[[np.ndarray], Any], size: int) -> Operands:
         make(triangle),
         stacks,
         (random(64, LONG), random(LONG, 64), random(64, 64)),
+        random(8, 16, 16, 16),
     )
+
+
+def by_turns(one: Callable[[], object], other: Callable[[], object]) -> Callable[[], object]:
+    """A call of the one and then of the other, so that no arguments are those of the last call."""
+    calls = cycle((one, other))
+    return lambda: next(calls)()
 
 
 def own(library: str, given: Operands, size: int, device: Device, finish: Callable[[], object]) -> Iterator[Case]:
     """The package's calls on one library's arrays."""
-    a, b, out, triangle, stacks, long = given
+    a, b, out, triangle, stacks, long, volumes = given
     selected = device.info.id
     compiled = portatile.compile("gemm", m=size, n=size, k=size, device=selected)
     calls: dict[str, Callable[[], object]] = {
@@ -82,6 +100,12 @@ def own(library: str, given: Operands, size: int, device: Device, finish: Callab
         "matmul, split sums, out": lambda: portatile.matmul(long[0], long[1], out=long[2], device=selected),
         "trsm, in place": lambda: portatile.trsm(triangle, out, out=out, device=selected),
         "stack of 8, out": lambda: portatile.matmul(stacks[0], stacks[1], out=stacks[2], device=selected),
+        "trsm, two right sides by turns": by_turns(
+            lambda: portatile.trsm(triangle, out, out=out, device=selected), lambda: portatile.trsm(triangle, b, out=b, device=selected)
+        ),
+        "convolve1d": lambda: portatile.convolve1d(a, TAPS, lower=-1, device=selected),
+        "magicfilter3d of 8": lambda: portatile.wavelets.magicfilter3d(volumes, device=selected),
+        "potential of 8 orbitals": lambda: portatile.wavelets.apply_potential(volumes, volumes[0], device=selected),
     }
     for name, call in calls.items():
         yield Case(library, name, call, finish)
@@ -95,7 +119,7 @@ def torch_cases(size: int, device: Device) -> Iterator[Case]:
     given = operands(lambda array: torch.from_numpy(array).to(f"cuda:{index}"), size)
     yield from own("torch", given, size, device, torch.cuda.synchronize)
     torch.backends.cuda.matmul.allow_tf32 = False
-    a, b, out, triangle, stacks, _ = given
+    a, b, out, triangle, stacks, *_ = given
     yield Case("torch", "torch.mm, out", lambda: torch.mm(a, b, out=out), torch.cuda.synchronize)
     yield Case("torch", "torch.mm, new result", lambda: torch.mm(a, b), torch.cuda.synchronize)
     yield Case("torch", "torch.bmm, stack of 8, out", lambda: torch.bmm(stacks[0], stacks[1], out=stacks[2]), torch.cuda.synchronize)
@@ -110,7 +134,7 @@ def cupy_cases(size: int, device: Device) -> Iterator[Case]:
     finish = cupy.cuda.runtime.deviceSynchronize
     given = operands(cupy.asarray, size)
     yield from own("cupy", given, size, device, finish)
-    a, b, out, _, stacks, _ = given
+    a, b, out, _, stacks, *_ = given
     yield Case("cupy", "cupy.matmul, out", lambda: cupy.matmul(a, b, out=out), finish)
     yield Case("cupy", "cupy.matmul, new result", lambda: cupy.matmul(a, b), finish)
     yield Case("cupy", "cupy.matmul, stack of 8, out", lambda: cupy.matmul(stacks[0], stacks[1], out=stacks[2]), finish)
@@ -138,7 +162,37 @@ def numpy_cases(size: int, device: Device) -> Iterator[Case]:
     yield Case("numpy", "numpy.matmul, out", lambda: np.matmul(a, b, out=out), queue.finish)
 
 
-LIBRARIES = {"torch": torch_cases, "cupy": cupy_cases, "buffer": buffer_cases, "numpy": numpy_cases}
+def launch_cases(size: int, device: Device) -> Iterator[Case]:
+    """Launches of a small kernel, so many for a call: one by one, as a graph, and as a graph that is told of other arguments each time."""
+    text = "kernel void put(global float *x, float value) { x[get_global_id(0)] = value; }"
+    if not isinstance(device, CudaContext):
+        raise RuntimeError(f"{device.info.id} packs no launches")
+    put = device.load(program.build(Source("put.cl", text), device.target, None)).kernel("put")
+    queue, memories = device.default_queue(), [device.allocate(1024) for _ in range(2)]
+    for count in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
+        launches = [ReadyLaunch(put, (256, 1, 1), (256, 1, 1), [Slot(0, Memory), Slot(1, np.float32)])] * count
+        for name in ("one by one", "as a graph", "as a graph, updated"):
+            ready = device.ready(launches)
+            assert isinstance(ready, PackedLaunches)
+            ready.exactly = packed.exactly(launches) if name == "as a graph" else None
+            values = cycle([(memory.handle, 1.0) for memory in memories])
+            if "updated" in name:
+                yield Case("launches", f"{count} {name}", partial(_update, LaunchGraph(device, ready.nodes), count, queue), queue.finish)
+                continue
+            yield Case("launches", f"{count} {name}", partial(_run, ready, queue, values), queue.finish)
+
+
+def _update(graph: LaunchGraph, count: int, queue: CudaQueue) -> None:
+    for place in range(count):
+        graph.update(place)
+    graph.launch(queue.stream)
+
+
+def _run(ready: PackedLaunches, queue: Queue, values: Iterator[tuple[int, float]]) -> None:
+    ready.run(queue, next(values), True)
+
+
+LIBRARIES = {"torch": torch_cases, "cupy": cupy_cases, "buffer": buffer_cases, "numpy": numpy_cases, "launches": launch_cases}
 
 
 def measured(case: Case, rounds: int) -> list[float]:
@@ -180,7 +234,7 @@ def main() -> None:
         for case in cases:
             samples = measured(case, options.rounds)
             median, least = statistics.median(samples), min(samples)
-            print(f"  {library:8}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
+            print(f"  {library:9}{case.name:32}{median:8.1f}   least {least:8.1f}", flush=True)
             rows.append({"library": library, "call": case.name, "median_us": median, "least_us": least, "samples_us": samples})
     document = {
         "bench": "overhead",

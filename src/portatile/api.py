@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import overload
 
 from portatile import device as device_module
-from portatile import settings, workloads
+from portatile import notebooks, settings, workloads
 from portatile.device import Selector
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
@@ -19,7 +19,7 @@ from portatile.runtime.several import Split
 from portatile.select import Choice
 from portatile.store import ResultStore
 from portatile.trials import Budget
-from portatile.tuning.search import many_devices, tuner
+from portatile.tuning.search import foreign_starts, many_devices, tuner
 from portatile.tuning.search.objective import Objective
 from portatile.tuning.search.tuner import Progress, TuningResult
 
@@ -107,7 +107,8 @@ def tune(
 
     ``sizes`` are the workload's sizes and options by name (``m=512, n=512, k=512, trans_a="T"``). ``budget`` is
     ``"30s"``, ``"200"`` or ``200`` evaluations, ``"60s,200"`` for whichever ends first, or a float of seconds. ``listen`` is called
-    after every trial; ``listen=print`` shows the progress.
+    after every trial; ``listen=print`` shows the progress, and a notebook
+    shows it by itself.
     Every variant is checked against a reference before it is timed; all trials go to the result store. ``objective`` is what to
     minimise: ``"time"``, ``"energy"`` (joules per run; raises UsageError where the device does not report its power), or a function of a
     valid trial. The routines always use the fastest. Before the first search on a device its ceilings are measured, in a few seconds.
@@ -126,7 +127,6 @@ def tune(
             raise ArgumentError(f"a Kernel has its own arguments; leave out {', '.join(sizes)}")
         if not isinstance(device, str | None):
             raise ArgumentError("a Kernel is tuned on one device at a time; name one")
-        first_ceilings.ensure(device_module.get(device).info)
         return workload.tune(budget, device=device, strategy=strategy, seed=seed, objective=objective, listen=listen)
     problem = workloads.problem(workload, dtype, sizes)
     if isinstance(device, list | tuple):
@@ -137,9 +137,11 @@ def tune(
         found = many_devices.tune(every, infos, ResultStore.default, listen)
         perform.forget()
         return found
+    listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
     device_module.check(device)
     assert device is None or isinstance(device, str)
-    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective)
+    start = foreign_starts.starts(workloads.get(problem.workload), problem, device_module.get(device).info)
+    request = tuner.TuningRequest(problem, device, Budget.parse(budget), strategy, seed, objective=objective, start=start)
     first_ceilings.ensure(device_module.get(device).info)
     with ResultStore.default() as store:
         result = tuner.tune(request, store, listen)

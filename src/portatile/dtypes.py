@@ -43,6 +43,7 @@ ELEMENTS: Mapping[str, Element] = {
         Element("float32", 4, "float", "float", 2.0**-24, 2.0**-126),
         Element("float64", 8, "double", "double", 2.0**-53, 2.0**-1022),
         Element("float16", 2, "ushort", "float", 2.0**-11, 2.0**-14),
+        Element("tfloat32", 4, "float", "float", 2.0**-10, 2.0**-126),
         Element("bfloat16", 2, "ushort", "float", 2.0**-8, 2.0**-126),
         Element("float8_e4m3fn", 1, "uchar", "float", 2.0**-4, 2.0**-6),
         Element("float8_e5m2", 1, "uchar", "float", 2.0**-3, 2.0**-14),
@@ -52,23 +53,27 @@ ELEMENTS: Mapping[str, Element] = {
         Element("int32", 4, "uint", "uint", 0.0, 0.0),
     )
 }
-"""Sums of int8 are formed modulo 2**32, as unsigned integers, whose overflow C defines."""
+"""tfloat32 are float32 in memory, of which a device's units may multiply ten bits of the fraction, the others cut off.
+
+Sums of int8 are formed modulo 2**32, as unsigned integers, whose overflow C defines."""
 
 RESULTS: Mapping[str, tuple[str, ...]] = {
     "float32": ("float32",),
     "float64": ("float64",),
     "float16": ("float16", "float32"),
     "bfloat16": ("bfloat16", "float32"),
+    "tfloat32": ("float32",),
     "complex64": ("complex64",),
     "complex128": ("complex128",),
-    "int8": ("int32",),
+    "int8": ("int32", "float32", "float16", "bfloat16"),
     "float8_e4m3fn": ("float32", "float16", "bfloat16"),
     "float8_e5m2": ("float32", "float16", "bfloat16"),
 }
 """The types that a product of matrices of one type may have, the usual one first."""
 
+HELD = {"tfloat32": "float32"}
+"""Types of products whose operands are arrays of another type."""
 _REALS = {"float": "float32", "double": "float64", "uint": "uint32"}
-_SCALARS = {"uint32": "int32"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ class Types:
     @property
     def plain(self) -> bool:
         """Whether kernels calculate with the operands as they lie in memory: float32 and float64."""
-        return self.operand.name in ("float32", "float64")
+        return self.operand.name in ("float32", "float64", "tfloat32")
 
     @property
     def complex(self) -> bool:
@@ -103,8 +108,10 @@ class Types:
 
     @property
     def scalar(self) -> str:
-        """The dtype of the factors alpha and beta: that of the sums, or of complex operands."""
-        return self.operand.name if self.complex else _SCALARS.get(self.real, self.real)
+        """The dtype of the factors alpha and beta: that of the sums, or of complex operands; float32 where integers become floats."""
+        if self.real == "uint32":
+            return "int32" if self.result.real == "uint" else "float32"
+        return self.operand.name if self.complex else self.real
 
 
 PRODUCTS: tuple[str, ...] = tuple(
@@ -139,7 +146,7 @@ def named(dtype: Any) -> str:
     """
     text = dtype if isinstance(dtype, str) else str(dtype)
     last = text.rpartition(".")[2]
-    if last in ELEMENTS:
+    if last in ELEMENTS and last not in HELD:
         return last
     try:
         return str(np.dtype(dtype).name)
@@ -156,7 +163,7 @@ def name_of(dtype: np.dtype[Any]) -> str:
 @cache
 def _numpy(name: str) -> np.dtype[Any]:
     try:
-        return np.dtype(name)
+        return np.dtype(HELD.get(name, name))
     except TypeError:
         import ml_dtypes  # registers its types with NumPy
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from portatile.device.base import Device, Event, Kernel, Memory, Module, Queue, Ready, ReadyLaunch, Slot
 from portatile.errors import ArgumentError, UsageError
+from portatile.guarded_memory import GuardedMemory
 from portatile.images import ImageForm, Sampler
 from portatile.records import Arg, Binary, Call, Launch, Plan, Problem, Resources, Size3, Source, Temporary
-from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, guard_verdict, worst, zeros_verdict
+from portatile.verify import POISON_BYTE, Verdict, worst, zeros_verdict
 
 _IMAGES = 8  # that a queue keeps beside its blocks, because an image serves its own shape only
 
@@ -126,8 +127,8 @@ class Workspaces:
 class Executable:
     """A flat plan, loaded on a device and ready to run any number of times.
 
-    ``build`` compiles a Source for the device (and caches). With ``guard`` every temporary is poisoned and has a canary
-    behind it, which ``check_temporaries`` inspects. Temporaries belong to the queue that uses them: on an in-order queue
+    ``build`` compiles a Source for the device (and caches). With ``guard`` every temporary is poisoned and lies between
+    canaries, which ``check_temporaries`` inspects. Temporaries belong to the queue that uses them: on an in-order queue
     one run's workspace is the next one's. ``modules`` are shared with other executables, and each keeps those that it runs: whoever
     made the mapping unloads them, if not the last executable that goes. ``workspaces`` are shared too, in place of ``guard``.
     """
@@ -149,6 +150,7 @@ class Executable:
         self._kept: list[Module] = []
         self._shared = modules is not None
         self._workspaces: WeakKeyDictionary[Queue, dict[str, Memory]] = WeakKeyDictionary()
+        self._guards: WeakKeyDictionary[Queue, dict[str, GuardedMemory]] = WeakKeyDictionary()
         self._common = workspaces
         self._steps: list[_Step] = []
         self._numbers: dict[str, tuple[object, np.generic]] = {}  # the last value of a scalar, and what became of it
@@ -235,17 +237,16 @@ class Executable:
             raise
 
     def check_temporaries(self, queue: Queue) -> Verdict:
-        """Whether the canaries behind the temporaries are alive, and zeros where they must be; waits for the queue."""
+        """Whether the canaries around the temporaries are alive, and zeros where they must be; waits for the queue."""
         verdicts = []
         for temporary in self.plan.temporaries:
-            memory = self._workspaces.get(queue, {}).get(temporary.name)
-            if memory is not None and temporary.kind == "buffer" and self.guard:
-                tail = np.empty(GUARD_BYTES, np.uint8)
-                queue.download(tail, memory, offset=_round_up(temporary.nbytes))
-                verdicts.append(guard_verdict(f"temporary {temporary.name}", tail))
+            guard = self._guards.get(queue, {}).get(temporary.name)
+            if guard is not None:
+                wrote = guard.complaint(queue, f"temporary {temporary.name}", 1)
+                verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
                 if temporary.zeroed:
                     left = np.empty(_round_up(temporary.nbytes), np.uint8)
-                    queue.download(left, memory)
+                    queue.download(left, guard.memory)
                     verdicts.append(zeros_verdict(f"temporary {temporary.name}", left))
         return worst(verdicts)
 
@@ -254,7 +255,11 @@ class Executable:
         for workspace in self._workspaces.values() if self._common is None else ():
             for memory in workspace.values():
                 memory.release()
+        for guards in self._guards.values():
+            for guard in guards.values():
+                guard.release()
         self._workspaces.clear()
+        self._guards.clear()
         self._steps.clear()
         self._kept.clear()
         if not self._shared:
@@ -317,6 +322,11 @@ class Executable:
         self._workspaces[queue] = workspace
         return workspace
 
+    def _guarded(self, temporary: Temporary, queue: Queue, size: int) -> Memory:
+        guard = GuardedMemory(self.device, queue, max(size, 4))
+        self._guards.setdefault(queue, {})[temporary.name] = guard
+        return guard.memory
+
     def _allocate(self, queue: Queue) -> dict[str, Memory]:
         workspace: dict[str, Memory] = {}
         for temporary in self.plan.temporaries:
@@ -324,11 +334,9 @@ class Executable:
                 workspace[temporary.name] = self.device.image(temporary.width, temporary.height, temporary.channels, temporary.dtype)
                 continue
             size = _round_up(temporary.nbytes)
-            memory = self.device.allocate(size + GUARD_BYTES if self.guard else max(size, 4))
+            memory = self._guarded(temporary, queue, size) if self.guard else self.device.allocate(max(size, 4))
             if self.guard or temporary.zeroed:
                 queue.fill(memory, bytes(4) if temporary.zeroed else bytes([POISON_BYTE]) * 4, 0, size)
-            if self.guard:
-                queue.fill(memory, GUARD_WORD.to_bytes(4, "little"), size, GUARD_BYTES)
             workspace[temporary.name] = memory
         return workspace
 

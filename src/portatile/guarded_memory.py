@@ -10,37 +10,46 @@ from numpy.typing import NDArray
 from portatile.device.base import PART_ALIGNMENT, Device, Memory, Queue
 from portatile.verify import GUARD_WORD
 
-_WORD = GUARD_WORD.to_bytes(4, "little")
-_WITNESS = np.frombuffer(_WORD, np.uint8)
+MARGIN = 256 * PART_ALIGNMENT
+"""Bytes of a wide canary: the reach in which writes outside of an array are certainly found."""
 
 
 class GuardedMemory:
     """``nbytes`` of device memory, ``memory``, with ``margin`` bytes of canary on either side, which ``queue`` writes.
 
-    The canary behind begins at the first byte past the memory. ``margin`` must be a multiple of ``device.base.PART_ALIGNMENT``.
+    The canary, ``word`` over and over, begins behind the memory at its first byte past the end. ``margin`` must be a multiple of
+    ``device.base.PART_ALIGNMENT``.
     """
 
-    def __init__(self, device: Device, queue: Queue, nbytes: int, margin: int = 16 * PART_ALIGNMENT) -> None:
+    def __init__(self, device: Device, queue: Queue, nbytes: int, margin: int = 16 * PART_ALIGNMENT, word: int = GUARD_WORD) -> None:
         self.nbytes, self.margin = nbytes, margin
-        self._behind = -(-nbytes // 4) * 4  # fills are of whole words
-        self._whole = device.allocate(self._behind + 2 * margin)
-        queue.fill(self._whole, _WORD, 0, self._whole.nbytes)
+        self._word = word.to_bytes(4, "little")
+        self._whole = device.allocate(-(-nbytes // 4) * 4 + 2 * margin)
+        self.restore(queue)
         self.memory: Memory = device.part(self._whole, margin, nbytes)
 
-    def changed(self, queue: Queue) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Which bytes of the canaries changed: before the memory, counted backwards from its first (1 is next to it), and behind it,
-        counted from its end (0 is next to it). Waits for the queue.
-        """
-        before = np.empty(self.margin, np.uint8)
-        behind = np.empty(self._whole.nbytes - self.margin - self.nbytes // 4 * 4, np.uint8)
-        queue.download(before, self._whole)
-        queue.download(behind, self._whole, offset=self.margin + self.nbytes // 4 * 4)
-        behind = behind[self.nbytes % 4 :]
-        return self.margin - _differing(before, 0), _differing(behind, self.nbytes % 4)
+    def restore(self, queue: Queue) -> None:
+        """Queue commands that write the canaries anew, and the memory's last three bytes where they are not a whole word."""
+        behind = self.margin + self.nbytes // 4 * 4  # fills are of whole words
+        queue.fill(self._whole, self._word, 0, self.margin)
+        queue.fill(self._whole, self._word, behind, self._whole.nbytes - behind)
 
-    def complaint(self, queue: Queue, name: str, itemsize: int) -> str | None:
-        """What a kernel wrote outside of the memory called ``name``, in elements of ``itemsize`` bytes; None where it wrote nothing."""
-        before, behind = self.changed(queue)
+    def changed(self, queue: Queue, reach: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Which bytes of the canaries changed: before the memory, counted backwards from its first (1 is next to it), and behind it,
+        counted from its end (0 is next to it); ``reach``: only of so many bytes on either side, at least 4. Waits for the queue.
+        """
+        reach, odd = self.margin if reach is None else min(reach, self.margin), self.nbytes % 4
+        before, behind = np.empty(reach, np.uint8), np.empty(odd + reach, np.uint8)
+        queue.download(before, self._whole, offset=self.margin - reach)
+        queue.download(behind, self._whole, offset=self.margin + self.nbytes - odd)
+        return reach - self._differing(before, 0), self._differing(behind[odd:], odd)
+
+    def complaint(self, queue: Queue, name: str, itemsize: int, reach: int | None = None) -> str | None:
+        """What a kernel wrote outside of the memory called ``name``, in elements of ``itemsize`` bytes; None where it wrote nothing.
+
+        ``reach``: as for ``changed``.
+        """
+        before, behind = self.changed(queue, reach)
         told = []
         if before.size:
             elements = np.unique((before - 1) // itemsize)
@@ -62,11 +71,10 @@ class GuardedMemory:
     def __exit__(self, *exc: object) -> None:
         self.release()
 
-
-def _differing(raw: NDArray[np.uint8], phase: int) -> NDArray[Any]:
-    """Places that do not hold the canary, whose first byte is its word's byte number ``phase``."""
-    expected = np.resize(np.roll(_WITNESS, -phase), raw.size)
-    return np.flatnonzero(raw != expected)
+    def _differing(self, raw: NDArray[np.uint8], phase: int) -> NDArray[Any]:
+        """Places that do not hold the canary, whose first byte is its word's byte number ``phase``."""
+        expected = np.resize(np.roll(np.frombuffer(self._word, np.uint8), -phase), raw.size)
+        return np.flatnonzero(raw != expected)
 
 
 def _counted(elements: NDArray[Any]) -> str:

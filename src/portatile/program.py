@@ -11,6 +11,7 @@ import msgspec
 
 from portatile import dialect
 from portatile.cache import Cache
+from portatile.device import excerpts
 from portatile.device.target import Target
 from portatile.errors import CompileError
 from portatile.records import Binary, Source, canonical, digest
@@ -46,7 +47,10 @@ def build(source: Source, target: Target, cache: Cache | None, put_off: PutOff |
     lowered, entries = target.lower(source)
     ready = time.perf_counter()
     deferred = put_off is not None and cache is not None and target.defers
-    binary, finish = target.defer(lowered, entries) if deferred else (target.compile(lowered, entries), None)
+    try:
+        binary, finish = target.defer(lowered, entries) if deferred else (target.compile(lowered, entries), None)
+    except CompileError as error:
+        raise CompileError(error.message, excerpts.restored(error.log, source.text, source.file)) from None
     if not binary.entries:  # a compiler that failed may say nothing but this
         raise CompileError(f"{source.file} has no kernel: a function with __kernel before it", binary.log)
     done = time.perf_counter()

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from portatile import predict, workloads
-from portatile.records import Config, DeviceInfo, Plan, Problem, canonical
+from portatile import notebooks, predict, workloads
+from portatile.records import Config, DeviceInfo, Plan, Problem, canonical, duration, spelled
 from portatile.trials import Trial
 from portatile.workload import Workload
 
@@ -27,6 +27,25 @@ class Choice:
     reason: Reason
     explanation: str
     trial: Trial | None = None
+
+    def __repr__(self) -> str:
+        """One line; the fields hold the rest."""
+        return f"<{self.reason}: {spelled(self.config)}>"
+
+    def __str__(self) -> str:
+        """A few lines: why, which configuration, and the time that it was measured with."""
+        return "\n".join(filter(None, (f"{self.reason}: {self.explanation}", spelled(self.config), self._measured)))
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        return notebooks.facts({"from": self.reason, "why": self.explanation, **self.config, "measured": self._measured}.items())
+
+    @property
+    def _measured(self) -> str:
+        if self.trial is None or self.trial.status != "ok":
+            return ""
+        sizes = spelled({**self.trial.problem.sizes, **self.trial.problem.options})
+        return f"{duration(self.trial.comparable)} for {sizes} on {self.trial.device.id}, {self.trial.time}".rstrip(", ")
 
 
 def choose(workload: Workload, problem: Problem, device: DeviceInfo, results: Iterable[Trial]) -> Choice:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from portatile import notebooks
 from portatile.errors import ArgumentError
-from portatile.records import Config, DeviceInfo, Layout, Problem, Resources
+from portatile.records import Config, DeviceInfo, Layout, Problem, Resources, duration, spelled
 
 Status = Literal["ok", "compile", "launch", "wrong", "timeout", "crash", "skipped"]
 
@@ -75,7 +76,7 @@ UNRACED = 1.1
 """The factor on the time of a trial that was no finalist: of many single measurements the fastest was lucky."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trial:
     """One evaluation of one configuration. ``samples`` are seconds per run; ``error`` is in units of ``bound`` = 1.
 
@@ -101,6 +102,31 @@ class Trial:
     standing: Standing | None = None
     conditions: Mapping[str, float] = field(default_factory=dict)
     cold: bool = False
+
+    def __repr__(self) -> str:
+        """One line; the fields hold the rest."""
+        return f"<{self._what}: {self._outcome}; {spelled(self.config)}>"
+
+    def __str__(self) -> str:
+        """A few lines: problem and device, time or failure, configuration."""
+        return "\n".join(filter(None, (self._what, self._outcome, spelled(self.config), self.message)))
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        error = "" if self.error is None else f"{self.error:.2g} of the allowed"
+        pairs = {"problem": self._what, "result": self._outcome, "error": error, **self.config, "message": self.message, "when": self.time}
+        return notebooks.facts(pairs.items())
+
+    @property
+    def _what(self) -> str:
+        sizes = spelled({**self.problem.sizes, **self.problem.options})
+        return f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.id}"
+
+    @property
+    def _outcome(self) -> str:
+        if self.status != "ok":
+            return f"failed ({self.status})"
+        return f"{duration(self.comparable)}, {len(self.samples)} sample{'s' * (len(self.samples) != 1)}"
 
     @property
     def median(self) -> float:

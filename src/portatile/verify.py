@@ -1,4 +1,4 @@
-"""Checks of a device's memory after a run: poison, canaries and error bounds."""
+"""Checks of a device's memory after a run: poison, inputs and error bounds. Canaries are `guarded_memory`'s."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from portatile.workload import Expected
 
-GUARD_BYTES = 4096
+GUARD_BYTES = 4096  # next to an operand that are looked at after each run
 GUARD_WORD = 0x5AC3F00D  # as a float32 2.8e16: no result of a test looks like it, and it is not a NaN
 POISON_BYTE = 0xFF  # as any floating-point type: NaN
 
@@ -22,41 +22,6 @@ class Verdict:
     ok: bool
     error: float = 0.0
     message: str = ""
-
-
-def guarded(array: NDArray[Any]) -> NDArray[np.uint8]:
-    """The bytes of ``array`` followed by a canary; the size is rounded up to a whole number of words."""
-    raw = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
-    body = np.full(-(-raw.size // 4) * 4, POISON_BYTE, np.uint8)
-    body[: raw.size] = raw
-    return np.concatenate([body, guard()])
-
-
-def guard() -> NDArray[np.uint8]:
-    """The canary."""
-    return np.full(GUARD_BYTES // 4, GUARD_WORD, np.uint32).view(np.uint8)
-
-
-def guard_verdict(name: str, tail: NDArray[np.uint8]) -> Verdict:
-    """Whether the canary behind ``name`` is unchanged; ``tail`` is its present content."""
-    wrong = np.flatnonzero(tail != guard())
-    if wrong.size == 0:
-        return Verdict(True)
-    return Verdict(
-        False, float("inf"), f"wrote behind {name}: {wrong.size} bytes of its canary changed, the first {wrong[0]} bytes past its end"
-    )
-
-
-def margin_verdict(name: str, before: NDArray[np.uint8], behind: NDArray[np.uint8]) -> Verdict:
-    """Whether the canaries on both sides of ``name``, of whole words, are intact; ``before`` ends where it begins."""
-    for side, found, nearest in (("before", before, -1), ("behind", behind, 0)):
-        wrong = np.flatnonzero(found.view(np.uint32) != GUARD_WORD)
-        if wrong.size:
-            at = 4 * int(wrong[nearest])
-            far = found.size - at if side == "before" else at
-            message = f"wrote {side} {name}: {wrong.size} words of its canary changed, the nearest {far} bytes from it"
-            return Verdict(False, float("inf"), message)
-    return Verdict(True)
 
 
 def zeros_verdict(name: str, left: NDArray[np.uint8]) -> Verdict:

@@ -166,6 +166,10 @@ class Workload(ABC):
         """``config``, perhaps recorded by an earlier version, in the space's present names; raises UsageError where that fails."""
         return config
 
+    def translated(self, config: Config) -> Mapping[str, Value]:
+        """What a configuration by another program's names says in this workload's; empty where it is of another computation."""
+        return {}
+
     def explained(self, config: Config) -> Mapping[str, str]:
         """What each parameter of ``config`` means, where the workload's docstring does not say it."""
         return self.meanings

@@ -1,7 +1,8 @@
 """Attacks as programs: each attempt follows from a seed and a number, so that what broke once can be repeated.
 
-An attack is a module with a function ``attempt(rng, place)`` that returns a word for what came of it, or raises AttackError where a
-promise was broken. ``drive`` repeats it; ``scripts/attack`` runs all of them for hours, tests/attack/test_attack.py a short part.
+An attack is a module with a function ``attempt(rng, place)`` that returns a word for what came of it, or how often each word, where
+an attempt is many of a kind; it raises AttackError where a promise was broken. ``drive`` repeats it;
+``scripts/attack`` runs all of them for hours, tests/attack/test_attack.py a short part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-ATTACKS = ("problems", "interrupts", "kills", "stores", "caches", "files", "disks", "kernels")
+ATTACKS = ("problems", "small", "interrupts", "kills", "stores", "caches", "files", "disks", "kernels")
 
 _ENOUGH = 20  # broken attempts
 
@@ -34,16 +35,17 @@ class Place:
 
 @dataclass
 class Report:
-    """What came of an attack: how often each outcome, and what broke, by the number of the attempt."""
+    """What came of an attack: of how many attempts, how often each outcome, and what broke, by the number of the attempt."""
 
     name: str
     seed: int
+    attempts: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     broken: dict[int, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         told = ", ".join(f"{outcome} {times}" for outcome, times in self.outcomes.most_common())
-        lines = [f"{self.name}: {sum(self.outcomes.values())} attempts ({told}), {len(self.broken)} broken"]
+        lines = [f"{self.name}: {self.attempts} attempts ({told}), {len(self.broken)} broken"]
         return "\n".join(
             lines + [f"  --only {self.name} --seed {self.seed} --first {number}: {what}" for number, what in self.broken.items()]
         )
@@ -56,8 +58,10 @@ def drive(name: str, seed: int, seconds: float, place: Place, first: int = 0, mo
     for number in count(first):
         folder = place.folder / f"{name}-{number}"
         folder.mkdir(parents=True)
+        report.attempts += 1
         try:
-            report.outcomes[attack.attempt(random.Random(f"{seed}/{name}/{number}"), Place(place.device, folder))] += 1
+            came = attack.attempt(random.Random(f"{seed}/{name}/{number}"), Place(place.device, folder))
+            report.outcomes.update({came: 1} if isinstance(came, str) else came)
         except Exception as error:
             report.outcomes["broken"] += 1
             report.broken[number] = f"{type(error).__name__}: {error}"[:2000]

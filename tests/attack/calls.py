@@ -26,10 +26,10 @@ class Call:
     allowed: Array
 
 
-def draw(rng: random.Random, device: str | None, largest: int = 96) -> Call:
-    """A call of a random routine, with sizes up to ``largest``."""
+def draw(rng: random.Random, device: str | None, largest: int = 96, data: int = 0) -> Call:
+    """A call of a random routine, with sizes up to ``largest``; ``data``: other numbers in arrays that lie alike."""
     made = rng.choice(_ALL)
-    return made(rng, np.random.default_rng(rng.getrandbits(32)), device, largest)
+    return made(rng, np.random.default_rng((rng.getrandbits(32), data)), device, largest)
 
 
 def draw_named(name: str, rng: random.Random, device: str | None, largest: int) -> Call:
@@ -190,4 +190,20 @@ def _convolution(rng: random.Random, np_rng: np.random.Generator, device: str | 
     return Call("convolution", run, np.empty(shape, dtype), exact, bound)
 
 
-_ALL = (_gemm, _matmul, _symm, _syrk, _syr2k, _trmm, _trsm, _coulomb, _convolution)
+def _mri(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
+    """Four turns at most: 6 pi u of a phase for each of three products (see ``Mri.bound``), 24 u for a function, u for each sum."""
+    samples, voxels = _sizes(rng, 2, 2 * largest)
+    k, x = np_rng.uniform(-1, 1, (3, samples)).astype(np.float32), np_rng.uniform(-4 / 3, 4 / 3, (3, voxels)).astype(np.float32)
+    phi = np_rng.uniform(-1, 1, (2, samples)).astype(np.float32)
+    weights = (phi.astype(np.float64) ** 2).sum(0)
+    turns = x.T.astype(np.float64) @ k.astype(np.float64)
+    exact = np.stack([np.cos(2 * np.pi * turns) @ weights, np.sin(2 * np.pi * turns) @ weights])
+    allowed = np.full(exact.shape, (4 * 6 * np.pi + 30 + samples) * 2.0**-24 * weights.sum())
+
+    def run(out: Array) -> None:
+        out[0], out[1] = portatile.mri_q(*k, *phi, *x, device=device)
+
+    return Call("mri_q", run, np.empty(exact.shape, np.float32), exact, allowed)
+
+
+_ALL = (_gemm, _matmul, _symm, _syrk, _syr2k, _trmm, _trsm, _coulomb, _convolution, _mri)

@@ -11,7 +11,11 @@ from attack import AttackError, Place, calls
 
 def attempt(rng: random.Random, place: Place) -> str:
     """One call; wrong where an element is farther from the exact result than its bound."""
-    call = calls.draw(rng, place.device)
+    return checked(calls.draw(rng, place.device))
+
+
+def checked(call: calls.Call) -> str:
+    """Run a call; its routine. Raises AttackError where the result is wrong."""
     out = call.empty.copy()
     call.run(out)
     with np.errstate(invalid="ignore"):

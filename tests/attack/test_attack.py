@@ -33,7 +33,7 @@ def test_what_breaks_is_reported_with_how_to_repeat_it(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(attack.importlib, "import_module", lambda name: Broken)
     report = drive("any", 7, 60.0, Place(None, tmp_path / "first"), most=30)
-    assert sum(report.outcomes.values()) == 30
+    assert report.attempts == sum(report.outcomes.values()) == 30
     assert 0 < len(report.broken) < 30
     number = next(iter(report.broken))
     assert f"--only any --seed 7 --first {number}: AttackError: it broke" in str(report)

@@ -14,7 +14,7 @@ from portatile.records import Source, canonical
 from portatile.store import ResultStore
 from portatile.trials import Budget
 from portatile.tuning.protocol import Build, Evaluate, Timing
-from portatile.tuning.search import supervisor
+from portatile.tuning.search import compile_workers
 from portatile.tuning.search.supervisor import Supervisor
 from portatile.tuning.search.tuner import TuningRequest, tune
 from portatile.tuning.search.worker_process import WorkerProcess
@@ -41,7 +41,7 @@ def test_sources_are_compiled_once_and_the_default_is_timed_first(device: Device
 
     monkeypatch.setattr(WorkerProcess, "give", spy)
     monkeypatch.setattr(Supervisor, "alternates", property(lambda self: False))
-    monkeypatch.setattr(supervisor, "_cores", lambda: 4)
+    monkeypatch.setattr(compile_workers, "_cores", lambda: 4)
     workload = workloads.get("stream")
     problem = workload.problem(dict.fromkeys(workload.sizes, 4096))
     with ResultStore(None) as store:

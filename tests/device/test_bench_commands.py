@@ -178,7 +178,7 @@ def test_cold_compiles_and_leaves_the_environment(capsys: pytest.CaptureFixture[
     assert "build" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("args", [["--rung", "8"], ["--rung", "3", "--ldg"], ["--shuffle"]])
+@pytest.mark.parametrize("args", [["--rung", "8"], ["--rung", "3", "--ldg"], ["--shuffle"], ["--plain"]])
 def test_nvidias_switches_are_refused_elsewhere(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     if device.get().info.nvidia:
         pytest.skip("the default device is NVIDIA's")
@@ -193,6 +193,15 @@ def test_switches_run(rung: int, capsys: pytest.CaptureFixture[str]) -> None:
     switches = ["--ldg", *(["--shuffle"] if rung > 1 else [])]
     assert main(["bench", "matmul", "--rung", str(rung), *switches, "--size", "170", "--repeat", "0"]) == 0
     assert f"rung {rung} with LDG" in capsys.readouterr().out
+
+
+def test_plain_loads_and_carve_outs(capsys: pytest.CaptureFixture[str]) -> None:
+    size = ["bench", "matmul", "--size", "32", "--repeat", "0"]
+    assert main([*size, "--rung", "7", "--plain"]) == 2
+    assert "study ladder" in capsys.readouterr().err
+    info = device.get().info
+    assert main([*size, "--carveout", "50"]) == (0 if info.can.carveout else 2)
+    assert main([*size, "--plain"]) == (0 if info.nvidia else 2)
 
 
 def test_the_cpu_flag_takes_a_cpu(capsys: pytest.CaptureFixture[str]) -> None:

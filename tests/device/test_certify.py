@@ -85,7 +85,8 @@ def test_what_is_stale_is_checked_once(device: Device, tmp_path: Path, how: str)
 
 
 @pytest.mark.parametrize(
-    ("fault", "complaint"), [("wrong", "times the allowed error"), ("behind", "canary"), ("compile", "failed to build|does not build")]
+    ("fault", "complaint"),
+    [("wrong", "times the allowed error"), ("behind", "wrote 1 element behind y"), ("compile", "failed to build|does not build")],
 )
 def test_what_fails_now_gives_way_to_the_default(device: Device, tmp_path: Path, fault: str, complaint: str) -> None:
     for setup in (Setup(device, tmp_path), Setup(device, tmp_path)):  # the second knows it from the first

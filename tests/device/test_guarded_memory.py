@@ -42,6 +42,21 @@ def test_what_lies_outside_is_found(
     assert found == expected
 
 
+def test_any_canary_is_looked_at_near_and_far_and_written_anew(device: Device, queue: Queue, put: Module) -> None:
+    def write(first: int) -> None:
+        queue.launch(put.kernel("put"), (1, 1, 1), (1, 1, 1), [y.memory, np.int32(first), np.int32(1)])
+
+    with GuardedMemory(device, queue, 4 * 10, 4 * PART_ALIGNMENT, word=0x12345678) as y:
+        assert y.complaint(queue, "y", 4) is None
+        write(-1000)
+        assert y.complaint(queue, "y", 4, reach=400) is None
+        assert y.complaint(queue, "y", 4) == "wrote 1 element before y, as far as y[-1000], which has 10"
+        y.restore(queue)
+        assert y.complaint(queue, "y", 4) is None
+        write(50)
+        assert y.complaint(queue, "y", 4, reach=400) == "wrote 1 element behind y, as far as y[50], which has 10"
+
+
 def test_sizes_that_are_no_words_are_guarded_too(device: Device, queue: Queue) -> None:
     for nbytes in (1, 2, 3, 5, 4097):
         with GuardedMemory(device, queue, nbytes) as memory:

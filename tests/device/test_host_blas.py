@@ -84,6 +84,23 @@ def test_plain_products_are_found_by_their_form_alone(monkeypatch: pytest.Monkey
     assert host_blas.product(a, b, np.empty((16, 16))) is None, "results tuned since are to be used"
 
 
+def test_what_is_converted_to_such_a_product_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors and steps of the same dtype, which NumPy reads as they are; not where the result would be of another dtype."""
+    rng = np.random.default_rng(new_seed("converted"))
+    a, v = rng.random((18, 18)), rng.random(36)[::2]
+    for given in ((a, v), (v, v), (a[::-1, ::-1], a), (a.astype(int), a)):
+        with monkeypatch.context() as patched:
+            patched.setattr(host_blas, "time", FastNumpy(patched))
+            portatile.matmul(*given)
+    for given in ((a, v), (v, v), (a[::-1, ::-1], a)):
+        found = host_blas.product(*given, None)
+        assert found is not None
+        assert np.array_equal(found, np.matmul(*given))
+        assert np.array_equal(portatile.matmul(*given), found)
+    assert host_blas.product(a.astype(int), a, None) is None
+    perform.forget()
+
+
 class FastNumpy:
     """A clock that only moves while the device computes."""
 

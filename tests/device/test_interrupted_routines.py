@@ -69,15 +69,26 @@ import numpy as np
 import portatile
 a = np.random.default_rng(1).random((300, 300))
 portatile.matmul(a, a, device=sys.argv[1])
+there = portatile.Buffer.from_numpy(a, sys.argv[1])
+queue = there.device.default_queue()
+calls = {
+    "routine": lambda: portatile.matmul(a, a, device=sys.argv[1]),
+    "numpy": there.numpy,
+    "from_numpy": lambda: portatile.Buffer.from_numpy(a, sys.argv[1]),
+    "empty": lambda: portatile.Buffer.empty((30, 30), "float64", sys.argv[1]),
+    "finish": lambda: (portatile.matmul(there, there), queue.finish()),
+    "event": lambda: (portatile.matmul(there, there), queue.marker().wait()),
+}
 def work():
     while True:
-        portatile.matmul(a, a, device=sys.argv[1])
+        calls[sys.argv[2]]()
 for _ in range(2):
     threading.Thread(target=work, daemon=True).start()
 time.sleep(0.3)
 """
 
 
-def test_the_interpreter_ends_while_daemon_threads_compute(device: Device) -> None:
-    done = subprocess.run([sys.executable, "-c", _DAEMONS, device.info.id], capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize("doing", ["routine", "numpy", "from_numpy", "empty", "finish", "event"])
+def test_the_interpreter_ends_while_daemon_threads_compute(device: Device, doing: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _DAEMONS, device.info.id, doing], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")

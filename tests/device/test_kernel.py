@@ -101,7 +101,7 @@ def test_a_wrong_kernel_is_wrong_and_looked_at_again(device: Device) -> None:
 
 def test_writing_behind_an_array_is_wrong(device: Device) -> None:
     behind = axpy(source=AXPY.replace("OPERATION", "a * x[i] + y[i]").replace("i < n;", "i < n + 3;"), reference=None)
-    with pytest.raises(NoValidVariantError, match="wrote behind y"):
+    with pytest.raises(NoValidVariantError, match=r"wrote .* behind y"):
         tuned(behind, device)
 
 

@@ -190,7 +190,7 @@ def test_random_views(device: Device, draw: int) -> None:
         order = rng.permutation(len(shape))
         steps = rng.choice([1, 1, 2, -1, -2], len(shape))
         whole = rng.random([shape[at] * abs(steps[at]) for at in order]).astype(rng.choice([np.float32, np.float64]))
-        shown = whole.transpose(np.argsort(order))[tuple(slice(None, None, step) for step in steps)]
+        shown = whole.transpose(np.argsort(order))[(*(slice(None, None, step) for step in steps), ...)]
         return shown, whole
 
     left = () if not batch and rng.random() < 0.3 else (m,)
@@ -201,3 +201,21 @@ def test_random_views(device: Device, draw: int) -> None:
     assert np.allclose(out, wanted, rtol=1e-4)
     out[...] = 0
     assert np.count_nonzero(whole == before) == whole.size - out.size
+
+
+def test_results_of_another_dtype(device: Device) -> None:
+    """What the caller asks for by ``dtype`` or ``out``; int8 is multiplied as such where the result is asked to be int32."""
+    small, place = RNG.integers(-9, 9, (6, 6)).astype(np.int8), {"device": device.info.id}
+    wanted = small.astype(int) @ small
+    assert portatile.matmul(small, small, **place).dtype == np.float64
+    for given in ((small, small), (small[::-1, ::-1], small[::-1, ::-1])):
+        assert portatile.matmul(*given, dtype="int32", **place).dtype == np.int32
+        assert (np.sort(portatile.matmul(*given, dtype=np.int32, **place).ravel()) == np.sort(wanted.ravel())).all()
+    out = np.zeros((6, 6), np.int32)
+    assert portatile.matmul(small, small, out=out, **place) is out
+    assert (out == wanted).all()
+    cast = portatile.matmul(A, B, dtype="float64", **place)
+    assert np.allclose(cast, np.matmul(A, B, dtype=np.float64), rtol=1e-14)
+    assert portatile.matmul(A, K[:5], dtype="float64", **place).shape == (6,)
+    with pytest.raises(ArgumentError, match="no result of type"):
+        portatile.matmul(A, B, dtype="int32")

@@ -89,6 +89,15 @@ def test_a_tuned_winner(device: Device) -> None:
     assert portability.winner(device.info, small(), portability.PortabilityRequest((small(),))).found.startswith("tuned for this problem")
 
 
+def test_one_configuration_for_all(device: Device) -> None:
+    request = portability.PortabilityRequest((small(),), portable=Budget(evaluations=2))
+    own, best = portability.matrix([device], request)
+    assert (own.winner_of, best.winner_of) == (device.info.id, "portable")
+    assert (best.status, best.objection) == ("ok", "")
+    assert best.found.startswith("searched for: 2 tried")
+    assert any(note.startswith("portable: searched for") for note in portability.notes([own, best]))
+
+
 def test_winners_of_devices_that_are_elsewhere(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = GEMM.problem({"m": 64, "n": 64, "k": 64}, "float64")
     (elsewhere,) = portability.recorded_devices("gemm", "H200 cuda")

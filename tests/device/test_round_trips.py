@@ -170,7 +170,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
         pack = cuda_kernel.CudaKernel.pack
 
         def note(self: cuda_kernel.CudaKernel, args: Sequence[Any]) -> tuple[int, int]:
-            seen.pointers.append([arg.pointer for arg in args if isinstance(arg, cuda_kernel.CudaMemory)])
+            seen.pointers.append([arg.handle for arg in args if isinstance(arg, cuda_kernel.CudaMemory)])
             return pack(self, args)
 
         patch.setattr(cuda_kernel.CudaKernel, "pack", note)

@@ -218,8 +218,8 @@ MISTAKES = {
     "out shape": (lambda: portatile.matmul(SQUARE, SQUARE, out=np.empty((3, 4), F)), "must have shape"),
     "dtypes differ": (lambda: portatile.gemm(SQUARE, SQUARE.astype("float64")), "convert one"),
     "dtype": (lambda: portatile.gemm(SQUARE.astype("int32"), SQUARE.astype("int32")), r"int32; .* a\.astype\('float64'\)"),
-    "complex": (lambda: portatile.gemm(SQUARE.astype("complex64"), SQUARE.astype("complex64")), "float32, float64: take real"),
-    "stack": (lambda: portatile.gemm(SQUARE.astype("float16")[None], SQUARE), r"float16; .* a\.astype\('float32'\)"),
+    "complex": (lambda: portatile.trsm(SQUARE.astype("complex64"), SQUARE.astype("complex64")), "float32, float64: take real"),
+    "stack": (lambda: portatile.gemm(SQUARE.astype("uint16")[None], SQUARE), r"uint16; .* a\.astype\('float64'\)"),
     "byte order": (lambda: portatile.gemm(SQUARE.astype(">f4"), SQUARE), "byte order"),
     "object": (lambda: portatile.gemm(SQUARE.astype(object), SQUARE), "objects"),
     "list": (lambda: portatile.gemm([[1.0]], SQUARE), "NumPy array"),  # type: ignore[arg-type]

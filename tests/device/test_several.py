@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,14 @@ import pytest
 
 import portatile
 from portatile import device as devices
-from portatile import workloads
+from portatile import wavelets, workloads
 from portatile.device.base import Device
 from portatile.device.opencl.device import ClDevice
 from portatile.device.opencl.queue import ClQueue
 from portatile.errors import ArgumentError, DeviceError, DeviceNotFoundError
 from portatile.records import Problem
-from portatile.runtime import several
-from portatile.runtime.pieces import Pieces
+from portatile.runtime import rates, several
+from portatile.runtime.pieces import Pieces, in_time
 from support.seeds import new_seed
 
 
@@ -79,6 +80,19 @@ def solution(seed: int, device: Any) -> Any:
     return portatile.trsm(a, drawn(seed + 1, 60, 300, dtype="float64"), device=device)
 
 
+def symmetric(seed: int, device: Any) -> Any:
+    a, b, c = drawn(seed, 60, 60), drawn(seed + 1, 200, 60), drawn(seed + 2, 200, 60)
+    return portatile.symm(a, b, c, side="R", uplo="U", beta=0.5, device=device)
+
+
+def triangle(seed: int, device: Any) -> Any:
+    return portatile.trmm(drawn(seed, 60, 60), drawn(seed + 1, 60, 300), trans="T", device=device)
+
+
+def volume(seed: int, device: Any) -> Any:
+    return portatile.convolve3d_separable(drawn(seed, 40, 36, 44), [0.25, 0.5, 0.25], lower=-1, boundary="grow", device=device)
+
+
 def filtered(seed: int, device: Any) -> Any:
     return portatile.convolve1d(drawn(seed, 50, 400), [0.25, 0.5, 0.25], lower=-1, device=device)
 
@@ -93,7 +107,26 @@ def image(seed: int, device: Any) -> Any:
     return np.asarray(portatile.mri_q(*k, *x, device=device))
 
 
-CASES: tuple[Callable[[int, Any], Any], ...] = (product, sum_of_products, columns, stack, solution, filtered, potential, image)
+def orbitals(seed: int, device: Any) -> Any:
+    psi, potential = drawn(seed, 5, 16, 16, 16, dtype="float64"), drawn(seed + 1, 16, 16, 16, dtype="float64")
+    applied = wavelets.apply_potential(psi, potential, device=device) + wavelets.kinetic(psi, device=device)
+    return applied + wavelets.magicfilter3d(psi, device=device) + wavelets.density(psi, occupation=[2, 2, 2, 1, 1], device=device)
+
+
+CASES: tuple[Callable[[int, Any], Any], ...] = (
+    product,
+    sum_of_products,
+    columns,
+    stack,
+    solution,
+    symmetric,
+    triangle,
+    volume,
+    orbitals,
+    filtered,
+    potential,
+    image,
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
@@ -129,7 +162,7 @@ def _problem(m: int, n: int, k: int) -> Problem:
     return workloads.problem("gemm", "float32", {"m": m, "n": n, "k": k})
 
 
-@pytest.mark.parametrize("case", [product, sum_of_products, solution], ids=lambda case: case.__name__)
+@pytest.mark.parametrize("case", [product, sum_of_products, solution, orbitals], ids=lambda case: case.__name__)
 def test_a_device_that_fails_leaves_its_part_to_the_others(
     both: list[str], twins: tuple[Device, Device], case: Callable[[int, Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,7 +226,8 @@ def test_a_problem_that_is_too_small_runs_on_one(both: list[str], twins: tuple[D
 def test_what_one_device_does_at_once_is_not_shared(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = drawn(1, 640, 48), drawn(2, 48, 96)
     portatile.matmul(a, b, device=both)
-    monkeypatch.setattr(several, "_rates", {(one.info.id, "gemm", "float32"): rate for one, rate in zip(twins, (1e12, 2e12), strict=True)})
+    for one, rate in zip(twins, (1e12, 2e12), strict=True):
+        rates.learn(one.info, _problem(640, 96, 48), 2.0 * 640 * 96 * 48, rate)
     monkeypatch.setattr(several, "_WORTH", 10.0)
     np.testing.assert_allclose(portatile.matmul(a, b, device=both), a @ b, rtol=2e-4, atol=1e-4)
     split = several.last(_problem(640, 96, 48), twins)
@@ -248,6 +282,14 @@ def test_pieces_cover_everything_once_whoever_takes_them() -> None:
         assert all(low % period == 0 for low, _ in covered)
 
 
+def test_what_is_expected_follows_from_the_pieces() -> None:
+    seconds, busy = in_time(100_000, 1, {"fast": 9e5, "slow": 1e5, "unknown": 0.0})
+    assert 0.1 <= seconds < 0.11
+    assert busy["unknown"] == 0
+    assert busy["fast"] * 9e5 + busy["slow"] * 1e5 == pytest.approx(100_000)
+    assert in_time(10, 1, {"none": 0.0}) == (0.0, {"none": 0.0})
+
+
 def test_shares_follow_the_rates() -> None:
     pieces = Pieces(100_000, 1, {"fast": 9e6, "slow": 1e6})
     first, second = pieces.take("fast", 10**9), pieces.take("slow", 10**9)
@@ -256,10 +298,27 @@ def test_shares_follow_the_rates() -> None:
     assert 4 < (first[1] - first[0]) / (second[1] - second[0]) < 20
 
 
+def test_rates_are_kept_for_the_next_process(twins: tuple[Device, Device], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path))
+    info, small, large = twins[0].info, _problem(8, 8, 8), _problem(800, 800, 800)
+    assert rates.of(info, small, 1e3) is None
+    rates.learn(info, small, 1e3, 5.0)
+    rates.learn(info, large, 1e9, 70.0)
+    monkeypatch.setattr(rates, "_known", {})  # as a new process
+    assert rates.of(info, small, 2e3) == 5.0
+    assert rates.of(info, large, 1e12) == 70.0, "of the nearest size"
+    assert rates.of(twins[1].info, small, 1e3) is None, "it is reached in another way"
+    (file,) = (tmp_path / "rates").iterdir()
+    file.write_bytes(b"damaged")
+    monkeypatch.setattr(rates, "_known", {})
+    assert rates.of(info, small, 1e3) is None
+
+
 def test_explain_tells_the_split(both: list[str]) -> None:
     sizes = {"m": 777, "n": 96, "k": 64}
     before = portatile.explain("gemm", device=both, **sizes)
     assert before.expected
+    assert "expected" in str(before) or before.note
     portatile.matmul(drawn(1, 777, 64), drawn(2, 64, 96), device=both)
     after = portatile.explain("gemm", device=both, **sizes)
     assert not after.expected

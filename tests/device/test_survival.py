@@ -25,7 +25,7 @@ from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.tuner import Progress, TuningRequest, tune
 from portatile.tuning.search.worker_process import WorkerProcess
-from support.faulty import Faulty
+from support.faulty import FARTHER, Faulty
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -105,7 +105,7 @@ def test_every_fault_is_a_trial(device: Device, tmp_path: Path) -> None:
         if "doesn't fit to the local memory" in found["local"].message:  # newer PoCL ends the process where others refuse
             assert fates.pop("local") == "crash"
         assert fates == {fault: FATE[fault] for fault in fates}, {fault: trial.message for fault, trial in found.items()}
-        assert "canary" in found["behind"].message
+        assert "wrote 1 element behind y" in found["behind"].message
         assert "before y" in found["before"].message
         assert "local memory" in found["local"].message
         assert "launch took longer" in found["hang"].message
@@ -312,5 +312,18 @@ def test_a_variant_that_writes_far_from_its_arrays_does_not_win(device: Device, 
     request = TuningRequest(
         workload.problem({"n": 1003}), device.info.id, Budget(seconds=60), "exhaustive", workload=workload, timing=QUICK
     )
-    with ResultStore(tmp_path / "results.sqlite") as store, pytest.raises(NoValidVariantError, match=r"wrote before y.* bytes from it"):
+    with (
+        ResultStore(tmp_path / "results.sqlite") as store,
+        pytest.raises(NoValidVariantError, match=r"wrote 1 element before y, as far as y\[-100000\] and 1 element behind y"),
+    ):
         tune(request, store)
+
+
+def test_a_finalist_that_writes_farther_than_a_search_looks_does_not_win(device: Device, tmp_path: Path) -> None:
+    workload = Faulty(("none", FARTHER), (32,))
+    request = TuningRequest(
+        workload.problem({"n": 1003}), device.info.id, Budget(seconds=60), "exhaustive", workload=workload, timing=QUICK
+    )
+    with ResultStore(tmp_path / "results.sqlite") as store:
+        assert tune(request, store).best.config["fault"] == "none"
+        assert {trial.config["fault"] for trial in store.trials() if trial.status == "ok"} == {"none"}

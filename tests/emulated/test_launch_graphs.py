@@ -11,8 +11,10 @@ import pytest
 
 from portatile import program
 from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.cuda import graph
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
+from portatile.device.cuda.graph import LaunchGraph
 from portatile.errors import LaunchError
 from portatile.records import Source
 from support.cuda_driver import EmulatedDriver
@@ -51,50 +53,60 @@ def pairs(gpu: Device) -> list[list[Memory]]:
 
 
 def test_a_graph_runs_what_the_launches_did(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+    """Three sets of addresses by turns, each with a graph of its own after two runs."""
     ready, queue = chain(gpu), gpu.default_queue()
-    graphs, launches = driver.count("graphs"), driver.count("launches")
-    for turn in range(9):
-        np.testing.assert_array_equal(run(ready, queue, pairs[turn % 3], turn + 0.5), np.full(N, 16 * (turn + 0.5), np.float32))
-    assert driver.count("launches") - launches == 2 * LAUNCHES, "the first runs alone"
-    assert driver.count("graphs") - graphs == 7
+    graphs, launches, updates = (driver.count(name) for name in ("graphs", "launches", "updates"))
+    for turn in range(12):
+        value = turn % 3 + 0.5
+        np.testing.assert_array_equal(run(ready, queue, pairs[turn % 3], value), np.full(N, 16 * value, np.float32))
+    assert driver.count("launches") - launches == 3 * 2 * LAUNCHES, "the first runs alone"
+    assert driver.count("graphs") - graphs == 3 * 2
+    assert driver.count("updates") == updates
     assert [name for name, *_ in driver.log[-LAUNCHES:]] == ["put", *["twice"] * 4]
 
 
-def test_only_what_changed_is_told_the_driver(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+def test_the_oldest_graph_is_given_new_values(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
     ready, queue = chain(gpu), gpu.default_queue()
-    for _ in range(3):
-        run(ready, queue, pairs[0], 1.0)
-    for place, value, told in ((0, 1.0, 0), (0, 2.0, 1), (1, 2.0, LAUNCHES), (1, 2.0, 0)):
-        before = driver.count("updates")
-        np.testing.assert_array_equal(run(ready, queue, pairs[place], value), np.full(N, 16 * value, np.float32))
-        assert driver.count("updates") - before == told
+    before = driver.count("updates")
+    for value in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0):
+        for _ in range(4):
+            np.testing.assert_array_equal(run(ready, queue, pairs[0], value), np.full(N, 16 * value, np.float32))
+    assert driver.count("updates") - before == 3 * LAUNCHES, "more than four sets of values"
+    graphs = driver.count("graphs")
+    run(ready, queue, pairs[0], 6.0)
+    assert driver.count("graphs") == graphs + 1
+
+
+def test_values_that_always_change_go_one_by_one(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+    ready, queue = chain(gpu), gpu.default_queue()
+    graphs = driver.count("graphs")
+    for value in range(1, 40):
+        np.testing.assert_array_equal(run(ready, queue, pairs[value % 3], float(value)), np.full(N, 16 * value, np.float32))
+    assert driver.count("graphs") == graphs
 
 
 def test_zeros_of_both_signs(gpu: Device, pairs: list[list[Memory]]) -> None:
     ready, queue = chain(gpu), gpu.default_queue()
-    for value in (0.0, 0.0, 0.0, -0.0, 0.0, -0.0, -0.0):
+    for value in (0.0, -0.0) * 5:
         assert struct.pack("f", run(ready, queue, pairs[0], value)[0]) == struct.pack("f", value)
 
 
 def test_queues_have_graphs_of_their_own(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
     ready = chain(gpu)
     queues = [gpu.queue() for _ in range(6)]  # more than are kept
-    for turn in range(4):
-        for at, queue in enumerate(queues[: 2 if turn < 3 else 6]):
-            value = 1.0 + at + 10 * turn
-            np.testing.assert_array_equal(run(ready, queue, pairs[at % 3], value), np.full(N, 16 * value, np.float32))
-    before = driver.count("updates")
+    for turn in range(5):
+        for at, queue in enumerate(queues[: 2 if turn < 4 else 6]):
+            before = driver.count("graphs")
+            np.testing.assert_array_equal(run(ready, queue, pairs[at % 3], 1.0 + at), np.full(N, 16 + 16 * at, np.float32))
+            assert driver.count("graphs") - before == (turn >= 2 and at < 2)
     for queue in queues:
         queue.release()
-    assert driver.count("updates") == before
 
 
 def test_an_interrupt_between_two_updates(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
-    from portatile.device.cuda.graph import LaunchGraph
-
     ready, queue = chain(gpu), gpu.default_queue()
-    for _ in range(4):
-        run(ready, queue, pairs[0], 1.0)
+    for value in (1.0, 2.0, 3.0, 4.0) * 3:
+        run(ready, queue, pairs[0], value)
     update, seen = LaunchGraph.update, []
 
     def interrupted(self: LaunchGraph, place: int) -> None:
@@ -104,9 +116,11 @@ def test_an_interrupt_between_two_updates(gpu: Device, pairs: list[list[Memory]]
         update(self, place)
 
     monkeypatch.setattr(LaunchGraph, "update", interrupted)
+    for _ in range(2):
+        run(ready, queue, pairs[1], 5.0)
     with pytest.raises(KeyboardInterrupt):
         run(ready, queue, pairs[1], 5.0)
-    for place, value in ((0, 1.0), (1, 5.0)):
+    for place, value in ((0, 1.0), (1, 5.0), (0, 2.0), (0, 3.0), (0, 4.0)) * 4:
         np.testing.assert_array_equal(run(ready, queue, pairs[place], value), np.full(N, 16 * value, np.float32))
 
 
@@ -116,7 +130,7 @@ def test_a_driver_that_makes_no_graph(
     ready, queue = chain(gpu), gpu.default_queue()
     monkeypatch.setattr(cuda, "cuGraphCreate", lambda flags: (cuda.CUresult.CUDA_ERROR_NOT_SUPPORTED, None))
     before = driver.count("graphs")
-    for value in range(1, 6):
+    for value in (1, 1, 1, 2, 2, 2):
         np.testing.assert_array_equal(run(ready, queue, pairs[0], float(value)), np.full(N, 16 * value, np.float32))
     assert driver.count("graphs") == before
 
@@ -130,8 +144,8 @@ def test_a_capture_gets_the_launches_themselves(gpu: Device, driver: EmulatedDri
             run(ready, queue, pairs[0], 1.0)
         call(cuda.cuStreamBeginCapture, stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
         ready.run(queue, (pairs[1][0].handle, pairs[1][1].handle, 3.0), False)
-        graph = call(cuda.cuStreamEndCapture, stream)
-        executable = call(cuda.cuGraphInstantiate, graph, 0)
+        captured = call(cuda.cuStreamEndCapture, stream)
+        executable = call(cuda.cuGraphInstantiate, captured, 0)
         np.testing.assert_array_equal(run(ready, queue, pairs[0], 2.0), np.full(N, 32, np.float32))
         call(cuda.cuGraphLaunch, executable, stream)
         got = np.empty(N, np.float32)
@@ -142,20 +156,18 @@ def test_a_capture_gets_the_launches_themselves(gpu: Device, driver: EmulatedDri
 def test_another_context_of_the_thread_is_put_back(gpu: Device, pairs: list[list[Memory]]) -> None:
     ready, queue = chain(gpu), gpu.default_queue()
     nobody = cuda.CUcontext(0)
-    for value in range(1, 6):
+    for value in (1, 1, 1, 2, 1):
         cuda.cuCtxSetCurrent(nobody)
         np.testing.assert_array_equal(run(ready, queue, pairs[0], float(value)), np.full(N, 16 * value, np.float32))
         assert int(cuda.cuCtxGetCurrent()[1]) in (0, gpu.context[1])  # type: ignore[attr-defined]
 
 
 def test_graphs_make_way_for_others_and_go_with_the_device(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
-    from portatile.device.cuda import graph
-
     monkeypatch.setattr(graph, "_MOST", 2)
     several, queue = [chain(gpu) for _ in range(4)], gpu.default_queue()
-    for turn in range(5):
+    for _ in range(5):
         for at, ready in enumerate(several):
-            value = 1.0 + at + 10 * turn
+            value = 1.0 + at
             np.testing.assert_array_equal(run(ready, queue, pairs[0], value), np.full(N, 16 * value, np.float32))
     alive = [found for reference in gpu.graphs if (found := reference()) is not None and found.alive]  # type: ignore[attr-defined]
     assert len(alive) == 2

@@ -10,8 +10,9 @@ import numpy as np
 from portatile import program, verify, workloads
 from portatile.device.base import Device, Module
 from portatile.execute import Executable, flatten
+from portatile.guarded_memory import GuardedMemory
 from portatile.records import Binary, Config, Plan, Problem, Source
-from portatile.verify import GUARD_BYTES, Verdict
+from portatile.verify import Verdict
 from portatile.workload import Inputs, Workload
 from support.seeds import sometimes
 
@@ -73,25 +74,22 @@ def default_plan(device: Device) -> Callable[[Problem], Plan]:
 
 
 def run(device: Device, workload: Workload, problem: Problem, config: Config, inputs: Inputs) -> tuple[dict[str, np.ndarray], Verdict]:
-    """The operands' memory after a run, and whether all canaries, also those behind temporaries, are alive."""
+    """The operands' memory after a run, and whether all canaries, also those around temporaries, are alive."""
     plan = flatten(workload.plan(problem, config, device.info), default_plan(device))
     after: dict[str, np.ndarray] = {}
     verdicts = []
     build = partial(draft, device)
     with device.queue() as queue, Executable(device, plan, build, guard=True, modules=modules(device)) as executable:
-        memory = {}
+        guards = {name: GuardedMemory(device, queue, array.nbytes) for name, array in inputs.operands.items()}
         for name, array in inputs.operands.items():
-            raw = verify.guarded(array)
-            memory[name] = device.allocate(raw.nbytes)
-            queue.upload(memory[name], raw)
-        executable.run(queue, memory, inputs.scalars)
+            queue.upload(guards[name].memory, np.ascontiguousarray(array))
+        executable.run(queue, {name: guard.memory for name, guard in guards.items()}, inputs.scalars)
         for name, array in inputs.operands.items():
-            raw = np.empty(memory[name].nbytes, np.uint8)
-            queue.download(raw, memory[name])
-            after[name] = raw[: array.nbytes].view(array.dtype)
-            body = -(-array.nbytes // 4) * 4
-            verdicts.append(verify.guard_verdict(name, raw[body : body + GUARD_BYTES]))
-            memory[name].release()
+            after[name] = np.empty(array.shape, array.dtype)
+            queue.download(after[name], guards[name].memory)
+            wrote = guards[name].complaint(queue, name, array.itemsize)
+            verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
+            guards[name].release()
         verdicts.append(executable.check_temporaries(queue))
     return after, verify.worst(verdicts)
 

@@ -11,6 +11,7 @@ from portatile.space import ParameterSpace
 from portatile.workload import Expected, Inputs, Operand, Workload
 
 FAULTS = ("none", "slow", "wrong", "behind", "before", "far", "compile", "local", "group", "hang", "abort")
+FARTHER = "farther"  # than a search looks; a final comparison does
 
 TEXT = """
 #if FAULT == COMPILE
@@ -38,6 +39,7 @@ __kernel void twice(__global const float *x, __global float *y, int n) {
     if (FAULT == BEHIND && i == 0) y[n + 3] = 1.0f;
     if (FAULT == BEFORE && i == 0) y[-3] = 1.0f;
     if (FAULT == FAR && i == 0) y[-100000] = y[n + 100000] = 1.0f;
+    if (FAULT == FARTHER && i == 0) y[n + 300000] = 1.0f;
 }
 """
 
@@ -64,7 +66,7 @@ class Faulty(Workload):
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         n, group = problem.sizes["n"], int(config["group"])
-        names = tuple((fault.upper(), str(number)) for number, fault in enumerate(FAULTS))
+        names = tuple((fault.upper(), str(number)) for number, fault in enumerate((*FAULTS, FARTHER)))
         source = Source("faulty.cl", TEXT, (*names, ("FAULT", str(config["fault"]).upper())))
         args = (Arg("x"), Arg("y", role="out"), Arg("n", "scalar", dtype="int32", value=n))
         local = group if config["fault"] != "group" else 1 << 20

@@ -135,6 +135,32 @@ def test_errors_inside_the_prelude_are_told_of_the_users_lines() -> None:
     assert "ocl" not in log
 
 
+@needs_nvrtc
+def test_excerpts_are_the_users_lines(tmp_path: Path) -> None:
+    """With comments, and without what the dialect made of a line; the caret stays under its word, if that is there."""
+    (tmp_path / "header.h").write_text("inline int helper(int a) { return a + nowhere; } // a header's comment\n")
+    lines = [
+        '#include "header.h"',
+        "#define TWICE(x) (2 * (x) + gone)",
+        "kernel void f(global float *y, int n) {",
+        "\tfloat4 v = (float4)(1.0f, 2.0f, 3.0f, 4.0f); // fine",
+        "\tv.xy = v.zw * foo; /* why */",
+        "\ty[n] = TWICE(v.x); // the macro",
+        "}",
+    ]
+    source = Source("user.cl", dialect.gather("\n".join(lines), "user.cl", [tmp_path]))
+    with pytest.raises(CompileError) as caught:
+        program.build(source, cuda_compiler.CudaTarget("sm_90", "ptx"), None)
+    told = caught.value.log.splitlines()
+    for line, caret in ((lines[4], lines[4].index("foo")), ((tmp_path / "header.h").read_text().rstrip(), None)):
+        assert f"  {line}" in told
+        below = told[told.index(f"  {line}") + 1]
+        assert below.strip() == "^"
+        if caret is not None:
+            assert below == "  " + "\t" + " " * (caret - 1) + "^"
+    assert told[told.index(f"  {lines[5]}") + 1].strip() != "^", "what the caret was under is the macro's"
+
+
 def test_messages_without_a_cause_are_kept() -> None:
     log = 'portatile/cuda_math.h(7): error: of our own\n  x\n  ^\n\n1 error detected in the compilation of "user.cl".'
     assert "of our own" in dialect.readable(log)

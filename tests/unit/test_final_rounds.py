@@ -41,6 +41,7 @@ class Bench:
     wrong: frozenset[int] = frozenset()
     spoilt: frozenset[int] = frozenset()
     outside: frozenset[int] = frozenset()
+    far: frozenset[int] = frozenset()
     fails: dict[int, tuple[str | int, Exception]] = field(default_factory=dict)
     living: bool = True
     contenders: list[Contender] = field(default_factory=list)
@@ -75,6 +76,9 @@ class Bench:
     def surroundings(self, loaded: Contender) -> Verdict:
         return Verdict(loaded.job.number not in self.outside, 0.0, "wrote behind c")
 
+    def elsewhere(self, loaded: Contender) -> Verdict:
+        return Verdict(loaded.job.number not in self.far, 0.0, "wrote far behind c")
+
     def outputs(self, loaded: Contender) -> Verdict:
         return Verdict(loaded.job.number not in self.spoilt, 0.5, "not again")
 
@@ -94,6 +98,7 @@ def hold(bench: Any, seconds: float = 10.0) -> dict[int, str]:
         (Bench(wrong=frozenset({0})), ["wrong", "ok", "ok"]),
         (Bench(spoilt=frozenset({2})), ["ok", "ok", "wrong"]),
         (Bench(outside=frozenset({1})), ["ok", "wrong", "ok"]),
+        (Bench(far=frozenset({0})), ["wrong", "ok", "ok"]),
     ],
 )
 def test_everyone_gets_a_verdict(bench: Bench, statuses: list[str]) -> None:

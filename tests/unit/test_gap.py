@@ -13,8 +13,8 @@ from portatile.device import x86
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.opencl import disassembly
 from portatile.dialect import nvrtc_options
-from portatile.errors import UsageError
-from portatile.measure import code, optimisations
+from portatile.errors import DeviceError, UsageError
+from portatile.measure import code, optimisations, transplant
 from portatile.records import DeviceInfo, Launch, Plan, Problem, Source
 from portatile.studies import gap_figures, gap_rows
 from portatile.studies.form import attribution
@@ -81,6 +81,14 @@ def test_a_side_is_explained_in_three_ways() -> None:
     assert all(figure.draw("x") for figure in figures)
 
 
+def test_equal_code_takes_equal_time() -> None:
+    built = [replace(row, code="same" if "c" in row.on else row.on) for row in rows("one", {"a": 1.0, "b": 1.0, "c": 1.0})]
+    built[-1] = replace(built[-1], code="same", seconds=0.5)
+    done = {row.on: row.seconds for row in gap_rows.finish(built) if not row.order}
+    assert done["c"] == done["a + c"] == 0.5
+    assert done["a"] == 1.0
+
+
 def test_a_difference_is_explained_to_the_last() -> None:
     """The second side has no ``b``, and its plain code is twice as slow."""
     one, other = rows("one", {"a": 2.0, "b": 8.0, "c": 1.0}), rows("two", {"a": 2.0, "b": 1.0, "c": 1.0}, plain=2.0)
@@ -94,6 +102,18 @@ def test_a_difference_is_explained_to_the_last() -> None:
     assert [row for row in gap_rows.finish([*one, *other]) if row.order == BETWEEN] == []  # two devices side by side are no comparison
     equal = gap_rows.finish([*one, launch, *rows("two", {"a": 2.0, "b": 8.0, "c": 1.0})])
     assert "no difference" in gap_figures.notes(equal)[-1]
+
+
+@pytest.mark.parametrize("host", ["one", "two"])
+def test_the_others_code_tells_compilers_from_drivers(host: str) -> None:
+    """The first side is four times as slow: twice because of its code, twice because of its driver."""
+    one, other = rows("one", {"a": 2.0, "b": 2.0, "c": 1.0}, plain=4.0), rows("two", {"a": 2.0, "b": 2.0, "c": 1.0})
+    launch, there = replace(one[0], on=EMPTY_LAUNCH, seconds=1e-6), one if host == "one" else other
+    swapped = replace(there[0], on=gap_rows.SWAPPED, seconds=0.5)  # its finished code takes 1 s and 0.25 s
+    done = gap_rows.finish([*one, launch, *other, swapped])
+    parts = {row.added: row.explained or 0.0 for row in done if row.order == gap_rows.BY_CODE}
+    assert parts == pytest.approx({gap_rows.THEIR_CODE: 0.5, gap_rows.THEIR_DRIVERS: 0.5})
+    assert any("with the other's code on one side: code of the compilers 50%" in note for note in gap_figures.notes(done))
 
 
 def test_what_failed_is_told() -> None:
@@ -122,11 +142,30 @@ def test_texts_lose_what_they_are_to_lose() -> None:
     (source,) = execute.sources(optimisations.built_with(whole, (), DEVICE))
     for line in ("#define native_cos(x) cos(x)", "#define native_divide(x, y) ((x) / (y))", "#define rsqrt(x) (1.0f / sqrt(x))"):
         assert line in source.text
+    assert '#define SUM(x) _Pragma("unroll 1") for (int j' in source.text
     assert "#pragma unroll 4" not in source.text
-    assert source.text.splitlines()[-4:] == TEXT.replace("    #pragma unroll 4", "").splitlines()[-4:]
+    assert "#pragma unroll 1\n    for (int i" in source.text
+    assert source.text.endswith(TEXT.splitlines()[-2] + "\n}\n")
     assert source.options == ("-cl-opt-disable",)
     plain = plan_of("__kernel void k(__global float* b) { b[0] = 1; }")
     assert "functions" not in [one.name for one in optimisations.offered(plain, DEVICE)]
+
+
+def test_code_of_another_compiler() -> None:
+    """NVIDIA's OpenCL reads the offset of the NDRange from registers that CUDA's driver does not set."""
+    text = """.version 8.4
+.target sm_90, texmode_independent
+.visible .entry k(.param .u64 .ptr .global .align 4 k_param_0) {
+    mov.b32 %r1, %envreg3;
+    mov.u32 %r2, %ntid.x;
+}"""
+    plain = transplant.portable_ptx(text, "k.cl")
+    assert "mov.b32 %r1, 0;" in plain
+    assert ".target sm_90\n" in plain
+    with pytest.raises(DeviceError, match="envreg6"):
+        transplant.portable_ptx(text.replace("envreg3", "envreg6"), "k.cl")
+    with pytest.raises(DeviceError, match="no PTX"):
+        transplant.portable_ptx("\x7fELF", "k.cl")
 
 
 def nvidia() -> DeviceInfo:

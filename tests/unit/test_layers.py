@@ -16,16 +16,17 @@ DRAWING = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 # its own, and within its own folder.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "capabilities"),
-    ("dtypes", "settings", "processes"),
+    ("dtypes", "settings", "processes", "notebooks"),
     ("records",),
     ("images", "space", "trials", "figures"),
     ("workload", "template", "cache", "dialect", "strategies"),
     ("device",),
     ("program", "store", "workloads", "formats", "model", "predict", "verify"),
-    ("execute", "guarded_memory", "repair", "select", "ceilings", "arguments"),
+    ("guarded_memory",),
+    ("execute", "repair", "select", "ceilings", "arguments"),
     ("tuning", "runtime", "measure"),
     ("kernel", "routines"),
-    ("api", "array_api", "doctor", "torch", "wavelets", "studies", "reports", "shipping"),
+    ("api", "array_api", "doctor", "torch", "wavelets", "studies", "reports", "shipping", "fleet"),
     ("cli",),
 )
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
@@ -215,7 +216,7 @@ def test_a_file_opens_by_saying_what_it_is(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("from portatile import tuning", "settings (layer 1) imports tuning (layer 8)"),
+        ("from portatile import tuning", "settings (layer 1) imports tuning (layer 9)"),
         ("def f():\n    import portatile.space", "settings (layer 1) imports space (layer 3)"),
         ("from . import processes", "settings (layer 1) imports processes (layer 1)"),
         ("import portatile", "imports the public face"),

@@ -139,6 +139,24 @@ def test_stacks_come_again(driver: FakeDriver) -> None:
     assert named(driver.launched, *second) == known
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_stacks_of_triangles_come_again(driver: FakeDriver, shared: bool) -> None:
+    """One launch's worth for each matrix, in memory that begins with it, so that all are one problem."""
+
+    def stacks() -> list[Tensor]:
+        return [Tensor((40, 40) if shared else (3, 40, 40)), Tensor((3, 40, 24))]
+
+    first, second = stacks(), stacks()
+    assert portatile.trsm(first[0], first[1], out=first[1]) is first[1]
+    known = [(launch.kernel, launch.grid) for launch in driver.launched]
+    places = [[struct.unpack("Q", given)[0] for given in launch.parameters if len(given) == 8] for launch in driver.launched]
+    for at in range(3):
+        assert any(first[1].data_ptr() + at * 40 * 24 * 4 in given for given in places)
+    driver.log.clear()
+    assert portatile.trsm(second[0], second[1], out=second[1]) is second[1]
+    assert [(launch.kernel, launch.grid) for launch in driver.launched] == known
+
+
 def split_k() -> tuple[Tensor, Tensor, Tensor]:
     """A product whose default takes a workspace."""
     return Tensor((64, 8192)), Tensor((8192, 64)), Tensor((64, 64))
@@ -173,30 +191,33 @@ def test_what_was_never_called_is_refused_under_capture(driver: FakeDriver, monk
 
 
 def test_a_plan_of_many_launches_becomes_a_graph(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It holds what the launches were given one by one: for other arrays, other factors, another stream, and not while that is captured."""
+    """It holds what the launches were given one by one; not for other arrays, and not while the stream is captured."""
+    sets = [(Tensor((1024, 1024)), Tensor((1024, 64))) for _ in range(3)]
 
-    def solve(alpha: float) -> list[Any]:
+    def solve(at: int, alpha: float) -> tuple[list[Any], bool]:
         driver.log.clear()
-        a, b = Tensor((1024, 1024)), Tensor((1024, 64))
+        a, b = sets[at]
         portatile.trsm(a, b, out=b, alpha=alpha)
-        return named(driver.launched, a, b)
+        launches = [launch for launch in driver.launched if launch.stream in (1, 4711)]  # others check a configuration
+        replayed = any(entry[0] == "cuGraphLaunch" for entry in driver.log if not isinstance(entry, Launched))
+        return named([launch._replace(stream=0) for launch in launches], a, b), replayed
 
-    usual = {alpha: solve(alpha) for alpha in (1.0, 0.5)}
+    usual = {alpha: solve(2, alpha)[0] for alpha in (1.0, 0.5)}
     assert len(usual[1.0]) >= 4, "too few launches for a graph: choose another problem"
     assert usual[1.0] != usual[0.5]
-    for turn in range(6):
-        alpha = (1.0, 0.5)[turn % 2]
-        assert solve(alpha) == usual[alpha]
-        assert (("cuGraphLaunch", len(usual[alpha])) in driver.log) == (turn > 0)
+    for turn in range(4):
+        for at in range(2):
+            for alpha in (1.0, 0.5):
+                solved, replayed = solve(at, alpha)
+                assert solved == usual[alpha]
+                assert replayed == (turn >= 2)
     with torch(4711, monkeypatch):
         monkeypatch.setattr(described, "known", {})
         for turn in range(6):
             driver.capturing = {4711} if turn == 4 else set()
-            solved = [launch._replace(stream=0) for launch in solve(0.5)]
+            solved, replayed = solve(0, 0.5)
             assert [launch.kernel for launch in solved] == [launch.kernel for launch in usual[0.5]]
-            replayed = any(entry[0] == "cuGraphLaunch" for entry in driver.log if not isinstance(entry, Launched))
             assert replayed == (turn in (2, 3, 5))
-            assert {launch.stream for launch in driver.launched} == {4711}
 
 
 def test_a_compiled_product_comes_again(driver: FakeDriver) -> None:

@@ -185,7 +185,8 @@ def test_the_page_needs_nothing_else() -> None:
     assert "nothing &amp; nobody." in text
     assert "no &lt;device&gt;" in text
     tags = _Tags(text).seen
-    assert sum(tag == "svg" for tag, _ in tags) == 2
+    assert sum(tag == "svg" for tag, _ in tags) == 4  # each study's figure, and the first again on its card
+    assert sum(tag == "svg" for tag, _ in _Tags(page.render([found])).seen) == 1
     for _, attrs in tags:
         assert all((attrs.get(name) or "data:").startswith(("data:", "#")) for name in ("src", "href"))
     link = next(attrs["href"] for _, attrs in tags if attrs.get("download") == "invented.csv")

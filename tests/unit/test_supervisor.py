@@ -14,7 +14,7 @@ import pytest
 from portatile.errors import DeviceError
 from portatile.records import Plan, Source
 from portatile.tuning.protocol import Build
-from portatile.tuning.search import supervisor as supervisors
+from portatile.tuning.search import compile_workers
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.supervisor import Setup, Supervisor
 from portatile.tuning.search.worker_process import Variant, WorkerProcess
@@ -91,7 +91,7 @@ def test_few_contexts_on_a_gpu_with_little_memory(
     supervisor, started = Supervisor(Setup(None, tmp_path, 1 << 20, -1)), []
     monkeypatch.setattr(supervisor, "_info", replace(GPU, backend=backend, global_memory=gibibytes << 30))
     monkeypatch.setattr(supervisor, "_start", started.append)
-    monkeypatch.setattr(supervisors, "_cores", lambda: 64)
+    monkeypatch.setattr(compile_workers, "_cores", lambda: 64)
     supervisor.compile_ahead(Plan(()))
     assert len(started) == workers
 

@@ -158,7 +158,7 @@ def test_plans_bind_what_there_is(name: str, kind: str) -> None:
             assert {operand for operand, role in roles.items() if role != "in"} <= writers
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"gemm_epilogue"}))  # whose parameters are those of gemm
 def test_every_parameter_changes_the_plan(name: str) -> None:
     """Each parameter has several legal values, and a legal plan changes with it: where another value is legal with all
     else equal, with that one; where it never moves alone, with any other value."""
@@ -232,7 +232,7 @@ def test_inputs_fill_the_layout_and_nothing_else(name: str) -> None:
             memory = inputs.operands[operand.name]
             assert memory.ndim == 1
             assert memory.size >= problem.layout[operand.name].extent(shapes[operand.name])
-            assert np.array_equal(memory, again.operands[operand.name], equal_nan=memory.dtype.kind == "f"), "a seed does not repeat"
+            assert memory.tobytes() == again.operands[operand.name].tobytes(), "a seed does not repeat"
             if operand.role == "out":
                 assert np.isnan(memory).all(), f"{operand.name} is written only, and its old content is not NaN"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,10 +12,21 @@ from portatile.errors import ArgumentError
 
 DTYPES = ("float32", "float64")
 COMPLEX = (*DTYPES, "complex64", "complex128")
-FACTORS = tuple(RESULTS)
+FACTORS = tuple(name for name in RESULTS if name != "tfloat32")
 """The types of matrices that are multiplied; products may have others too."""
 ALL = (*FACTORS, "int32")
 NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own takes 3 us
+
+
+Precision = Literal["tf32"]
+"""What a caller may give of a product's precision for speed."""
+
+
+def precision(value: str | None) -> str:
+    """The precision that a caller asked for, empty for the full one; raises ArgumentError for any other."""
+    if value not in (None, "tf32"):
+        raise ArgumentError(f"precision={value!r} is none; write 'tf32', or leave it out for products in full precision")
+    return value or ""
 
 
 def complex_factor(value: Any, name: str) -> complex:

@@ -25,6 +25,7 @@ class Library(ABC):
     """One kind of array. An instance is stateless; ``kind`` is the type that all arrays of a call have, exactly."""
 
     on_host = False
+    streams = False  # whether it has streams of its own; otherwise work belongs on a device's default queue
 
     def __init__(self, kind: type) -> None:
         self.kind = kind
@@ -49,7 +50,7 @@ class Library(ABC):
         return new(model, shape, kind)
 
     def stream(self, array: Any) -> int:
-        """The library's current stream on the device of ``array``; -1 where its work belongs on a device's default queue."""
+        """The library's current stream on the device of ``array``; -1 where it has none."""
         return -1
 
 
@@ -110,6 +111,8 @@ BUFFERS = Buffers(Buffer)
 class Torch(Library):
     """PyTorch's tensors."""
 
+    streams = True
+
     def __init__(self, kind: type) -> None:
         super().__init__(kind)
         self._stream = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", None)
@@ -139,6 +142,8 @@ class Torch(Library):
 
 class Cupy(Library):
     """CuPy's arrays."""
+
+    streams = True
 
     def __init__(self, kind: type) -> None:
         super().__init__(kind)

@@ -10,6 +10,7 @@ import numpy as np
 
 from portatile.arguments import outputs
 from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
+from portatile.errors import UsageError
 
 
 def is_foreign(array: Any) -> bool:
@@ -19,10 +20,18 @@ def is_foreign(array: Any) -> bool:
 
 @contextmanager
 def ordered(array: Any) -> Iterator[None]:
-    """Within it the device's default queue runs after what the array's library has queued, and before what that queues afterwards."""
+    """Within it the device's default queue runs after what the array's library has queued, and before what that queues afterwards.
+
+    Raises UsageError where the library captures its stream: a graph would not have what runs on the default queue.
+    """
     device = Buffer.wrap(array).device
     queue = device.default_queue()
     with device.foreign_queue(caller_stream(array)) as stream:
+        if stream.capturing:
+            raise UsageError(
+                "this call cannot be captured into a graph: it waits for numbers on the host, or takes arrays that no single plan takes "
+                "(C-contiguous ones on one device it does)"
+            )
         queue.wait_for(stream.marker())
         try:
             yield

@@ -14,7 +14,7 @@ from portatile.arguments import axes, matrices
 from portatile.arguments.checks import writable
 from portatile.arguments.converters import Converter, converter_of
 from portatile.device.buffer import Buffer, is_cuda_array, refuse_masks
-from portatile.dtypes import RESULTS, name_of
+from portatile.dtypes import ELEMENTS, RESULTS, name_of
 from portatile.errors import ArgumentError
 
 _COUNTED = "biu"  # the kinds of dtypes, bool and integers, that are multiplied in float64
@@ -40,15 +40,17 @@ class _Shapes(NamedTuple):
     core: int
 
 
-def product(a: Any, b: Any, out: Any) -> Conversion | None:
+def product(a: Any, b: Any, out: Any, wanted: str | None = None) -> Conversion | None:
     """How ``matmul(a, b, out)`` comes to matrices or stacks that kernels read; None where they are such already.
 
-    Raises ArgumentError for shapes that do not fit, and for an ``out`` that the result cannot be cast to.
+    ``wanted`` names the dtype of the result, if the caller does. Raises ArgumentError for shapes that do not fit, and for an ``out`` that
+    the result cannot be cast to.
     """
     target = _only(out)
     one, other = _array(a, "a"), _array(b, "b")
     library = _library(one, other, target)
-    dtype = None if library is None else multiplied_in(library.dtype(one), library.dtype(other))
+    asked = wanted or (None if library is None or target is None else _name(library.dtype(target)))
+    dtype = None if library is None else multiplied_in(library.dtype(one), library.dtype(other), asked, wanted is not None)
     if library is None or dtype is None:  # the routine takes or refuses them
         return None if one is a and other is b and target is out else Conversion((one, other), target, _as_it_is)
     shapes = _shapes(tuple(one.shape), tuple(other.shape))
@@ -59,30 +61,40 @@ def product(a: Any, b: Any, out: Any) -> Conversion | None:
         if first is a and second is b:
             return None
         return Conversion((first, second), None, _as_it_is if shapes.core == 2 else lambda result: library.shaped(result, shapes.given))
-    _check_out(library, target, shapes, (one, other))
+    _check_out(library, target, shapes, (one, other), dtype)
     view = target if shapes.core == 2 else target[shapes.view]
-    if _direct(library, view, dtype, shapes.whole, (first, second)):
+    results = (wanted,) if wanted else RESULTS[name_of(dtype)]
+    if _name(library.dtype(view)) in results and _direct(library, view, shapes.whole, (first, second)):
         if first is a and second is b and view is out:
             return None
         return Conversion((first, second), view, lambda _: target)
     return Conversion((first, second), None, lambda result: library.put(target, result.reshape(shapes.given)))
 
 
-def multiplied_in(one: np.dtype[Any] | None, other: np.dtype[Any] | None) -> np.dtype[Any] | None:
-    """The dtype in which arrays of two are multiplied: NumPy's common one, for integers and bool float64 unless both are int8; None where
-    there is none.
+def multiplied_in(
+    one: np.dtype[Any] | None, other: np.dtype[Any] | None, asked: str | None = None, cast: bool = False
+) -> np.dtype[Any] | None:
+    """The dtype in which arrays of two are multiplied: NumPy's common one, float64 for integers and bool; None where there is none.
+
+    ``asked`` names the dtype of the result, if that is known: int8 is multiplied as such where it is int32. With ``cast`` the operands
+    are cast to it, as NumPy does where ``dtype`` is given, if they do not give such results themselves.
     """
     if one is None or other is None:
         return None
-    if one == other and name_of(one) in RESULTS:
-        return one
     try:
-        found = np.result_type(one, other)
+        found = one if one == other else np.result_type(one, other)
     except TypeError:
         return None
-    if found.kind in _COUNTED:
-        return np.dtype(np.float64)
+    if found.kind in _COUNTED and asked not in RESULTS.get(name_of(found), ()):
+        found = np.dtype(np.float64)
+    if cast and asked is not None and asked in RESULTS and asked not in RESULTS.get(name_of(found), ()):
+        kind = ELEMENTS[asked].numpy
+        found = kind if np.can_cast(found, kind, "same_kind") else found
     return found if name_of(found) in RESULTS else None
+
+
+def _name(dtype: np.dtype[Any] | None) -> str:
+    return "" if dtype is None else name_of(dtype)
 
 
 def _as_it_is(result: Any) -> Any:
@@ -163,7 +175,7 @@ def _lies_well(library: Converter, array: Any) -> bool:
     return matrices.form(shape, strides, size) is not None
 
 
-def _check_out(library: Converter, out: Any, shapes: _Shapes, given: tuple[Any, Any]) -> None:
+def _check_out(library: Converter, out: Any, shapes: _Shapes, given: tuple[Any, Any], dtype: np.dtype[Any]) -> None:
     """Raise ArgumentError for an output that cannot be written, has another shape, or to whose dtype nothing is cast silently."""
     writable(out, "out")
     refuse_masks(out, "out")
@@ -171,6 +183,8 @@ def _check_out(library: Converter, out: Any, shapes: _Shapes, given: tuple[Any, 
     if have != shape and not (isinstance(out, np.ndarray) and _repeats(have, shapes)):
         raise ArgumentError(f"out has shape {have} and dtype {out.dtype}; it must have shape {shape}: an output is non-broadcastable")
     kind, found = library.dtype(out), np.result_type(*(library.dtype(array) for array in given))
+    if _name(kind) in RESULTS[name_of(dtype)]:
+        return
     if kind is None or not np.can_cast(found, kind, "same_kind"):
         raise ArgumentError(f"out has dtype {out.dtype}; results of {found} are not cast to that: pass another array for the result")
 
@@ -184,11 +198,8 @@ def _repeats(have: tuple[int, ...], shapes: _Shapes) -> bool:
     return all(size in (own, 1) for own, size in batch)
 
 
-def _direct(library: Converter, out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], operands: tuple[Any, Any]) -> bool:
+def _direct(library: Converter, out: Any, shape: tuple[int, ...], operands: tuple[Any, Any]) -> bool:
     """Whether kernels write the result where it belongs."""
-    kind = library.dtype(out)
-    if kind is None or name_of(kind) not in RESULTS[name_of(dtype)]:
-        return False
     if tuple(out.shape) != shape or not library.aligned(out) or not _lies_well(library, out):
         return False
     return not isinstance(out, np.ndarray) or not any(np.may_share_memory(out, operand) for operand in operands)

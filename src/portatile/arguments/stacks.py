@@ -63,7 +63,7 @@ def stacked(array: Any) -> bool:
 
 def products(given: Given[Array]) -> Products[Array]:
     """The products of all matrices of the stacks; ``c`` and ``out`` have the whole batch. Raises ArgumentError for what does not fit."""
-    stack_a, stack_b = _op(_stack(given.a, "a"), given.trans[0], "trans_a"), _op(_stack(given.b, "b"), given.trans[1], "trans_b")
+    stack_a, stack_b = _op(stack_of(given.a, "a"), given.trans[0], "trans_a"), _op(stack_of(given.b, "b"), given.trans[1], "trans_b")
     if stack_a.dtype != stack_b.dtype:
         raise ArgumentError(f"a is {stack_a.dtype} and b is {stack_b.dtype}; convert one of them")
     m, k = stack_a.shape[-2:]
@@ -83,7 +83,7 @@ def products(given: Given[Array]) -> Products[Array]:
     writable(result, "out")
     if 0 in shape:
         return Products(result, None, [])
-    if _overlaps_itself(target):
+    if overlaps_itself(target):
         raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
     found = [_product(views, given.trans) for views in _batches(batch, (stack_a, stack_b, target))]
     begin = None
@@ -100,8 +100,8 @@ def merged(product: Product) -> Product:
     return product
 
 
-def _stack(array: Any, name: str) -> _Stack:
-    """The operand as NumPy array or Buffer of two or more dimensions; raises ArgumentError for others."""
+def stack_of(array: Any, name: str, types: tuple[str, ...] = FACTORS) -> _Stack:
+    """The operand as NumPy array or Buffer of two or more dimensions, of one of the types; raises ArgumentError for others."""
     if isinstance(array, np.ndarray):
         refuse_masks(array, name)
         found: _Stack = array
@@ -111,19 +111,19 @@ def _stack(array: Any, name: str) -> _Stack:
         raise matrices.unknown(array, name)
     if found.ndim < 2:
         raise ArgumentError(f"{name} has shape {found.shape}; it must be a matrix or a stack of them")
-    check_dtype(found.dtype, name, ALL if name in ("c", "out") else FACTORS)
+    check_dtype(found.dtype, name, types)
     return found
 
 
 def _whole(array: Any, shape: tuple[int, ...], kind: np.dtype[Any], name: str) -> _Stack:
-    found = _stack(array, name)
+    found = stack_of(array, name, ALL)
     if found.shape != shape or found.dtype != kind:
         have = f"has shape {found.shape} and dtype {found.dtype}"
         raise ArgumentError(f"{name} {have}; it must have shape {shape} and dtype {kind}")
     return found
 
 
-def _overlaps_itself(array: _Stack) -> bool:
+def overlaps_itself(array: _Stack) -> bool:
     """Whether two elements share memory. Large arrays count as if they did where their dimensions do not lie one within another."""
     dimensions = sorted((abs(stride), size) for stride, size in zip(array.strides, array.shape, strict=True) if size > 1)
     reach = array.dtype.itemsize

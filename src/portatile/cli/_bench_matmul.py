@@ -49,6 +49,9 @@ from portatile.studies.form.table import readable
     "--shuffle", is_flag=True, help="Work-items of a warp exchange A's elements by shuffles: fewer reads of local memory (NVIDIA)."
 )
 @click.option("--plain", is_flag=True, help="Read A and B through no read-only path, which compilers take by themselves (NVIDIA).")
+@click.option(
+    "--carveout", type=click.Choice(["0", "25", "50", "75", "100"]), help="Per cent of a multiprocessor's memory that is local (CUDA)."
+)
 @click.option("--device", help="Device, as `portatile devices` names it, or its number if --platform is given; default: the best one.")
 @click.option("--platform", type=click.IntRange(min=0), help="Number of the OpenCL platform, as in the ids of `portatile devices`.")
 @click.option("--cpu", is_flag=True, help="Use a CPU, whatever other devices there are.")
@@ -71,6 +74,7 @@ def matmul(
     ldg: bool,
     shuffle: bool,
     plain: bool,
+    carveout: str | None,
     device: str | None,
     platform: int | None,
     cpu: bool,
@@ -98,8 +102,9 @@ def matmul(
     switches = tuple(name for name, on in (("LDG", ldg), ("SHUFFLE", shuffle), ("PLAIN", plain)) if on)
     if switches and algorithm == "host":
         raise UsageError(f"--{switches[0].lower()} is for kernels: leave it out, or choose another --algorithm")
+    share = None if carveout is None else int(carveout)
     _console.say("multiplying, and checking with NumPy")
-    product = MatrixProduct(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype, preset, switches)
+    product = MatrixProduct(algorithm, rung, {"m": m or size, "n": n or size, "k": k or size}, block, dtype, preset, switches, share)
     if algorithm == "host" and rung is None and preset is None:
         _host(product, seed, output, as_json)
         return

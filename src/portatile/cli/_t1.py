@@ -42,7 +42,7 @@ def with_files(group: WorkloadGroup, tuned: Tuned) -> WorkloadGroup:
             request = kernel.request(limit, _options.one_device(device), strategy, seed, not fresh)
             return tuned(kernel, _tune_output.measured(request, cold, no_model, objective), as_json)
 
-        parameters = [parameter for parameter in group.parameters if parameter.name != "recorded"]
+        parameters = [parameter for parameter in group.parameters if parameter.name not in ("recorded", "scheduler")]
         return click.Command(name, params=parameters, callback=run, help=f"The kernel that {name} describes (T1).")
 
     group.of_file = of_file

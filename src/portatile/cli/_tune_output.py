@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from portatile import ceilings
+from portatile import ceilings, workloads
 from portatile.cli import _console
 from portatile.errors import UsageError
-from portatile.records import canonical, duration
+from portatile.records import Config, DeviceInfo, Problem, canonical, duration
 from portatile.trials import Trial
 from portatile.tuning.final import ranking
-from portatile.tuning.search import tuner
+from portatile.tuning.search import foreign_starts, tuner
 from portatile.workload import Workload
 
 
@@ -101,6 +101,14 @@ def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
     """What warm starts gave, for a program."""
     best = result.warm_best
     return {"warm_starts": result.warm_trials, "warm_best_seconds": best and best.comparable, "matched_at": result.matched_at}
+
+
+def others(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
+    """What other tuners found, to be tried first; says how many there are."""
+    found = foreign_starts.starts(workloads.get(problem.workload), problem, info)
+    if found:
+        _console.note(f"tried first: {_console.counted(len(found), 'configuration')} near what imported results of other tuners say")
+    return found
 
 
 def unguarded(result: tuner.TuningResult, workload: Workload) -> Iterator[str]:

@@ -8,8 +8,10 @@ import click
 
 from portatile import device
 from portatile.cli import _console, _options
+from portatile.formats.other_tuners import Known
 from portatile.shipping import import_results
 from portatile.store import ResultStore
+from portatile.tuning.search import foreign_starts
 
 
 @click.command()
@@ -20,7 +22,15 @@ def command(files: tuple[Path, ...], path: Path | None) -> None:
 
     A file is what `results --json`, `tune --json` or `export` wrote. A file with anything malformed is refused as a whole. Results of
     a device that this machine does not have are used for the most similar device where nothing was tuned.
+
+    Files of other tuners (CLBlast's database and its tuners' JSON, caches of Kernel Tuner, T4) give the first trials of later searches.
     """
+    others = {file: theirs for file in files if (theirs := foreign_starts.read(file))}
+    for file, theirs in others.items():
+        _first_trials(file, theirs)
+    files = tuple(file for file in files if file not in others)
+    if not files:
+        return
     found = [trial for file in _console.track(files, "reading") for trial in import_results.read(file)]
     with ResultStore(path) if path is not None else ResultStore.default() as store, _console.err.status("filling the store"):
         arrived = import_results.add(store, found, [one.info for one in device.devices()])
@@ -33,3 +43,11 @@ def command(files: tuple[Path, ...], path: Path | None) -> None:
         )
     if not arrived:
         _console.out.print("the files hold no trials", markup=False)
+
+
+def _first_trials(file: Path, known: list[Known]) -> None:
+    """Keep another tuner's configurations, and say for what they can be used."""
+    kept = foreign_starts.keep(known)
+    for kernel, users, count in foreign_starts.summary(known):
+        _console.out.print(f"{file}: {_console.counted(count, 'configuration')} of {kernel}, usable for {users}", markup=False)
+    _console.out.print(f"the fastest {kept} are kept; what is legal of them is tried first in later searches", markup=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +42,7 @@ _PLAIN_SECONDS = 10.0  # between lines of progress where there is no terminal
 @click.option(
     "--objective", default="time", show_default=True, help="What to minimise: time, or energy where the device reports its power."
 )
+@click.option("--scheduler", metavar="ADDRESS", help="Tune on the fleet of this Dask scheduler (tcp://host:8786), or local.")
 @_options.document()
 def command(
     problem: Problem,
@@ -54,6 +56,7 @@ def command(
     cold: bool,
     no_model: bool,
     objective: str,
+    scheduler: str | None,
 ) -> None:
     """Search for the fastest configuration of a workload.
 
@@ -71,20 +74,44 @@ def command(
     request = _tune_output.measured(request, cold, no_model, objective)
     if hint := workloads.get(problem.workload).hint:
         _console.err.print(hint, markup=False, soft_wrap=True)
+    if scheduler is not None:
+        _show(_on_fleet(request, scheduler, device), as_json)
+        return
     if isinstance(device, tuple) or device == devices.EVERY:
         _tuned_on_several(request, [one.info for one in devices.several(device)], as_json)
         return
     request = replace(request, device=device)
-    first_ceilings.ensure(devices.get(device).info, _console.note)
+    info = devices.get(device).info
+    first_ceilings.ensure(info, _console.note)
+    request = replace(request, start=_tune_output.others(problem, info))
     with ResultStore.default() as store, _Watch() as watch:
         result = tuner.tune(request, store, watch)
-    workload = workloads.get(problem.workload)
+    _show(result, as_json)
+
+
+def _show(result: tuner.TuningResult, as_json: bool) -> None:
+    """The table, or the JSON document."""
+    workload = workloads.get(result.problem.workload)
     if as_json:
         click.echo(document(result, workload))
     else:
         _print(result, workload)
         for line in _tune_output.unguarded(result, workload):
             _console.out.print(line, markup=False)
+
+
+def _on_fleet(request: tuner.TuningRequest, scheduler: str, device: str | tuple[str, ...] | None) -> tuner.TuningResult:
+    """Search on a fleet, or on this machine's devices as one: those that are alike share the search."""
+    from portatile.fleet import search, serve  # Dask is slow to import, and seldom needed
+
+    with ExitStack() as stack:
+        address = scheduler
+        if scheduler == serve.LOCAL:
+            named = devices.several(devices.EVERY if device is None else device)
+            address = stack.enter_context(serve.local([one.info for one in named]))
+            device = None
+        store, watch = stack.enter_context(ResultStore.default()), stack.enter_context(_Watch("asking the fleet"))
+        return search.tune(replace(request, device=_options.one_device(device)), address, store, watch)
 
 
 def _tuned_on_several(request: tuner.TuningRequest, infos: Sequence[DeviceInfo], as_json: bool) -> None:

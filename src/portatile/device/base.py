@@ -169,6 +169,10 @@ class Queue(ABC):
         With ``blocking=False`` the array must not change until the event is done; the queue keeps it alive.
         """
 
+    def send(self, target: Memory, array: NDArray[Any]) -> None:
+        """As ``upload`` without blocking and without an event: the caller keeps the array as it is until the queue has finished."""
+        self.upload(target, array, blocking=False)
+
     @abstractmethod
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
         """Copy from ``source``, ``offset`` bytes in, to a C-contiguous host array; the counterpart of ``upload``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from sys import is_finalizing
 from typing import Any
 
 KEEPS = 1 << 30  # bytes at most
@@ -38,6 +39,9 @@ class Pool:
 
     def give(self, buffer: Any, nbytes: int) -> None:
         """Keep a buffer, or release it."""
+        if is_finalizing is None or is_finalizing():  # a thread that ended inside may have the lock; None: this module is gone already
+            buffer.release()
+            return
         with self._lock:
             if self._queues or not 0 < nbytes <= self.limit:
                 buffer.release()

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from portatile.device import ANY
 from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.trials import Status, Trial
+
+
+@dataclass(frozen=True)
+class Known:
+    """A configuration that another tuner measured, by that tuner's names. ``dtype`` and ``sizes`` are empty where it does not say."""
+
+    kernel: str
+    device: str
+    dtype: str
+    sizes: Mapping[str, int]
+    config: Config
+    seconds: float
 
 
 def device(name: str) -> DeviceInfo:

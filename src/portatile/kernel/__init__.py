@@ -7,22 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from portatile import device as devices
+from portatile import notebooks, strategies
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.formats import t1
 from portatile.kernel.definition import PREFIX, Definition
 from portatile.kernel.early_stop import StopIfNothingCompiles
+from portatile.kernel.expression import Given
 from portatile.kernel.from_t1 import terms
+from portatile.kernel.metrics import Metrics
 from portatile.kernel.recheck import Recheck
 from portatile.kernel.runner import Runner, device_of
+from portatile.measure import first_ceilings
 from portatile.records import Config, canonical, duration, rate
 from portatile.select import Choice
 from portatile.store import ResultStore, known_results
 from portatile.trials import Budget, Trial
 from portatile.tuning.search import tuner
+from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.objective import Objective
 
 __all__ = ["PREFIX", "Kernel", "TunedKernel"]
@@ -93,10 +99,17 @@ class Kernel(Definition):
         seed: int = 0,
         resume: bool = True,
         objective: Objective = "time",
+        timeout: float | None = None,
+        metrics: Mapping[str, Given] = MappingProxyType({}),
+        strategy_options: Mapping[str, float] = MappingProxyType({}),
         listen: Callable[[tuner.Progress], None] | None = None,
     ) -> TunedKernel:
         """Search for the fastest configuration on a device; ``budget``, ``strategy``, ``objective``, ``listen`` as in ``portatile.tune``.
 
+        ``timeout``: the seconds that the first launch of a configuration may take, with the check, and its timing; without it 60 each.
+        ``metrics``: what the result tells of each valid configuration beside its time, by name: numbers, expressions or callables as for
+        ``flops``, which may read ``time`` too, in seconds (``{"GB/s": "8 * n / time / 1e9"}``). ``strategy_options``: what a strategy
+        takes in place of its defaults, such as ``{"population": 40}`` for ``genetic``; a wrong name lists those that there are.
         Every variant runs in a separate process and is checked before it is timed. All trials go to the result store, and a later search
         of the same kernel reuses them (with ``resume``; wrong ones are evaluated again). Warns where there is no reference. Raises
         NoValidVariantError when every variant failed, CompileError when the first ten all fail to compile for the same reason (unless
@@ -104,9 +117,15 @@ class Kernel(Definition):
         """
         if not self.verified:
             warnings.warn(f"{self.entry} has no reference: it is timed, but its results are not checked", stacklevel=2)
+        told = Metrics.of(metrics, [*self.names, "time"])
         request = replace(self.request(Budget.parse(budget), device, strategy, seed, resume), objective=objective)
+        if strategy_options:
+            request = replace(request, strategy=strategies.get(strategy, strategy_options))
+        if timeout is not None:
+            request = replace(request, limits=PhaseLimits.running(timeout))
+        first_ceilings.ensure(devices.get(device).info)
         with ResultStore.default() as store:
-            return self.tune_as(request, store, listen)
+            return replace(self.tune_as(request, store, listen), metrics=told)
 
     def request(self, budget: Budget, device: str | None, strategy: str, seed: int, resume: bool) -> tuner.TuningRequest:
         """The request of ``tune`` to the tuner."""
@@ -114,6 +133,7 @@ class Kernel(Definition):
 
     def tune_as(self, request: tuner.TuningRequest, store: ResultStore, listen: tuner.Listener | None = None) -> TunedKernel:
         """Tune by a request made by ``request``."""
+        listen = notebooks.Progress() if listen is None and notebooks.inside() else listen
         result = tuner.tune(request, store, listen if "#error" in self._text.text else StopIfNothingCompiles(listen))
         self._results = known_results()
         self._chosen.clear()
@@ -200,10 +220,15 @@ class Kernel(Definition):
 class TunedKernel(tuner.TuningResult):
     """A ``TuningResult`` of a user's own kernel. ``print`` shows a summary; calling it launches the winner on its device.
 
-    ``kernel`` is what was tuned.
+    ``kernel`` is what was tuned, ``metrics`` what is told of its trials beside their times.
     """
 
     kernel: Kernel = field(kw_only=True)
+    metrics: Metrics = field(kw_only=True, default=Metrics())
+
+    def metrics_of(self, trial: Trial) -> dict[str, float]:
+        """The metrics that ``tune`` was given, of a valid trial."""
+        return self.metrics.of_trial(self.kernel.known(trial), trial)
 
     @property
     def verified(self) -> bool:
@@ -253,4 +278,5 @@ class TunedKernel(tuner.TuningResult):
         if trial.status != "ok":
             return f"failed ({trial.status})  {config}"
         faster = f"  {self.default.comparable / trial.comparable:.2f} x" if self.default.status == "ok" else ""
-        return f"{duration(trial.comparable)}  {rate(*self.kernel.speed(trial.problem, trial.comparable))}{faster}  {config}".rstrip()
+        told = "".join(f"  {value:.4g} {name}" for name, value in self.metrics_of(trial).items())
+        return f"{duration(trial.comparable)}  {rate(*self.kernel.speed(trial.problem, trial.comparable))}{told}{faster}  {config}".rstrip()

@@ -20,6 +20,7 @@ from portatile.kernel.geometry import Geometry
 from portatile.records import Config, DeviceInfo, Launch, Layout, Plan, Problem, Source, Value, canonical, digest
 from portatile.space import ParameterSpace
 from portatile.space.constraint import Predicate
+from portatile.trials import Trial
 from portatile.workload import Expected, Inputs, Operand, Workload, packed_layout
 
 PREFIX = "kernel:"
@@ -218,6 +219,15 @@ class Definition(Workload):
     def _numbers(self, problem: Problem) -> dict[str, int | float]:
         """The numbers among the arguments of a problem."""
         return {**self.cases.of(problem).scalars, **problem.sizes}
+
+    @property
+    def names(self) -> list[str]:
+        """What expressions about a configuration may read: parameters, scalar arguments and constants."""
+        return [*self._parameters, *self._facts({}, {})]
+
+    def known(self, trial: Trial) -> dict[str, Value]:
+        """The values of ``names`` in a trial."""
+        return {**self._facts(self._numbers(trial.problem), {}), **trial.config}
 
     def _facts(self, sizes: Mapping[str, int | float], device: Mapping[str, Value]) -> dict[str, Value]:
         """What expressions and constraints may read beside parameters; the user's names hide properties of the device."""

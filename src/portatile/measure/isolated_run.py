@@ -24,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from portatile import cache, device, processes, program
-from portatile.device.base import PART_ALIGNMENT, Argument, Device, Kernel, Queue
+from portatile.device.base import Argument, Device, Kernel, Queue
 from portatile.errors import CompileError, LaunchError, PortatileError, UsageError
-from portatile.guarded_memory import GuardedMemory
+from portatile.guarded_memory import MARGIN, GuardedMemory
 from portatile.images import ImageForm, Sampler
 from portatile.records import DeviceInfo, Entry, Parameter, Size3, Source
 
 Array = NDArray[Any]
-_MARGIN = 256 * PART_ALIGNMENT  # bytes of canary on either side of a buffer
 _COMPILE_SECONDS = 600.0  # until the first launch
 
 
@@ -140,7 +139,7 @@ def measured(task: KernelRun, target: Device, begin: Callable[[], None] = lambda
             if argument.form is not None:
                 memory = stack.enter_context(target.image_of(argument.form))
             else:
-                guard = stack.enter_context(GuardedMemory(target, queue, array.nbytes, _MARGIN))
+                guard = stack.enter_context(GuardedMemory(target, queue, array.nbytes, MARGIN))
                 guards[name], memory = (guard, array.itemsize), guard.memory
             queue.upload(memory, array)
             arguments.append(memory)

@@ -20,6 +20,7 @@ RELAXED = "-cl-fast-relaxed-math"
 """What the documents compare with: it gives accuracy up, so it is no part of the difference that is explained."""
 
 _UNROLL = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+unroll\b.*$", re.MULTILINE)
+_LOOP = re.compile(r"^(?P<blank>[ \t]*)for(?=\s*\()|\bfor(?=\s*\()", re.MULTILINE)
 _FAST = re.compile(r"\b(?:(native|half)_(\w+)|RSQRT_APPROX|(rsqrt))\s*\(")
 _ROOT = "(1.0f / sqrt(x))"
 _PRECISE = {  # what a function of OpenCL C stands for, where that is not the function of the name behind native_ or half_
@@ -41,8 +42,14 @@ class Optimisation:
 
 
 def _rolled(source: Source, info: DeviceInfo) -> Source:
-    """Every loop asks not to be unrolled; what a generator wrote out stays."""
-    return _headed(replace(source, text=_UNROLL.sub("", source.text)), '#define for _Pragma("unroll 1") for')
+    """Every loop asks not to be unrolled; what a generator wrote out stays. In a macro, or within a line, the pragma is an operator."""
+
+    def kept(found: re.Match[str]) -> str:
+        alone = found["blank"] is not None and not text[: found.start()].endswith("\\\n")
+        return f"#pragma unroll 1\n{found.group()}" if alone else f'{found["blank"] or ""}_Pragma("unroll 1") for'
+
+    text = _UNROLL.sub("", source.text)
+    return replace(source, text=_LOOP.sub(kept, text))
 
 
 def _unfused(source: Source, info: DeviceInfo) -> Source:

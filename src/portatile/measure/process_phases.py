@@ -5,6 +5,8 @@ Only a new process finds platforms and makes contexts as a program does that has
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,12 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from portatile import processes
+from portatile import processes, settings
 from portatile.device import private_caches
+from portatile.device.base import Device
 from portatile.errors import DeviceError, PortatileError
 from portatile.measure import runs
 from portatile.measure.phases import PhasesRequest, PhaseTimes, split
-from portatile.records import Problem, from_json, to_json
+from portatile.records import Config, Problem, from_json, to_json
 
 _SECONDS = 1800
 _REFUSED = 3  # the exit code where the last line is the reason
@@ -25,17 +28,28 @@ _REFUSED = 3  # the exit code where the last line is the reason
 
 @dataclass(frozen=True)
 class ProcessRun:
-    """A problem on a device, with the best configuration known for it there; ``repeat`` runs of the kernel after the first."""
+    """A problem on a device, with ``config`` or the best one known for it there; ``repeat`` runs of the kernel after the first.
+
+    ``options`` for the compiler are added to each source's own, as OpenCL spells them; unless ``strict``, results may then be inaccurate.
+    ``one_core``: the process keeps to one core of the processor.
+    """
 
     problem: Problem
     device: str
     repeat: int = 3
+    config: Config | None = None
+    options: tuple[str, ...] = ()
+    strict: bool = True
+    one_core: bool = False
 
 
 def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
     """Time one run in a new process whose caches are under ``caches``. Raises DeviceError with what the process said where it fails."""
     own = {"PORTATILE_CACHE_DIR": str(caches / "portatile")}
     environment = processes.environment() | private_caches(caches) | own
+    known = settings.drivers_folder()
+    if known.is_dir():  # what the driver survives was found out once, and is no part of a run
+        shutil.copytree(known, caches / "portatile" / known.name, dirs_exist_ok=True)
     command = [sys.executable, "-m", __name__]
     try:
         done = subprocess.run(command, input=to_json(run), capture_output=True, env=environment, timeout=_SECONDS)
@@ -55,8 +69,14 @@ def in_a_process(run: ProcessRun, caches: Path) -> PhaseTimes:
 def main() -> None:
     """The child: reads a ProcessRun from standard input, writes a PhaseTimes as the last line of standard output."""
     run = from_json(sys.stdin.buffer.read(), ProcessRun)
+    if run.one_core and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # before a runtime counts the cores
+
+    def choose(device: Device) -> tuple[Problem, Config]:
+        return run.problem, runs.known(run.problem, device).config if run.config is None else run.config
+
     try:
-        done, _ = split(PhasesRequest(lambda device: (run.problem, runs.known(run.problem, device).config), run.device, repeat=run.repeat))
+        done, _ = split(PhasesRequest(choose, run.device, repeat=run.repeat, options=run.options, strict=run.strict))
     except PortatileError as error:
         sys.stdout.buffer.write(b"\n" + to_json(str(error)) + b"\n")
         sys.exit(_REFUSED)

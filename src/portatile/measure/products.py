@@ -38,7 +38,8 @@ class MatrixProduct:
     ``PRESETS``.
 
     ``block`` is the edge of the work-group or tile of the algorithms that have one, None for their own. ``switches``: parameters that
-    are switched on, such as LDG and SHUFFLE.
+    are switched on, such as LDG and SHUFFLE. ``carveout``: per cent of the memory next to a multiprocessor that is local memory, None for
+    the driver's choice.
     """
 
     algorithm: str
@@ -48,6 +49,7 @@ class MatrixProduct:
     dtype: str
     preset: str | None = None
     switches: tuple[str, ...] = ()
+    carveout: int | None = None
 
     @property
     def title(self) -> str:
@@ -59,11 +61,15 @@ class MatrixProduct:
     def choose(self, opened: Device) -> tuple[Problem, Config]:
         """Problem and configuration; raises ArgumentError for what cannot run on the device."""
         problem, config = self._chosen(opened)
-        config = {**config, **dict.fromkeys(self.switches, True)}
+        space = workloads.get(problem.workload).space(problem, opened.info)
+        added: Config = {**dict.fromkeys(self.switches, True), **({} if self.carveout is None else {"CARVEOUT": self.carveout})}
+        if missing := [name for name in added if name not in space.parameters]:
+            raise ArgumentError(f"{self.title} has no {', '.join(missing)}; `portatile study ladder` tries the fast rungs without and with")
+        config = {**config, **added}
         if any(config.get(name) for name in ("LDG", "SHUFFLE", "PLAIN")) and not opened.info.nvidia:
             what = f"{self.title} takes instructions of NVIDIA's GPUs"
             raise ArgumentError(f"{what}, and {opened.info.id} is none; choose another --device, or leave them out")
-        why = workloads.get(problem.workload).space(problem, opened.info).violated(config) if self.switches else None
+        why = space.violated(config) if added else None
         if why:
             raise ArgumentError(f"{self.title} cannot run on {opened.info.id}: {why}")
         return problem, config

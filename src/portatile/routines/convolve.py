@@ -93,7 +93,7 @@ def convolve3d_separable(
     lower: int | Sequence[int],
     boundary: Boundary | Sequence[Boundary] = "periodic",
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """``convolve1d`` along each of three axes in turn: the product of the three filters. C-contiguous, in the order of ``array``.
 
@@ -118,7 +118,7 @@ def passes3d(
     lower: int | Sequence[int],
     bank: str,
     boundary: Boundary | Sequence[Boundary],
-    device: str | None,
+    device: Selector | None,
     out: Any = None,
 ) -> Array:
     """One transposing pass for each of three axes with the rows of its filters, one row or the two of a ``bank``.
@@ -144,7 +144,7 @@ def batch3d(
     return _volumes(array, _passes(filters, lower, boundary), bank, device, None, batch=True)
 
 
-def _volumes(array: Any, passes: tuple[_Pass, ...], bank: str, device: str | None, out: Any, batch: bool = False) -> Any:
+def _volumes(array: Any, passes: tuple[_Pass, ...], bank: str, device: Selector | None, out: Any, batch: bool = False) -> Any:
     """The passes over an array on a device."""
     alike = passes[0] is passes[1] is passes[2]
     options = (bank, batch, *[one.said for one in (passes[:1] if alike else passes)])
@@ -225,8 +225,16 @@ def _whole(
     return (found, made) if min(*shape, *made) > 0 else None
 
 
-def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: str | None) -> Any:
-    """The passes over a NumPy array: in the device's own memory where it has some and what lies there fits, else one by one."""
+def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Selector | None) -> Any:
+    """The passes over a NumPy array: in the device's own memory where it has some and what lies there fits, else one by one.
+
+    Several devices share the lines of each pass.
+    """
+    if device is not None and (device == devices.EVERY or not isinstance(device, str)):
+        named = devices.several(device)
+        if len(named) > 1:
+            return _pass_by_pass(psi, passes, bank, device)
+        device = named[0].info.id
     chosen = devices.get(device)
     whole = None if chosen.info.unified_memory else _volume(psi, passes, bank)
     if whole is not None:
@@ -237,6 +245,11 @@ def _host3d(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: str
             return _volumes(Buffer.from_numpy(psi, chosen), passes, bank, device, None).numpy()
         if not any(memory_limit.too_large(chosen, pair) for pair in pairwise(stages)):
             return _each_alone(psi, passes, bank, chosen)
+    return _pass_by_pass(psi, passes, bank, device)
+
+
+def _pass_by_pass(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, device: Selector | None) -> Any:
+    """The passes, each from a NumPy array to the next."""
     current: Any = psi
     for one in passes:
         current = _filter(current, one.filters, one.lower, one.boundary, bank, True, device)

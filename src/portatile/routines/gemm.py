@@ -6,18 +6,19 @@ device; the work is queued on the caller's current stream, the result is of the 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from portatile.arguments import checks, matrices, numpy_rules, outputs, stacks
-from portatile.arguments.checks import FACTORS
+from portatile.arguments.checks import FACTORS, Precision
 from portatile.arguments.letters import Trans, letter, op
 from portatile.arguments.matrices import Array
 from portatile.arguments.stacks import Product
 from portatile.device import Selector
 from portatile.dtypes import name_of, named
 from portatile.errors import ArgumentError
+from portatile.routines import fused
 from portatile.runtime import host_blas
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
@@ -25,15 +26,26 @@ from portatile.runtime.request import Request
 _PLAIN = (1.0, 0.0)  # alpha and beta of a product
 
 
-def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, device: Selector | None = None) -> Array:
+def matmul(
+    a: Array,
+    b: Array,
+    out: Array | None = None,
+    *,
+    dtype: Any = None,
+    precision: Precision | None = None,
+    device: Selector | None = None,
+) -> Array:
     """The matrix product of ``a`` (m x k) and ``b`` (k x n), by the rules of ``numpy.matmul``.
 
     With more than two dimensions, of the stacks of matrices in the last two: the others broadcast as NumPy's do, and stacks
     that lie evenly in memory are one launch. A vector is a row of ``a``, a column of ``b``, and the result lacks that dimension.
     Lists and whatever NumPy makes an array of are taken too. Dtypes are promoted as NumPy's. float32, float64, complex64, complex128,
-    float16, bfloat16 and floats of eight bits are multiplied as such, with sums in float32 or better; int8 too, with an int32 result; other
-    integers and bool in float64. ``dtype`` asks for another result, as float32 of float16 (``portatile.dtypes.RESULTS``). What kernels
-    cannot read is copied first: steps, negative strides, other dtypes.
+    float16, bfloat16 and floats of eight bits are multiplied as such, with sums in float32 or better; integers and bool in float64, which
+    the result is too, but int8 as such where the result is asked to be int32. ``dtype`` asks for another result, as float32 of float16
+    (``portatile.dtypes.RESULTS``), or for operands that are cast to it. What kernels cannot read is copied first: steps, negative
+    strides, other dtypes.
+
+    ``precision="tf32"`` lets units multiply float32 with ten bits of its fraction, where the device has such units.
 
     ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
     inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS
@@ -45,12 +57,14 @@ def matmul(a: Array, b: Array, out: Array | None = None, *, dtype: Any = None, d
         >>> portatile.matmul(a, b)[0, 0]
         np.float32(3.0)
     """
-    if device is None and dtype is None and type(a) is np.ndarray and type(b) is np.ndarray:
+    if device is None and dtype is None and precision is None and type(a) is np.ndarray and type(b) is np.ndarray:
         light = host_blas.product(a, b, out)
         if light is not None:
             return cast(Array, light)
-    options = ("N", "N") if dtype is None else ("N", "N", named(dtype), False)
-    return cast(Array, _RECORDER.call(_plan_product, (a, b), _PLAIN, options, out, device))
+    options: tuple[Any, ...] = ("N", "N")
+    if dtype is not None or precision is not None:
+        options = ("N", "N", None if dtype is None else named(dtype), False, checks.precision(precision))
+    return cast(Array, _PRODUCTS.call(_plan_product, (a, b), _PLAIN, options, out, device))
 
 
 def gemm(
@@ -64,6 +78,11 @@ def gemm(
     trans_b: Trans = "N",
     out: Array | None = None,
     dtype: Any = None,
+    precision: Precision | None = None,
+    bias: Array | None = None,
+    scale_a: Array | float | None = None,
+    scale_b: Array | float | None = None,
+    activation: Literal["relu", "gelu", "silu"] | None = None,
     device: Selector | None = None,
 ) -> Array:
     """``alpha * op(a) @ op(b) + beta * c``, as BLAS's GEMM: op is the identity (N), the transpose (T) or the conjugate transpose (C).
@@ -73,8 +92,14 @@ def gemm(
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
     and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. Types are as
     for ``matmul``; ``c`` and ``out`` have the result's. alpha and beta are real, complex for complex matrices, whole for integers.
+    ``precision`` is as for ``matmul``.
     ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
     an unknown device.
+
+    The epilogue, of one product of real matrices, is computed in the same launch: ``activation(scale_a * scale_b * alpha * op(a) @ op(b) +
+    beta * c + bias)``. ``bias`` has the shape (n,) or (m, 1), ``scale_a`` (m,) for the rows of op(a), ``scale_b`` (n,) for the columns of
+    op(b), or either is one number. They are float32, or float64 of float64 matrices. ``activation`` is ReLU, GELU with the error function,
+    or SiLU. Of int8 matrices the result is float32 then.
 
     Examples:
         >>> import numpy as np, portatile
@@ -82,20 +107,26 @@ def gemm(
         >>> portatile.gemm(a, np.eye(2), c, alpha=2.0, beta=1.0, trans_a="T")
         array([[3., 7.],
                [5., 9.]])
+        >>> portatile.gemm(a, np.eye(2), bias=np.array([-3.0, 0.0]), activation="relu")
+        array([[0., 2.],
+               [0., 4.]])
     """
     factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
+    if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
+        asked = fused.Epilogue(bias, scale_a, scale_b, activation, None if dtype is None else named(dtype))
+        return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), asked, out, device))
     options: tuple[Any, ...] = (trans_a, trans_b)
     complex_factors = type(factors[0]) is complex or type(factors[1]) is complex
-    if dtype is not None or complex_factors:
-        options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors)
+    if dtype is not None or precision is not None or complex_factors:
+        options = (trans_a, trans_b, None if dtype is None else named(dtype), complex_factors, checks.precision(precision))
     return cast(Array, _RECORDER.call(_plan, arrays, factors, options, out, device))
 
 
 def _plan_product(call: Call) -> Planned | Converted:
     """As ``_plan`` for whatever ``numpy.matmul`` takes."""
     a, b = call.arrays
-    found = numpy_rules.product(a, b, call.out)
+    found = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
     return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)
 
 
@@ -103,7 +134,7 @@ def _plan(call: Call) -> Planned:
     """A request for each launch's worth of matrices. Raises ArgumentError for what does not fit."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
     (alpha, beta), (trans_a, trans_b, *rest), out = call.factors, call.options, call.out
-    wanted = rest[0] if rest else None
+    wanted, precision = (rest[0], rest[2]) if rest else (None, "")
     if stacks.stacked(a) or stacks.stacked(b):
         found = stacks.products(stacks.Given(a, b, c, beta, (trans_a, trans_b), out, wanted))
     else:
@@ -132,6 +163,7 @@ def _plan(call: Call) -> Planned:
             call.device,
             {"alpha": alpha, "beta": beta},
             begin,
+            precision=precision,
         )
         requests.append(request)
         begin = None
@@ -139,3 +171,4 @@ def _plan(call: Call) -> Planned:
 
 
 _RECORDER = Recorder(("alpha", "beta"), product=True)
+_PRODUCTS = Recorder(("alpha", "beta"), product=True)  # matmul's, which does not take the same arrays in the same way

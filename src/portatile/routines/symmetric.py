@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, cast
 
-from portatile.arguments import matrices, outputs
+from portatile.arguments import matrices, outputs, stacks
 from portatile.arguments.checks import check_options, factor
 from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, op
 from portatile.arguments.matrices import Array, check_square
 from portatile.arguments.outputs import Begin
 from portatile.device import Selector
 from portatile.errors import ArgumentError
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.routines import stacked
+from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
 
@@ -31,7 +32,7 @@ def symm(
     """``alpha a b + beta c`` (side L) or ``alpha b a + beta c`` (side R) for a symmetric ``a``, as BLAS's SYMM.
 
     ``b``, ``c`` and the result are m x n, ``a`` is square of order m (L) or n (R), and only its triangle ``uplo`` is read. The
-    result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``.
+    result goes to ``out``, which may be ``c``; without it, to a new row-major array. The rest is as for ``gemm``, stacks too.
 
     Examples:
         >>> import numpy as np, portatile
@@ -57,7 +58,8 @@ def syrk(
     """The triangle ``uplo`` of ``alpha op(a) op(a)^T + beta c``, as BLAS's SYRK: op is the identity (N) or the transpose (T, C).
 
     op(a) is n x k, ``c`` and the result n x n. The result goes to ``out``, which may be ``c``; its other triangle stays as it is. Without
-    ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``.
+    ``out`` it goes to a new array with zeros, or with ``beta`` those of ``c``, beside the triangle. The rest is as for ``gemm``, stacks
+    too.
 
     Examples:
         >>> import numpy as np, portatile
@@ -99,8 +101,16 @@ def _call(factors: tuple[Any, ...], c: Any, scalars: tuple[Any, Any], letters: t
     return Call(factors if c is None else (*factors, c), (factor(alpha, "alpha"), factor(beta, "beta")), letters, out, device)
 
 
-def _plan_symm(call: Call) -> Planned:
-    """The request for a product with a symmetric matrix. Raises ArgumentError for what does not fit."""
+def _plan_symm(call: Call) -> Planned | Converted:
+    """The requests for products with symmetric matrices. Raises ArgumentError for what does not fit."""
+    if not any(map(stacks.stacked, call.arrays)):
+        return _plan_one_symm(call)
+    tall = stacked.as_tall(_plan_one_symm, call) if call.options[0] == "R" else None
+    return tall or stacked.each(_plan_one_symm, call, ("a", "b", "c")[: len(call.arrays)], lambda given: given["b"].shape[-2:])
+
+
+def _plan_one_symm(call: Call, made: Any = None) -> Planned:
+    """The request for one product; the result goes to ``made`` if it is given."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
     (alpha, beta), (side, uplo) = call.factors, call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
@@ -108,7 +118,7 @@ def _plan_symm(call: Call) -> Planned:
     m, n = stored_b.shape
     check_square(stored_a, side, (m, n))
     matrices.alike(stored_a, stored_b)
-    result, stored_c, begin = outputs.receiving(call.out, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
+    result, stored_c, begin = outputs.receiving(call.out if made is None else made, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
     if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
         uplo = OTHER[uplo]
     if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
@@ -119,10 +129,20 @@ def _plan_symm(call: Call) -> Planned:
 
 
 def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
-    """The request for a triangle of a sum of products of the arrays ``names``, which all are n x k, and their transposes.
+    """The requests for triangles of sums of products of the arrays ``names``, which all are n x k, and their transposes.
 
     Raises ArgumentError for what does not fit.
     """
+    if not any(map(stacks.stacked, call.arrays)):
+        return _plan_one_update(workload, names, call)
+    check_options(("trans", call.options[1], "NTC"))
+    n = -2 if call.options[1] == "N" else -1
+    known = (*names, "c")[: len(call.arrays)]
+    return stacked.each(partial(_plan_one_update, workload, names), call, known, lambda given: (given["a"].shape[n],) * 2)
+
+
+def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: Any = None) -> Planned:
+    """The request for one triangle; the result goes to ``made`` if it is given."""
     given = dict(zip(names, call.arrays, strict=False))
     c = call.arrays[-1] if len(call.arrays) > len(names) else None
     (alpha, beta), (uplo, trans), out = call.factors, call.options, call.out
@@ -134,7 +154,7 @@ def _plan_update(workload: str, names: tuple[str, ...], call: Call) -> Planned:
         matrices.alike(first, matrix)
         if matrix.shape != (n, k):
             raise ArgumentError(f"op({name}) is {matrix.shape} and op(a) {(n, k)}; {workload} needs two of one shape")
-    result, stored_c, begin = outputs.receiving(out, (n, n), given["a"], stored, c, beta)
+    result, stored_c, begin = outputs.receiving(out if made is None else made, (n, n), given["a"], stored, c, beta)
     if out is None and beta == 0:
         begin = Begin(stored_c.array)
     elif out is not None and begin is not None:  # the other triangle of out stays as it is

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
-from portatile.arguments import outputs
+from portatile.arguments import outputs, stacks
 from portatile.arguments.checks import check_options, factor
 from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo
 from portatile.arguments.matrices import Array, alike, check_square, matrix
 from portatile.device import Selector
-from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.routines import stacked
+from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
 
 
@@ -29,8 +30,8 @@ def trmm(
     """``alpha op(a) b`` (side L) or ``alpha b op(a)`` (side R) for a triangular ``a``, as BLAS's TRMM; arguments as for ``trsm``.
 
     ``b`` is m x n, ``a`` square of order m (L) or n (R), of which only the triangle ``uplo`` is read, without its diagonal if
-    ``diag`` is U. The result goes to ``out``, which may be ``b``; without it, to a new row-major array. An infinity in ``b`` may
-    give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
+    ``diag`` is U; vectors and stacks are as for ``trsm``. The result goes to ``out``, which may be ``b``; without it, to a new row-major
+    array. An infinity in ``b`` may give NaN in a neighbouring row (side L) or column where BLAS has a number: zeros are multiplied.
 
     Examples:
         >>> import numpy as np, portatile
@@ -61,6 +62,8 @@ def trsm(
     may be NaN where BLAS has a number or an infinity: diagonal blocks are inverted, and their zeros multiplied. Types, device and
     errors are as for ``gemm``.
 
+    ``b`` may be a vector, a column (side L) or a row. Of stacks every matrix is solved for, and they broadcast as NumPy's do.
+
     Examples:
         >>> import numpy as np, portatile
         >>> portatile.trsm(np.array([[1.0, np.nan], [2.0, 4.0]]), np.array([[1.0], [4.0]]))
@@ -70,15 +73,27 @@ def trsm(
     return cast(Array, _TRSM.call(_plan_trsm, (a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
 
 
-def _plan(workload: str, call: Call) -> Planned:
-    """The request for ``workload`` on the triangle ``a`` and on ``b``. Raises ArgumentError for what does not fit."""
+def _plan(workload: str, call: Call) -> Planned | Converted:
+    """The requests for ``workload`` on triangles ``a`` and on ``b``, a vector or matrices. Raises ArgumentError for what does not fit."""
+    (a, b), side = call.arrays, call.options[0]
+    plan = partial(_plan_one, workload)
+    if getattr(b, "ndim", 2) == 1:
+        return stacked.as_matrix(partial(_plan, workload), call, -1 if side == "L" else -2)
+    if not stacks.stacked(a) and not stacks.stacked(b):
+        return plan(call)
+    tall = stacked.as_tall(plan, call) if side == "R" else None
+    return tall or stacked.each(plan, call, ("a", "b"), lambda given: given["b"].shape[-2:])
+
+
+def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
+    """The request for one matrix ``b``; the result goes to ``made`` if it is given."""
     (a, b), (alpha,), (side, uplo, trans, diag), out = call.arrays, call.factors, call.options, call.out
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
     stored_a, source = matrix(a, "a"), matrix(b, "b")
     m, n = source.shape
     check_square(stored_a, side, (m, n))
     alike(stored_a, source)
-    result = outputs.new(b, (m, n)) if out is None else out
+    result = made if made is not None else outputs.new(b, (m, n)) if out is None else out
     stored_b = outputs.output(result, (m, n), source.array.dtype)
     outputs.apart(stored_b, stored_a, "a")
     begin = None if result is b else outputs.copying(source, stored_b, "b")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import msgspec
@@ -14,11 +15,12 @@ from portatile.cache import Cache
 from portatile.device.base import Device, Memory
 from portatile.errors import CompileError, DeviceError, LaunchError, PortatileError
 from portatile.execute import Executable, sources
+from portatile.guarded_memory import GuardedMemory
 from portatile.records import Binary, Plan, Problem, Source, canonical, digest, from_json, spelled, to_json
 from portatile.select import Choice
 from portatile.store import device_key
 from portatile.trials import Certificate, Check, Trial
-from portatile.verify import GUARD_BYTES, Verdict
+from portatile.verify import Verdict
 from portatile.workload import Expected, Inputs, Workload
 
 _FORMAT = "certificate 2"
@@ -185,28 +187,27 @@ class Certifier:
         roles = {operand.name: operand.role for operand in workload.operands}
         forms = {operand.name: operand.form for operand in workload.operands if operand.form is not None}
         memory: dict[str, Memory] = {}
+        guards: dict[str, GuardedMemory] = {}
         verdicts: list[Verdict] = []
-        with self._device.queue() as queue, Executable(self._device, plan, self._build, guard=True) as executable:
-            try:
-                for name, array in inputs.operands.items():
-                    raw = array if name in forms else verify.guarded(array)
-                    memory[name] = self._device.image_of(forms[name]) if name in forms else self._device.allocate(raw.nbytes)
-                    queue.upload(memory[name], raw)
-                executable.run(queue, memory, inputs.scalars)
-                for name, array in inputs.operands.items():
-                    raw = np.empty(array.nbytes if name in forms else memory[name].nbytes, np.uint8)
-                    queue.download(raw, memory[name])
-                    if name not in forms:
-                        verdicts.append(verify.guard_verdict(name, raw[-GUARD_BYTES:]))
-                    after = raw[: array.nbytes].view(array.dtype)
-                    if name in expected:
-                        verdicts.append(verify.compare(after, expected[name], bound, name))
-                    elif roles.get(name, "in") == "in":
-                        verdicts.append(verify.unchanged(name, array, after))
-                verdicts.append(executable.check_temporaries(queue))
-            finally:
-                for block in memory.values():
-                    block.release()
+        with self._device.queue() as queue, Executable(self._device, plan, self._build, guard=True) as executable, ExitStack() as stack:
+            for name, array in inputs.operands.items():
+                if name in forms:
+                    memory[name] = stack.enter_context(self._device.image_of(forms[name]))
+                else:
+                    guards[name] = stack.enter_context(GuardedMemory(self._device, queue, array.nbytes))
+                    memory[name] = guards[name].memory
+                queue.upload(memory[name], np.ascontiguousarray(array))
+            executable.run(queue, memory, inputs.scalars)
+            for name, array in inputs.operands.items():
+                after = np.empty(array.shape, array.dtype)
+                queue.download(after, memory[name])
+                if name in guards and (wrote := guards[name].complaint(queue, name, array.itemsize)) is not None:
+                    verdicts.append(Verdict(False, float("inf"), wrote))
+                if name in expected:
+                    verdicts.append(verify.compare(after, expected[name], bound, name))
+                elif roles.get(name, "in") == "in":
+                    verdicts.append(verify.unchanged(name, array, after))
+            verdicts.append(executable.check_temporaries(queue))
         return verify.worst(verdicts), bool(expected)
 
 

@@ -133,8 +133,22 @@ def _remember(call: Any) -> None:
         return
     if len(_light) >= _MOST:
         _light.clear()
+    _light.add(_form(call))
+
+
+def follow(call: Any, converted: Any) -> None:
+    """Let ``product`` compute calls like ``call`` if it does so for the one that it was ``converted`` to, of the same dtypes."""
+    given, known = ((*one.arrays, one.out) for one in (call, converted))
+    for array, as_read in zip(given, known, strict=True):
+        if (array is not None or as_read is not None) and (type(array) is not np.ndarray or getattr(as_read, "dtype", None) != array.dtype):
+            return
+    if _form(converted) in _light:
+        _light.add(_form(call))
+
+
+def _form(call: Any) -> tuple[object, ...]:
     given = call.arrays if call.out is None else (*call.arrays, call.out)
-    _light.add(tuple(said for array in given for said in (array.shape, array.strides, array.dtype)))
+    return tuple(said for array in given for said in (array.shape, array.strides, array.dtype))
 
 
 def note(problem: Problem) -> str:

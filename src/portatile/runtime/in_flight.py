@@ -11,10 +11,12 @@ from types import TracebackType
 from portatile.device.base import Queue
 from portatile.errors import PortatileError
 
+_INTERRUPTS = 1000  # of one wait at most: a queue that cannot be asked at all is not asked for ever
+
 
 def drain(queue: Queue) -> None:
     """Wait for the queue, through interrupts; what the device has to complain about is not asked here."""
-    while True:
+    for _ in range(_INTERRUPTS):
         try:
             queue.finish()
             return

@@ -222,4 +222,8 @@ def _problem(request: Request) -> Problem:
     options = dict(zip(workload.options, request.options, strict=True))
     sizes = dict(zip(workload.sizes, request.sizes, strict=True))
     first, last = (name_of(request.operands[place].array.dtype) for place in (0, -1))
+    if request.precision == "tf32":
+        if first != "float32":
+            raise ArgumentError(f"precision='tf32' is for products of float32; these are of {first}")
+        first = "tfloat32"
     return workload.problem(sizes, last if first == last else product_name(first, last), options, layout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections.abc import Mapping
 from math import lcm
@@ -97,3 +98,25 @@ class Pieces:
         known = [one for one in self._rates.values() if one]
         total = sum(known) * len(self._rates) / len(known)  # who is not known yet is taken to be like the others
         return max(int(_FRACTION * left * rate / total), int(rate * _LEAST_SECONDS), 1)
+
+
+def in_time(size: int, period: int, rates: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+    """When the last piece would be done, in seconds, and how long each device would be busy, at known rates in steps a second.
+
+    The pieces are those that would be handed out, in a clock that only counts.
+    """
+    pieces = Pieces(size, period, rates)
+    clock = [(0.0, device) for device, rate in rates.items() if rate]
+    busy = dict.fromkeys(rates, 0.0)
+    last = 0.0
+    while clock:
+        now, device = heapq.heappop(clock)
+        piece = pieces.take(device, size, wait=False)
+        if piece is None:
+            continue
+        took = (piece[1] - piece[0]) / rates[device]
+        busy[device] += took
+        last = max(last, now + took)
+        pieces.done(device, piece[1] - piece[0], took)
+        heapq.heappush(clock, (now + took, device))
+    return last, busy

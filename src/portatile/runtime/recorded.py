@@ -50,7 +50,7 @@ class Planned(NamedTuple):
 class Converted(NamedTuple):
     """A call that comes to another one: its plan and its arrays, and what gives the first one's result from its result."""
 
-    plan: Callable[[Call], Planned]
+    plan: Plan
     call: Call
     finish: Callable[[Any], Any]
 
@@ -69,9 +69,10 @@ class Recorder:
     def __init__(self, factors: tuple[str, ...], lasting: bool = False, product: bool = False) -> None:
         self._factors, self._product = factors, product
         self._known: dict[tuple[object, ...], Again] = {}
+        self._last: tuple[list[object], Again | None] = [], None  # the last of them that was found
         self._zeros: dict[tuple[float, ...], tuple[bool, ...]] = {}  # which factors of those that came last are not 0
         if not lasting:
-            forgetting.append(self._known.clear)
+            forgetting.append(self._forget)
             if self._product:
                 forgetting.append(host_blas.forget)
 
@@ -94,13 +95,19 @@ class Recorder:
                 return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
             if library.on_host:
                 said += (memory_limit.asked(), settings.selection())
-            key = tuple(said)
-            found = self._known.get(key)
+            last, found = self._last
+            if said != last:
+                found = self._known.get(tuple(said))
+                self._last = said, found
         except (AttributeError, NotImplementedError, RuntimeError, TypeError):  # an array that cannot say it, options without a hash
             return self._long_way(plan, Call(arrays, factors, options, out, device), None, None)
         if found is not None and (result := found.again(library, given, factors, out, places)) is not None:
             return result
-        return self._long_way(plan, Call(arrays, factors, options, out, device), library, key)
+        return self._long_way(plan, Call(arrays, factors, options, out, device), library, tuple(said))
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._last = [], None
 
     def _nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
         """Which factors are not 0: what is multiplied by 0 is not read."""
@@ -111,7 +118,10 @@ class Recorder:
     def _long_way(self, plan: Plan, call: Call, library: Library | None, key: tuple[object, ...] | None) -> Any:
         planned = plan(call)
         if isinstance(planned, Converted):
-            return planned.finish(self.call(planned.plan, *planned.call))
+            result = planned.finish(self.call(planned.plan, *planned.call))
+            if self._product:
+                host_blas.follow(call, planned.call)
+            return result
         result, requests = planned
         done = [perform(request) for request in requests]
         if key is not None and library is not None:
@@ -119,6 +129,7 @@ class Recorder:
             if recorded is not None:
                 if len(self._known) >= _MOST:
                     self._known.clear()
+                self._last = [], None
                 light = self._product and library.on_host and call.device is None and settings.selection() == (None, None)
                 if light and host_blas.takes(call, result) and call.factors[0] != 0 and call.factors[1] == 0:
                     self._known[key] = faster(recorded, library, call, result, _places(library, call.arrays, result))
@@ -134,10 +145,13 @@ def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]
 class _Recorded:
     """All that a call did, to be done again on other arrays of the same description."""
 
-    def __init__(self, engine: Engine, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int], types: _Types) -> None:
+    def __init__(
+        self, engine: Engine, library: Library, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int], types: _Types
+    ) -> None:
         self._engine, self.shape = engine, shape
         self._kind, self._fits = types
         self._device, self._generation = engine.device, engine.generation
+        self._own = None if library.streams else engine.device.default_queue()
         self._alignment = places[-1] & -places[-1] & MASK
         self._steps = tuple(step.run for step in steps)
         self._fitting: tuple[float, ...] | None = None  # the last factors that were found to be numbers of any kernel's
@@ -178,7 +192,7 @@ class _Recorded:
             self._alone = places
         engine = self._engine
         with engine.lock:
-            queue = engine.queue_of(library.stream(out))
+            queue = self._own or engine.queue_of(library.stream(out))
             for step in self._steps:
                 step(queue, factors, given, places)
         return out
@@ -258,7 +272,7 @@ def _record(
             operands = dict(zip(done.names, known, strict=True))
             steps.append(Launches(done.prepared, operands, factors, fixed, len(given), type(result) is Buffer))
     assert engine is not None
-    recorded = _Recorded(engine, steps, tuple(result.shape), places, _types(performed[0][0]))
+    recorded = _Recorded(engine, library, steps, tuple(result.shape), places, _types(performed[0][0]))
     recorded.reach = reaches[-1]
     count = len(call.arrays) - (call.arrays[-1] is result)
     recorded.apart = tuple((index, *reaches[index]) for index in range(count))

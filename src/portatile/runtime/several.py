@@ -13,7 +13,9 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import lcm
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,9 +24,9 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.errors import ArgumentError, DeviceError, LaunchError
 from portatile.records import Layout, Problem, duration
-from portatile.runtime import memory_limit, slabs
+from portatile.runtime import memory_limit, rates, slabs
 from portatile.runtime.engine import Engine, Prepared, engine_of
-from portatile.runtime.pieces import FEWEST, Pieces
+from portatile.runtime.pieces import FEWEST, Pieces, in_time
 from portatile.workload import Cut
 
 Start = Callable[[Engine, Prepared, Mapping[str, Matrix], Mapping[str, float]], None]
@@ -51,7 +53,8 @@ class Share:
 class Split:
     """How a problem was computed by several devices: along which size, who did how much, and the seconds of all.
 
-    ``note`` says why fewer devices than were named took part. One that is ``expected`` has not run: its shares follow from the rates that
+    ``note`` says why fewer devices than were named took part. ``predicted`` is the efficiency that was expected of a split that has run; 0
+    where somebody's rate was not known. One that is ``expected`` has not run: its shares follow from the rates that
     the devices showed before, or with what was tuned for them.
     """
 
@@ -61,6 +64,7 @@ class Split:
     shares: tuple[Share, ...]
     note: str = ""
     expected: bool = False
+    predicted: float = 0.0
 
     @property
     def efficiency(self) -> float:
@@ -72,7 +76,9 @@ class Split:
         total = max(sum(share.steps for share in self.shares), 1)
         parts = [f"{share.device} {100 * share.steps / total:.1f} %" for share in self.shares if share.steps]
         failed = [f"{share.device} failed: {share.failure}" for share in self.shares if share.failure]
-        how = "expected" if self.expected else f"{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
+        how = f"{'expected in ' if self.expected else ''}{duration(self.seconds)}, efficiency {self.efficiency:.2f}"
+        if self.predicted:
+            how += f" where {self.predicted:.2f} was expected"
         told = f"{self.problem.workload} cut along {self.size}: {', '.join(parts)}; {how}" if self.size else ""
         return "; ".join(filter(None, (told, *failed, self.note)))
 
@@ -166,8 +172,6 @@ def _layout(stored: Matrix, packed: Layout) -> Layout:
 
 _WORTH = 8e-3
 """Seconds that the fastest device takes for a problem that is worth sharing: several pieces whose starts cost little."""
-_rates: dict[tuple[str, str, str], float] = {}
-"""Work a second that devices have shown, by device, workload and dtype: flops, or steps where a workload counts none."""
 _last: dict[tuple[str, tuple[str, ...]], Split] = {}
 
 
@@ -186,11 +190,11 @@ def expected(devices: Sequence[Device], problem: Problem) -> Split:
     if cut is None:
         return Split(problem, "", 0.0, (), f"{problem.workload} of this shape cannot be cut; {devices[0].info.id} computes it alone", True)
     work = _work(problem, cut)
-    rates = {device.info.id: _known(engine_of(device), problem) / work for device in devices}
-    total, size = sum(rates.values()), problem.sizes[cut.size]
-    seconds = size / total if total else 0.0
-    shares = tuple(Share(name, round(size * rate / total) if total else 0, 0, seconds) for name, rate in rates.items())
-    unknown = ", ".join(name for name, rate in rates.items() if not rate)
+    known = {device.info.id: _known(engine_of(device), problem) / work for device in devices}
+    size = problem.sizes[cut.size]
+    seconds, busy = in_time(size, max(cut.period, 1), known)
+    shares = tuple(Share(name, round(rate * busy[name]), 0, busy[name]) for name, rate in known.items())
+    unknown = ", ".join(name for name, rate in known.items() if not rate)
     return Split(problem, cut.size, seconds, shares, f"no rate is known of {unknown}" if unknown else "", True)
 
 
@@ -200,8 +204,8 @@ def _work(problem: Problem, cut: Cut) -> float:
 
 
 def _known(engine: Engine, problem: Problem) -> float:
-    """Flops a second that a device showed for such problems in this process, or when it was tuned; 0 for nothing known."""
-    shown = _rates.get((engine.device.info.id, problem.workload, problem.dtype))
+    """Flops a second that a device showed for such problems, or when it was tuned; 0 for nothing known."""
+    shown = rates.of(engine.device.info, problem, workloads.get(problem.workload).flops(problem))
     if shown is not None:
         return shown
     choice = engine.choose(problem)
@@ -235,11 +239,16 @@ def perform(
         work = _work(problem, cut)
         known = {worker.share.device: _known(worker.engine, problem) / work for worker in workers}
         period = lcm(*(max(worker.cut.period, 1) for worker in workers))
-        pieces = Pieces(size, period, known)
-        _together(workers, pieces, start)
-        for name, rate in pieces.rates.items():
-            _rates[name, problem.workload, problem.dtype] = rate * work
-        split = Split(problem, cut.size, time.perf_counter() - began, tuple(worker.share for worker in workers), note)
+        pieces, predicted = Pieces(size, period, known), 0.0
+        if all(known.values()):
+            predicted = size / (in_time(size, period, known)[0] * sum(known.values()))
+        together([Part(worker.share, partial(worker.run, start=start)) for worker in workers], pieces)
+        whole = workloads.get(problem.workload).flops(problem)
+        for worker in workers:
+            if (rate := pieces.rates.get(worker.share.device)) and worker.share.pieces:
+                rates.learn(worker.engine.device.info, problem, whole, rate * work)
+        shares = tuple(worker.share for worker in workers)
+        split = Split(problem, cut.size, time.perf_counter() - began, shares, note, predicted=predicted)
     _last[_name(problem), tuple(device.info.id for device in devices)] = split
     return split
 
@@ -252,13 +261,23 @@ def _quick(workers: Sequence[_Worker], problem: Problem) -> _Worker | None:
     return workers[known.index(fastest)] if quick else None
 
 
-def _together(workers: Sequence[_Worker], pieces: Pieces, start: Start) -> None:
-    """Run all workers to the end; a device that fails leaves its pieces to the others."""
+class Part(NamedTuple):
+    """What one device does of something shared: ``run`` takes pieces until there are none, and hands back what it does not finish."""
+
+    share: Share
+    run: Callable[[Pieces], None]
+
+
+def together(workers: Sequence[Part], pieces: Pieces) -> None:
+    """Run all parts to the end, each in a thread; a device that fails leaves its pieces to the others, and is warned of.
+
+    Raises what the last one raised where all fail, and a mistake that is no device's failure.
+    """
     errors: list[Exception] = []
 
-    def work(worker: _Worker) -> None:
+    def work(worker: Part) -> None:
         try:
-            worker.run(pieces, start)
+            worker.run(pieces)
         except Exception as error:  # raised below, where no other device makes up for it
             worker.share.failure = str(error)
             errors.append(error)

@@ -109,6 +109,7 @@ class Launches:
         places.update({name: beyond + at for at, name in enumerate(fixed)})
         self._alike = not self._others and not fixed
         self._ready: Ready | None = self._executable.ready(places, beyond + len(fixed))
+        self._alone = not self._executable.plan.temporaries
 
     def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
@@ -119,7 +120,10 @@ class Launches:
         values = (*places, *factors)
         if not self._alike:
             values = (*values, *[operand.place(places) for operand in self._others], *self._numbers)
-        self._executable.rerun(self._ready, queue, values, self._own)
+        if self._alone:
+            self._ready.run(queue, values, self._own)
+        else:
+            self._executable.rerun(self._ready, queue, values, self._own)
 
 
 class Start:
@@ -168,7 +172,7 @@ class Cross:
             for place, source, read, nbytes in self._crossing:
                 memories.append(kept.block(place, nbytes))
                 if read:
-                    queue.upload(memories[-1], source.array(given), blocking=False)
+                    queue.send(memories[-1], source.array(given))
             if self._ready is not None:
                 self._executable.rerun(self._ready, queue, (*[memory.handle for memory in memories], *factors, *self._numbers), True)
             else:

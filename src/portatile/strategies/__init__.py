@@ -17,20 +17,25 @@ configuration comes back once. A request that is being evaluated may be repeated
 It **ends** by returning, or by requesting nothing while nothing is being evaluated.
 
 ``start`` are legal configurations to try first, in this order: the default, and what was good on a similar problem or device. All
-randomness comes from ``rng``. The generator knows no clock, budget, cache or device: recorded, distributed and live evaluation are
-three callers of the same generator. ``evaluate`` is the simplest.
+randomness comes from ``rng``. Options of a strategy are keyword-only parameters of ``search``, numbers with defaults. The generator
+knows no clock, budget, cache or device: recorded, distributed and live evaluation are three callers of the same generator.
+``evaluate`` is the simplest.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
+import math
 import pkgutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 
-from portatile.errors import UnknownNameError
+from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Config, canonical
 from portatile.space import ParameterSpace
 
@@ -56,12 +61,24 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
-def get(name: str) -> Strategy:
-    """The strategy called ``name``; raises UnknownNameError, which lists the known names."""
+def get(name: str, options: Mapping[str, float] = MappingProxyType({})) -> Strategy:
+    """The strategy called ``name``, with ``options`` in place of its defaults.
+
+    Raises UnknownNameError, which lists the known names, of strategies or of options, and ArgumentError for a value that does not do.
+    """
     if name not in names():
         raise UnknownNameError("strategy", name, names())
     strategy: Strategy = importlib.import_module(f"{__name__}.{name}").search
-    return strategy
+    if not options:
+        return strategy
+    known = {one.name: one.default for one in inspect.signature(strategy).parameters.values() if one.kind is one.KEYWORD_ONLY}
+    for option, value in options.items():
+        if option not in known:
+            raise UnknownNameError(f"option of the strategy {name}", option, known)
+        whole = isinstance(known[option], int)
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not 0 < value < math.inf:
+            raise ArgumentError(f"{option}={value!r} of the strategy {name} must be a positive {'whole ' if whole else ''}number")
+    return partial(strategy, **options)
 
 
 def evaluate(search: Search, measure: Callable[[Config], Finished]) -> Iterator[Finished]:

@@ -24,15 +24,25 @@ COOLING = 0.9  # at each step
 PATIENCE = 20  # steps without a new best after which the walk goes back to the best and is warmed up
 
 
-def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
+def search(
+    space: ParameterSpace,
+    rng: np.random.Generator,
+    start: Sequence[Config],
+    *,
+    opening: int = OPENING,
+    hot: float = HOT,
+    cold: float = COLD,
+    cooling: float = COOLING,
+    patience: int = PATIENCE,
+) -> Search:
     """Walk until every configuration is known. When a neighbourhood is used up, jump to a random configuration."""
     terrain = Terrain(space, rng)
     code_of, config_of = terrain.encoding.code, terrain.encoding.config
     known: dict[Code, float] = {}
-    opening = list(dict.fromkeys([*map(code_of, start), *terrain.draw(OPENING)]))
+    first = list(dict.fromkeys([*map(code_of, start), *terrain.draw(opening)]))
     here: Code | None = None
-    temperature, idle = HOT, 0
-    requests = opening
+    temperature, idle = hot, 0
+    requests = first
     while requests:
         finished = yield [config_of(code) for code in requests]
         for outcome in finished:
@@ -41,18 +51,18 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
                 continue
             best = min(known.values(), default=math.inf)
             known[code] = outcome.median
-            if code in opening:
+            if code in first:
                 continue
-            temperature = max(temperature * COOLING, COLD)
+            temperature = max(temperature * cooling, cold)
             base = floor([value for value in known.values() if math.isfinite(value)])
             idle = 0 if outcome.median < best else idle + 1
             if here is None or _accepts(known[here], outcome.median, base, temperature, rng):
                 here = code
-        requests = [code for code in opening if code not in known]
+        requests = [code for code in first if code not in known]
         if requests:
             continue
-        if here is None or idle >= PATIENCE:
-            here, temperature, idle = min(known, key=lambda code: known[code]), HOT, 0
+        if here is None or idle >= patience:
+            here, temperature, idle = min(known, key=lambda code: known[code]), hot, 0
         fresh = [code for code in terrain.around(here) if code not in known]
         if fresh:
             requests = [fresh[i] for i in rng.permutation(len(fresh))[:BATCH]]

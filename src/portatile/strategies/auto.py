@@ -11,7 +11,7 @@ from portatile.records import Config
 from portatile.space import ParameterSpace
 from portatile.strategies import Search
 from portatile.strategies._encoding import Code
-from portatile.strategies.gaussian import POOL, TOP, Array, Explorer
+from portatile.strategies.gaussian import OPENING, POOL, TOP, Array, Explorer
 from portatile.strategies.genetic import POPULATION, child
 
 SOFTENING = 0.3  # weight of a difference between slow configurations, relative to one between fast ones
@@ -19,9 +19,9 @@ CHILDREN = 16  # crossovers for each fit
 STEPS = 2  # parameters in which a near configuration may differ
 
 
-def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
+def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config], *, opening: int = OPENING) -> Search:
     """Spread a few configurations over the space, then follow the models; ends when nothing is left."""
-    return _Default(space, rng).search(start)
+    return _Default(space, rng, opening).search(start)
 
 
 class _Default(Explorer):

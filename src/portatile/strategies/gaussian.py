@@ -29,9 +29,9 @@ STEPS = 8  # steps of that fit
 GROWTH = 1.08  # fit again when the number of observations has grown by this factor
 
 
-def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
+def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config], *, opening: int = OPENING) -> Search:
     """Spread a few configurations over the space, then follow the model; ends when every configuration is known."""
-    return Explorer(space, rng).search(start)
+    return Explorer(space, rng, opening).search(start)
 
 
 class Explorer:
@@ -40,8 +40,8 @@ class Explorer:
     A variant of the strategy may override ``targets``, ``candidates`` and ``near``.
     """
 
-    def __init__(self, space: ParameterSpace, rng: np.random.Generator) -> None:
-        self.rng = rng
+    def __init__(self, space: ParameterSpace, rng: np.random.Generator, opening: int = OPENING) -> None:
+        self.rng, self.opening = rng, opening
         self.terrain = Terrain(space, rng)
         self.encoding = self.terrain.encoding
         self.known: dict[Code, float] = {}
@@ -59,8 +59,9 @@ class Explorer:
     def search(self, start: Sequence[Config]) -> Search:
         """Yield lists of requests, receive finished evaluations."""
         opening = list(dict.fromkeys(self.encoding.code(config) for config in start))
-        spread = self.terrain.spread(OPENING + BATCH, opening)
-        opening, spare = opening + spread[:OPENING], spread[OPENING:]  # spare ones keep evaluators busy until the opening is back
+        # those that are spare keep evaluators busy until the opening is back
+        spread = self.terrain.spread(self.opening + BATCH, opening)
+        opening, spare = opening + spread[: self.opening], spread[self.opening :]
         while True:
             opening = [code for code in opening if code not in self.known]
             requests = [*opening, *(code for code in spare if code not in self.known)] if opening else self._requests()

@@ -20,20 +20,20 @@ TOURNAMENT = 3  # a parent is the fastest of this many members
 _TRIES = 60  # attempts at legal, unknown children before random configurations replace them
 
 
-def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
+def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config], *, population: int = POPULATION) -> Search:
     """Breed until every configuration is known."""
     terrain = Terrain(space, rng)
     code_of, config_of = terrain.encoding.code, terrain.encoding.config
     known: dict[Code, float] = {}
     founders = [code_of(config) for config in start]
-    founders = list(dict.fromkeys([*founders, *terrain.draw(max(POPULATION - len(founders), POPULATION // 2))]))
+    founders = list(dict.fromkeys([*founders, *terrain.draw(max(population - len(founders), population // 2, 1))]))
     requests = founders
     while requests:
         finished = yield [config_of(code) for code in requests]
         known |= {code_of(outcome.config): outcome.median for outcome in finished}
         requests = [code for code in requests if code not in known]
         if finished and all(code in known for code in founders):  # breed anew: these parents are better
-            members = sorted(known, key=lambda code: known[code])[:POPULATION]
+            members = sorted(known, key=lambda code: known[code])[:population]
             requests = _brood(members, known, terrain, rng) or terrain.fresh(BATCH, known)
 
 

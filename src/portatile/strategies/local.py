@@ -27,11 +27,11 @@ FAILURE = 0.5  # a failure counts as exp(this) times as slow as the slowest
 Walk = Generator[Sequence[Config], Sequence[Finished], None]
 
 
-def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
+def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config], *, scouts: int = SCOUTS, near: float = NEAR) -> Search:
     """Climb until every configuration is known."""
-    climber = _Climber(space, rng)
+    climber = _Climber(space, rng, near)
     opening = [climber.terrain.encoding.code(config) for config in start]
-    yield from climber.visit([*opening, *climber.terrain.fresh(SCOUTS, opening)])
+    yield from climber.visit([*opening, *climber.terrain.fresh(scouts, opening)])
     summit = climber.best()
     while True:
         yield from climber.climb(summit)
@@ -45,8 +45,8 @@ def search(space: ParameterSpace, rng: np.random.Generator, start: Sequence[Conf
 class _Climber:
     """The observations of a search, and where to go on from them."""
 
-    def __init__(self, space: ParameterSpace, rng: np.random.Generator) -> None:
-        self.rng = rng
+    def __init__(self, space: ParameterSpace, rng: np.random.Generator, near: float) -> None:
+        self.rng, self.near = rng, near
         self.terrain = Terrain(space, rng)
         self.places: dict[Code, int] = {}  # of what is known, in the order in which it finished
         self._codes = np.empty((256, len(space.parameters)), dtype=np.int32)
@@ -72,7 +72,7 @@ class _Climber:
 
     def restart(self) -> Code | None:
         """Where to climb next; None when everything is known."""
-        pool = self._near(self.best()) if self.rng.random() < NEAR else []
+        pool = self._near(self.best()) if self.rng.random() < self.near else []
         pool = pool or self.terrain.fresh(POOL, self.places)
         return self._promising(pool)[0] if pool else None
 

@@ -16,7 +16,7 @@ from portatile import device as devices
 from portatile import execute, select, workloads
 from portatile.device.base import Device
 from portatile.errors import PortatileError
-from portatile.measure import code, optimisations, runs
+from portatile.measure import code, optimisations, runs, transplant
 from portatile.measure.code import Code
 from portatile.measure.optimisations import RELAXED
 from portatile.measure.runs import Length, PreparedRun
@@ -25,11 +25,12 @@ from portatile.store import known_results
 from portatile.studies.form import attribution
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
 from portatile.studies.gap_figures import figures, notes
-from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, GapRow, finish, spelled_set
+from portatile.studies.gap_rows import EMPTY_LAUNCH, RELAXED_TOO, SWAPPED, GapRow, finish, spelled_set
 from portatile.studies.pairs import configured
 from portatile.studies.portability import describe
 
-_LENGTH = Length(samples=3, seconds=0.06)
+_LENGTH = Length(samples=4, seconds=0.06)
+_ON_CPUS = Length(samples=8, seconds=0.2)  # where other programs disturb, the fastest of more
 _NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(void) {}\n")
 
 
@@ -65,22 +66,27 @@ class Side:
         """The optimisations that change its texts."""
         return tuple(one.name for one in optimisations.offered(self.plan, self.device.info))
 
+    def takes(self, other: Side) -> bool:
+        """Whether its driver may load what the other's compiler makes: two back ends of NVIDIA's, of which this one takes PTX as it is."""
+        mine, theirs = self.device.info, other.device.info
+        return mine.nvidia and theirs.nvidia and mine.can.addresses and not theirs.can.addresses
+
 
 def measure(run: Run) -> Iterator[GapRow]:
     """Every combination of optimisations on every side."""
     problem, asked = run.problem, run.options
     assert problem is not None
     sides = chosen(run.devices, problem, asked)
-    run.expect(sum(2 ** len(side.names) + asked.relaxed + bool(asked.between) for side in sides))
-    for side in sides:
-        rows = [row for row in _blanks(side, problem, asked) if not run.known(row)]
+    blanks = [_blanks(side, problem, asked, [other for other in sides if other is not side]) for side in sides]
+    run.expect(sum(map(len, blanks)))
+    for side, others, of_side in zip(sides, reversed(sides), blanks, strict=True):
+        rows = [row for row in of_side if not run.known(row)]
         if not rows:
             continue
         run.say(f"{describe(problem)} on {side.label}: {', '.join(side.names)}")
-        done: dict[str, GapRow] = {}
         with runs.prepared(side.device, problem) as ready:
             for row in rows:
-                yield _measured(ready, side, row, done)
+                yield _transplanted(ready, side, others, row) if row.on == SWAPPED else _measured(ready, side, row)
 
 
 def chosen(opened: Sequence[Device], problem: Problem, asked: GapOptions) -> list[Side]:
@@ -107,12 +113,13 @@ def _side(label: str, device: Device, problem: Problem, start: Config | None, ch
     return Side(label, device, config, plan)
 
 
-def _blanks(side: Side, problem: Problem, asked: GapOptions) -> list[GapRow]:
+def _blanks(side: Side, problem: Problem, asked: GapOptions, others: Sequence[Side]) -> list[GapRow]:
     """The rows of a side before they are measured."""
     info = side.device.info
     found = [spelled_set(one, side.names) for one in attribution.subsets(side.names)]
     found += [RELAXED_TOO] if asked.relaxed and info.can.relaxed_math else []
     found += [EMPTY_LAUNCH] if asked.between else []
+    found += [SWAPPED] if asked.between and any(side.takes(other) for other in others) else []
     return [
         GapRow(
             side=side.label,
@@ -131,8 +138,8 @@ def _blanks(side: Side, problem: Problem, asked: GapOptions) -> list[GapRow]:
     ]
 
 
-def _measured(ready: PreparedRun, side: Side, row: GapRow, done: dict[str, GapRow]) -> GapRow:
-    """The row with its time and code; what fails is a row that says why. Builds of equal code are timed once."""
+def _measured(ready: PreparedRun, side: Side, row: GapRow) -> GapRow:
+    """The row with its time and code; what fails is a row that says why."""
     info = side.device.info
     if row.on == EMPTY_LAUNCH:
         return _empty_launch(ready, row)
@@ -145,26 +152,37 @@ def _measured(ready: PreparedRun, side: Side, row: GapRow, done: dict[str, GapRo
     try:
         made = code.of(plan, info)
         row = _with_code(row, made)
-        if (before := done.get(made.text)) is not None:  # the same code: a second time would only show how times scatter
-            return replace(row, seconds=before.seconds, error=before.error, samples=before.samples, time=before.time)
         with runs.loaded_plan(side.device, plan) as executable:
             error = ready.check(executable, bound, strict=not options, label=row.on)
-            samples = ready.samples(executable, _LENGTH)
+            samples = ready.samples(executable, _length(side))
     except PortatileError as failure:
         return replace(row, status=str(failure).splitlines()[0], time=now())
-    row = replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
-    if made.text:
-        done[made.text] = row
-    return row
+    return replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
+
+
+def _transplanted(ready: PreparedRun, side: Side, other: Side, row: GapRow) -> GapRow:
+    """The other side's launches, with what its compiler makes of them, through this side's driver."""
+    bound = workloads.get(row.workload).bound(ready.problem, other.config)
+    try:
+        with execute.Executable(side.device, other.plan, lambda source: transplant.transplanted(source, other.device)) as executable:
+            error = ready.check(executable, bound, label=row.on)
+            samples = ready.samples(executable, _length(side))
+    except PortatileError as failure:
+        return replace(row, status=str(failure).splitlines()[0], time=now())
+    return replace(row, seconds=min(samples), samples=len(samples), error=error, time=now())
 
 
 def _with_code(row: GapRow, made: Code) -> GapRow:
     """The row with what its build is made of; unchanged where the compiler does not show it."""
-    row = replace(row, registers=made.registers, spills=made.spills)
+    row = replace(row, registers=made.registers, spills=made.spills, code=made.text)
     if not made.total:
         return row
     row = replace(row, instructions=made.total, fused=made.fused, loads=made.loads, wide=made.wide, read_only=made.read_only)
     return replace(row, private=made.private, families=canonical(made.families), kinds=canonical(made.kinds))
+
+
+def _length(side: Side) -> Length:
+    return _ON_CPUS if side.device.info.kind == "cpu" else _LENGTH
 
 
 def _empty_launch(ready: PreparedRun, row: GapRow) -> GapRow:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from portatile.figures.bars import BarChart
 from portatile.figures.svg import Figure
 from portatile.records import duration, from_json
-from portatile.studies.gap_rows import AVERAGED, BETWEEN, DOCUMENT, EMPTY_LAUNCH, GREEDY, REST, GapRow, times_of
+from portatile.studies.gap_rows import AVERAGED, BETWEEN, BY_CODE, DOCUMENT, EMPTY_LAUNCH, GREEDY, REST, GapRow, times_of
 
 _FAMILIES = 9  # that are drawn
 _CHANGES = 4  # of a step that are told
@@ -22,7 +22,8 @@ def figures(rows: Sequence[GapRow]) -> list[Figure]:
     for order, title in ((DOCUMENT, "One optimisation after another, in the document's order"), (GREEDY, "The one that saves most first")):
         made += _ladder([row for row in rows if row.order == order], title)
     made += _shares([row for row in rows if row.order == AVERAGED])
-    made += _between([row for row in rows if row.order == BETWEEN])
+    for order, title in ((BETWEEN, "What explains the difference"), (BY_CODE, "The compilers' code, or the drivers")):
+        made += _between([row for row in rows if row.order == order], title)
     made += _instructions(rows)
     return made
 
@@ -51,13 +52,13 @@ def _shares(rows: Sequence[GapRow]) -> list[Figure]:
     return [BarChart("What explains the speed", said, "share", "%", names, sides, values)]
 
 
-def _between(rows: Sequence[GapRow]) -> list[Figure]:
+def _between(rows: Sequence[GapRow], title: str) -> list[Figure]:
     known = [row for row in rows if row.explained is not None]
     if not known:
         return []
     said = f"Share in the logarithm of the ratio of times, {known[0].side}; what points to the left makes the difference smaller."
     values = tuple((row.explained,) for row in known)
-    return [BarChart("What explains the difference", said, "share", "%", tuple(row.added for row in known), ("share",), values)]
+    return [BarChart(title, said, "share", "%", tuple(row.added for row in known), ("share",), values)]
 
 
 def _instructions(rows: Sequence[GapRow]) -> list[Figure]:
@@ -137,5 +138,7 @@ def _compared(rows: Sequence[GapRow]) -> list[str]:
     rest = next((row.explained or 0.0 for row in known if row.added == REST), 0.0)
     tail = "" if abs(rest) <= 1 - _EXPLAINED else "; it is what the compilers and drivers make of the same plain code"
     said.append(f"the optimisations explain {1 - rest:.0%} of the difference, {rest:.0%} is there without any{tail}")
+    by_code = [f"{row.added} {row.explained:.0%}" for row in rows if row.order == BY_CODE and row.explained is not None]
+    said += [f"with the other's code on one side: {', '.join(by_code)}"] if by_code else []
     factors = [f"{row.added} {math.exp(-math.log1p(-(row.saved or 0.0))):.3g}" for row in known]
     return [*said, f"as factors: {', '.join(factors)}"]

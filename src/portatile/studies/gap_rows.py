@@ -13,9 +13,11 @@ from portatile.studies.form.attribution import Step
 NOTHING = "nothing"
 RELAXED_TOO = "all, relaxed"
 EMPTY_LAUNCH = "an empty launch"
+SWAPPED = "the other's code"
 PESSIMISED = "(none)"
 REST = "builds without any"
-DOCUMENT, GREEDY, AVERAGED, BETWEEN = "document", "greedy", "all orders", "difference"
+THEIR_CODE, THEIR_DRIVERS = "code of the compilers", "assembler, driver, launches"
+DOCUMENT, GREEDY, AVERAGED, BETWEEN, BY_CODE = "document", "greedy", "all orders", "difference", "code or driver"
 _EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
 
 
@@ -23,9 +25,11 @@ _EQUAL = 0.02  # a ratio of times this near to 1 is none to explain
 class GapRow:
     """One build: the optimisations ``on`` of those ``offered``, its time, and its code by static counts (-1: not known).
 
-    ``order`` is empty for a build as it was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one
-    optimisation; ``saved`` is of the time before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's
-    share averaged over all orders. ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller.
+    ``code`` is a hash of its instructions: builds of equal code take the time of the fastest of them. ``order`` is empty for a build as it
+    was measured. In the orders ``document`` and ``greedy`` a row is a step, which has ``added`` one optimisation; ``saved`` is of the time
+    before, ``explained`` of the whole difference, by logarithms. ``all orders``: each optimisation's share averaged over all orders.
+    ``difference``: its share in the ratio of two sides' times, negative where it makes that smaller. ``code or driver``: what remains of
+    that ratio when one side runs the other's code, and what does not.
     """
 
     side: str
@@ -57,6 +61,7 @@ class GapRow:
     spills: int | None = None
     families: str = ""
     kinds: str = ""
+    code: str = ""
     status: str = "ok"
     time: str = ""
 
@@ -68,7 +73,7 @@ class GapRow:
     @property
     def set(self) -> frozenset[str] | None:
         """Those that are on; None for what is no set of them."""
-        if self.on in (RELAXED_TOO, EMPTY_LAUNCH):
+        if self.on in (RELAXED_TOO, EMPTY_LAUNCH, SWAPPED):
             return None
         return frozenset() if self.on == NOTHING else frozenset(self.on.split(" + "))
 
@@ -80,7 +85,7 @@ def spelled_set(on: AbstractSet[str], names: Sequence[str]) -> str:
 
 def finish(rows: Sequence[GapRow]) -> list[GapRow]:
     """The builds, then for each side its steps and shares, then what explains the difference where there are two."""
-    built = [row for row in rows if not row.order]
+    built = _alike([row for row in rows if not row.order])
     labels = list(dict.fromkeys(row.side for row in built))
     made: list[GapRow] = []
     for label in labels:
@@ -88,6 +93,15 @@ def finish(rows: Sequence[GapRow]) -> list[GapRow]:
     if len(labels) == 2 and any(row.on == EMPTY_LAUNCH for row in built):
         made += _difference(*[[row for row in built if row.side == label] for label in labels])
     return [*made, *built]
+
+
+def _alike(rows: Sequence[GapRow]) -> list[GapRow]:
+    """The rows, with one time for equal code: what differs between them is only how times scatter."""
+    least: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.seconds and row.code:
+            least[row.side, row.code] = min(row.seconds, least.get((row.side, row.code), row.seconds))
+    return [replace(row, seconds=least.get((row.side, row.code), row.seconds)) if row.seconds else row for row in rows]
 
 
 def times_of(rows: Sequence[GapRow]) -> dict[frozenset[str], float]:
@@ -143,7 +157,14 @@ def _difference(one: Sequence[GapRow], other: Sequence[GapRow]) -> list[GapRow]:
     parts = {name: shares[1].get(name, 0.0) - shares[0].get(name, 0.0) for name in dict.fromkeys((*one[0].names, *other[0].names))}
     parts[REST] = math.log((bare[0] or 1.0) / (bare[1] or 1.0))
     told = replace(one[0], side=f"{one[0].side} over {other[0].side}")
-    return [
-        _bare(told, BETWEEN, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None)
-        for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))
-    ]
+    made = [(BETWEEN, name, part) for name, part in sorted(parts.items(), key=lambda item: -abs(item[1]))]
+    swapped = _swapped(one, other)
+    if swapped is not None and ends[0] and ends[1]:
+        code = math.log(ends[0] / swapped[1]) if swapped[0] == one[0].side else math.log(swapped[1] / ends[1])
+        made += [(BY_CODE, THEIR_CODE, code), (BY_CODE, THEIR_DRIVERS, ratio - code)]
+    return [_bare(told, order, name, 1 - math.exp(-part), part / ratio if abs(ratio) > _EQUAL else None) for order, name, part in made]
+
+
+def _swapped(one: Sequence[GapRow], other: Sequence[GapRow]) -> tuple[str, float] | None:
+    """The side that ran the other's code, and its seconds."""
+    return next(((row.side, row.seconds) for row in (*one, *other) if row.on == SWAPPED and row.seconds), None)

@@ -1,7 +1,8 @@
 """Is performance portable? Each device's winner run on every other device, against the time of that device's own winner.
 
 Du et al., figures 11 and 12. A row is one winner on one device: ``loss`` is its time over that of the device's own winner, both measured
-in one run, so 1 is no loss. A winner that the device's space does not hold is tried all the same: ``objection`` says what rule it
+in one run, so 1 is no loss. With ``--portable`` the configuration that loses least over all devices is searched for (``portable``), and
+runs beside the winners. A winner that the device's space does not hold is tried all the same: ``objection`` says what rule it
 violates, ``status`` how it ended; what the device has no instructions for is left out of it, and ``changed`` says so. Winners may also
 come from other machines' devices, known from stored results alone. ``scores`` gives Pennycook's measure: the harmonic mean over the
 devices of 1 / loss (at most 1), and 0 where a device cannot run it.
@@ -9,7 +10,7 @@ devices of 1 / loss (at most 1), and 0 where a device cannot run it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from portatile import select, workloads
@@ -20,6 +21,7 @@ from portatile.figures.heat import Cell, Heat
 from portatile.figures.svg import Figure
 from portatile.records import Config, DeviceInfo, Problem, canonical, rate, spelled
 from portatile.store import ResultStore, known_results
+from portatile.studies import cascade, portable
 from portatile.studies.form.measured_configs import MeasuredConfigs, Measuring, measured
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, option
 from portatile.trials import Budget, Trial
@@ -57,7 +59,7 @@ class PortabilityRow:
 class PortabilityRequest:
     """Problems, each on every device. With ``budget`` each is tuned on each device first, else the best known configuration is used.
 
-    ``recorded``: devices that are not here, whose best known winners take part.
+    ``recorded``: devices that are not here, whose best known winners take part. ``portable``: how long to search for one for all.
     """
 
     problems: tuple[Problem, ...]
@@ -65,6 +67,7 @@ class PortabilityRequest:
     recorded: tuple[DeviceInfo, ...] = ()
     strategy: str = "auto"
     seed: int = 0
+    portable: Budget | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class PortabilityOptions:
         (), Option("A device that is not here, by its recorded results, such as 'h200 cuda'; repeat.", names=("--recorded", "--guest"))
     )
     tune: str | None = option(None, Option("Tune on each device first: 30s, 200. Without: the best that is known.", metavar="BUDGET"))
+    portable: str | None = option(
+        None, Option("Search for the one configuration that loses least over all: 60s, 200 (candidates).", metavar="BUDGET")
+    )
     strategy: str = option("auto", "How to tune.")
     seed: int = option(0, Option("Of operands and search.", least=0))
 
@@ -108,7 +114,8 @@ def measure(run: Run) -> Iterator[PortabilityRow]:
         raise UsageError(f"portability needs two devices or more, or one and --recorded; chosen: {there or 'none'}")
     found = tuple(device for text in asked.recorded for device in recorded_devices(run.problem.workload, text))
     budget = None if asked.tune is None else Budget.parse(asked.tune)
-    yield from _rows(run.devices, PortabilityRequest((run.problem,), budget, found, asked.strategy, asked.seed), run)
+    portable = None if asked.portable is None else Budget.parse(asked.portable)
+    yield from _rows(run.devices, PortabilityRequest((run.problem,), budget, found, asked.strategy, asked.seed, portable), run)
 
 
 def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> Iterator[PortabilityRow]:
@@ -121,6 +128,8 @@ def _rows(devices: Sequence[Device], request: PortabilityRequest, run: Run) -> I
             run.say(f"{described}: the winner of {device.info.id}")
             winners.append(winner(device.info, problem, request))
         winners += [known(other, problem, recorded_name(other)) for other in request.recorded]
+        if request.portable is not None:
+            winners.append(for_all(devices, problem, winners, request, run))
         interrupted = False
         for device in devices:
             result = None
@@ -144,6 +153,25 @@ def winner(device: DeviceInfo, problem: Problem, request: PortabilityRequest) ->
         return Winner(device.id, result.best.config, f"tuned: {len(result.trials)} tried in {result.seconds:.0f} s")
     except PortatileError as error:
         return Winner(device.id, None, str(error).splitlines()[0])
+
+
+def for_all(devices: Sequence[Device], problem: Problem, winners: Sequence[Winner], request: PortabilityRequest, run: Run) -> Winner:
+    """The configuration that loses least over all devices, as far as a search found it."""
+    assert request.portable is not None
+    opened = {device.info.id: device for device in devices}
+
+    def seconds(info: DeviceInfo, configs: Sequence[Config]) -> Mapping[str, float]:
+        done = _on(opened[info.id], problem, configs, replace(run, advance=lambda: None), race=0.0)
+        if done.interrupted:
+            raise KeyboardInterrupt
+        return {text: trial.comparable for text, trial in done.trials.items() if trial.status == "ok"}
+
+    starts = tuple(found.config for found in winners if found.config is not None)
+    asked = portable.Search(problem, tuple(device.info for device in devices), starts, request.portable, request.seed)
+    best = portable.search(asked, seconds, run.say)
+    if best is None:
+        return Winner(portable.NAME, None, "no configuration that was tried runs on all of the devices")
+    return Winner(portable.NAME, best.config, f"searched for: {best.tried} tried, {best.score:.3f} by the search's times")
 
 
 def known(device: DeviceInfo, problem: Problem, name: str) -> Winner:
@@ -178,14 +206,10 @@ def recorded_devices(workload: str, text: str) -> list[DeviceInfo]:
 
 def scores(rows: Sequence[PortabilityRow]) -> dict[tuple[str, str, str], float]:
     """Pennycook's measure by problem, element type and device that the winner belongs to."""
-    found: dict[tuple[str, str, str], float] = {}
-    groups: dict[tuple[str, str, str], list[PortabilityRow]] = {}
+    groups: dict[tuple[str, str, str], list[float | None]] = {}
     for row in rows:
-        groups.setdefault((row.problem, row.dtype, row.winner_of), []).append(row)
-    for key, group in groups.items():
-        losses = [row.loss for row in group]
-        found[key] = 0.0 if None in losses else len(losses) / sum(max(loss, 1.0) for loss in losses if loss is not None)
-    return found
+        groups.setdefault((row.problem, row.dtype, row.winner_of), []).append(row.loss)
+    return {key: cascade.measure(losses) for key, losses in groups.items()}
 
 
 def describe(problem: Problem) -> str:
@@ -195,8 +219,8 @@ def describe(problem: Problem) -> str:
     return spelled({**problem.sizes, **chosen})
 
 
-def _on(device: Device, problem: Problem, configs: Sequence[Config], run: Run) -> MeasuredConfigs:
-    how = Measuring(_RACE, run.trials, run.seconds_left, run.advance)
+def _on(device: Device, problem: Problem, configs: Sequence[Config], run: Run, race: float = _RACE) -> MeasuredConfigs:
+    how = Measuring(race, run.trials, run.seconds_left, run.advance)
     try:
         return measured(problem, device.info.id, configs, how) if configs else MeasuredConfigs({})
     except PortatileError:  # the device cannot be opened: its rows say that nothing ran
@@ -278,15 +302,22 @@ def _cell(row: PortabilityRow) -> Cell:
     if row.loss is None:
         return Cell(None, row.status.partition(":")[0] or "?", row.status)
     mark = "*" if row.objection else ""
-    return Cell(min(1 / row.loss, 1.0), f"{row.loss:.2f}{mark}", f"{row.gflops:.1f} Gflop/s. {row.objection}".strip())
+    speed = "" if row.gflops is None else f"{row.gflops:.1f} Gflop/s."
+    return Cell(min(1 / row.loss, 1.0), f"{row.loss:.2f}{mark}", f"{speed} {row.objection}".strip())
 
 
 def figures(rows: Sequence[PortabilityRow]) -> list[Figure]:
-    """A table of losses for each problem."""
+    """A table of losses for each problem, and its cascade."""
     groups: dict[tuple[str, str], list[PortabilityRow]] = {}
     for row in rows:
         groups.setdefault((row.problem, row.dtype), []).append(row)
-    return [table(group) for group in groups.values()]
+    made: list[Figure] = []
+    for (problem, dtype), group in groups.items():
+        losses: dict[str, list[float | None]] = {}
+        for row in group:
+            losses.setdefault(row.winner_of, []).append(row.loss)
+        made += [table(group), *cascade.figures(f"{group[0].workload} {problem} {dtype}", losses)]
+    return made
 
 
 def notes(rows: Sequence[PortabilityRow]) -> list[str]:
@@ -298,7 +329,11 @@ def notes(rows: Sequence[PortabilityRow]) -> list[str]:
         speed = "" if own is None or own.gflops is None else f", {rate(own.gflops, 'Gflop/s')}"
         said.append(f"{name}: {any_row.name} ({any_row.platform}){speed}; {own.found if own else 'no winner of its own'}")
     for other in dict.fromkeys(row.winner_of for row in rows):
-        if other not in here:
+        if other == portable.NAME:
+            best = next(row for row in rows if row.winner_of == other)
+            lost = ", ".join(f"{row.loss:.2f} on {row.device}" for row in rows if row.winner_of == other and row.loss is not None)
+            said.append(f"{other}: {best.found}; it takes {lost or 'part nowhere'}; {best.config}")
+        elif other not in here:
             said.append(f"{other}: another machine's device; {next(row.found for row in rows if row.winner_of == other)}")
     for row in rows:
         if row.changed:

@@ -94,6 +94,11 @@ def usual_problem(workload: str, scale: int = 1, kind: str = "q") -> Problem:
     raise ArgumentError(f"the study knows coulomb and mri, not {workload!r}")
 
 
+def parboil(workload: str) -> Config:
+    """Parboil's form of CP, with work-groups of 16 x 8, or of MRI, with 256 work-items."""
+    return {"WGX": _ACROSS, "WGY": 8, **_CP} if workload == "coulomb" else {"WGS": 256, **_MRI}
+
+
 def sizes(device: Device, request: WorkGroupRequest) -> list[tuple[str, int, Config]]:
     """The work-groups to try on a device: label, work-items, and the configuration that has them."""
     most = device.info.max_work_group_size

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -10,9 +12,12 @@ import numpy as np
 
 from portatile import device as devices
 from portatile.arguments.axes import AXES
+from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
-from portatile.runtime import memory_limit
+from portatile.runtime import memory_limit, several
+from portatile.runtime.pieces import Pieces
+from portatile.runtime.several import Part, Share
 
 _FREE = 16  # points by which an axis grows at most
 
@@ -35,6 +40,45 @@ def stays(orbitals: Any, device: str | None) -> bool:
 def on_device(array: Any, device: str | None) -> Any:
     """A NumPy array as a Buffer; a Buffer as it is."""
     return Buffer.from_numpy(array, devices.get(device)) if isinstance(array, np.ndarray) else array
+
+
+def one_device(device: Selector | None) -> str | None:
+    """The selector of a single device; None for several, which ``over_devices`` deals with."""
+    return device if isinstance(device, str) and device != devices.EVERY else None
+
+
+def over_devices(psi: Any, device: Selector | None, compute: Callable[[slice, str], Any], add: bool = False) -> Any:
+    """``compute(orbitals, device)`` for parts of a batch of NumPy orbitals, on several devices at once; their results one after another.
+
+    ``add``: the results are sums over orbitals, and are added up. A single orbital is computed by the first device. Each device takes as
+    many orbitals as its rate allows; one that fails leaves them to the others. Raises ArgumentError for arrays that lie on a device.
+    """
+    assert device is not None
+    chosen = devices.several(device)
+    if not isinstance(psi, np.ndarray) and len(chosen) > 1:
+        raise ArgumentError("several devices take arrays on the host: leave device out, or pass .numpy()")
+    if len(chosen) == 1 or psi.ndim <= AXES or psi.shape[0] < len(chosen):
+        return compute(slice(None), chosen[0].info.id)
+    found: dict[int, Any] = {}
+
+    def run(share: Share, pieces: Pieces) -> None:
+        while (piece := pieces.take(share.device, psi.shape[0])) is not None:
+            began = time.perf_counter()
+            try:
+                found[piece[0]] = compute(slice(*piece), share.device)
+            except BaseException:
+                pieces.back(*piece)
+                raise
+            share.seconds += time.perf_counter() - began
+            share.steps += piece[1] - piece[0]
+            pieces.done(share.device, piece[1] - piece[0], time.perf_counter() - began)
+
+    shares = [Share(one.info.id) for one in chosen]
+    several.together(
+        [Part(share, partial(run, share)) for share in shares], Pieces(psi.shape[0], 1, {share.device: 0.0 for share in shares})
+    )
+    parts = [found[first] for first in sorted(found)]
+    return np.sum(parts, axis=0, dtype=parts[0].dtype) if add else np.concatenate(parts)
 
 
 def each(psi: Any, apply: Callable[[Any], Any], others: tuple[Any, ...], device: str | None) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from portatile.arguments import checks, foreign
 from portatile.arguments.axes import AXES, Boundary, described, kinds
 from portatile.arguments.matrices import Array
+from portatile.device import Selector
 from portatile.device.buffer import Buffer, refuse_masks
 from portatile.errors import ArgumentError
 from portatile.wavelets import axis_sums, batch, on_grid, pointwise
@@ -20,7 +21,7 @@ from portatile.wavelets.transforms import magicfilter3d
 
 
 def apply_potential(
-    psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+    psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: Selector | None = None
 ) -> Array:
     """The local potential in Daubechies' basis: the magic filter along three axes, times ``potential``, the transposed filter.
 
@@ -35,6 +36,14 @@ def apply_potential(
         >>> bool(np.allclose(apply_potential(psi, np.full((8, 8, 8), 3.0)), 3.0))
         True
     """
+    if device is not None and batch.one_device(device) is None:
+        given: Any = psi
+
+        def part(orbitals: slice, one: str) -> Any:
+            return apply_potential(given[orbitals], potential, boundary=boundary, device=one)
+
+        return cast(Array, batch.over_devices(given, device, part))
+    device = batch.one_device(device)
     back = tuple({"grow": "shrink"}.get(kind, kind) for kind in kinds(boundary))
     there, back_again = _filtering(MAGICFILTER, kinds(boundary)), _filtering(MAGICFILTER.transposed, back)
 
@@ -64,7 +73,7 @@ def apply_potential(
 
 
 def potential_energy(
-    psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: str | None = None
+    psi: Array, potential: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", device: Selector | None = None
 ) -> NDArray[np.float64]:
     """<psi| V |psi>, the sum over the grid of ``potential`` times an orbital squared: one number, or one for each orbital of a batch.
 
@@ -92,7 +101,7 @@ def density(
     *,
     occupation: Sequence[float] | None = None,
     boundary: Boundary | Sequence[Boundary] = "periodic",
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """The density of the orbitals on the grid: the sum over orbitals of ``occupation`` (1 each) times the magic filter's values squared.
 
@@ -115,6 +124,14 @@ def density(
         raise ArgumentError(
             f"psi has shape {tuple(given.shape)} and there are {len(weights)} occupations; one orbital or a batch, one for each"
         )
+    if device is not None and batch.one_device(device) is None:
+
+        def part(orbitals: slice, one: str) -> Any:
+            own = weights if given.ndim == AXES else weights[orbitals]
+            return density(given[orbitals], occupation=own, boundary=boundary, device=one)
+
+        return cast(Array, batch.over_devices(given, device, part, add=True))
+    device = batch.one_device(device)
     if others:
         done = on_grid.squares(psi, weights, _filtering(MAGICFILTER, kinds(boundary))) if device is None else None
         if done is None:
@@ -139,7 +156,7 @@ def kinetic(
     *,
     spacing: float | Sequence[float] = 1.0,
     boundary: Boundary | Sequence[Boundary] = "periodic",
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """-1/2 of the Laplacian of ``psi`` in Daubechies' basis, on a grid of ``spacing`` along each of its axes (or one for all).
 
@@ -163,6 +180,13 @@ def kinetic(
     along = kinds(boundary, axes)
     if not set(along) <= {"periodic", "zero"}:
         raise ArgumentError(f"boundary={boundary!r}: the kinetic operator keeps the size; use periodic or zero")
+    if device is not None and batch.one_device(device) is None:
+
+        def part(orbitals: slice, on: str) -> Any:
+            return kinetic(given[orbitals], spacing=spacing, boundary=boundary, device=on)
+
+        return cast(Array, batch.over_devices(given, device, part))
+    device = batch.one_device(device)
     filters = _second_derivatives(_steps(spacing, axes))
     if others or isinstance(psi, Buffer):
         done = axis_sums.on_device(psi, filters, KINETIC.lower, along, device)

@@ -8,18 +8,19 @@ from typing import Any, cast
 from portatile.arguments import axes, foreign
 from portatile.arguments.axes import AXES, Boundary, kind_of, kinds
 from portatile.arguments.matrices import Array
+from portatile.device import Selector
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
 from portatile.routines import convolve
 from portatile.routines.convolve import convolve1d, filter_bank1d
-from portatile.wavelets.batch import each
+from portatile.wavelets.batch import each, one_device, over_devices
 from portatile.wavelets.filters import ANALYSIS, FREE_SYNTHESIS, MAGICFILTER, SCALING, SYNTHESIS, SYNTHESIS_LOWER
 
 _INVERTIBLE = "periodic (SciPy's wrap, grid-wrap), grow, shrink"
 
 
 def magicfilter(
-    psi: Array, *, transpose: bool = False, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None
+    psi: Array, *, transpose: bool = False, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None
 ) -> Array:
     """The magic filter along the first axis of ``psi``, or its ``transpose``; see ``portatile.convolve1d`` for the rest.
 
@@ -41,7 +42,7 @@ def magicfilter3d(
     transpose: bool = False,
     boundary: Boundary | Sequence[Boundary] = "periodic",
     out: Array | None = None,
-    device: str | None = None,
+    device: Selector | None = None,
 ) -> Array:
     """The magic filter, or its ``transpose``, along all three axes; in the order of ``array``. ``out`` as for ``convolve3d_separable``.
 
@@ -57,7 +58,7 @@ def magicfilter3d(
     return cast(Array, _one_or_each(array, axes.filters(chosen.taps), chosen.lower, "single", boundary, out, device))
 
 
-def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None) -> Array:
+def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
     """One level of the wavelet transform along the first axis, of even length: scaling coefficients, then wavelet coefficients.
 
     c_i = sum of ch(l) psi(2i + l), d_i the same with cg. On free axes psi begins at an odd point: ``boundary="shrink"`` takes the 2n + 14
@@ -73,7 +74,7 @@ def analysis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = 
     return filter_bank1d(psi, ANALYSIS, lower=SCALING.lower, bank="analysis", boundary=boundary, transposed=transposed, device=device)
 
 
-def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: str | None = None) -> Array:
+def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool = False, device: Selector | None = None) -> Array:
     """The inverse of ``analysis`` along the first axis: from scaling and wavelet coefficients back to values.
 
     x(2i) = sum over l of ch(2l) c(i - l) + cg(2l) d(i - l), x(2i + 1) the same with ch(2l + 1) and cg(2l + 1).
@@ -101,7 +102,7 @@ def synthesis(psi: Array, *, boundary: Boundary = "periodic", transposed: bool =
 
 
 def analysis3d(
-    array: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", out: Array | None = None, device: str | None = None
+    array: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", out: Array | None = None, device: Selector | None = None
 ) -> Array:
     """One level of the wavelet transform along each of three axes of even length, in the order of ``array``.
 
@@ -121,7 +122,7 @@ def analysis3d(
 
 
 def synthesis3d(
-    array: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", out: Array | None = None, device: str | None = None
+    array: Array, *, boundary: Boundary | Sequence[Boundary] = "periodic", out: Array | None = None, device: Selector | None = None
 ) -> Array:
     """The inverse of ``analysis3d``, with ``shrink`` where that grew; where that shrank, ``grow`` gives what is left of the values.
 
@@ -141,7 +142,7 @@ def synthesis3d(
     return cast(Array, _one_or_each(array, banks, lowers, "synthesis", along, out, device))
 
 
-def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: str | None) -> Any:
+def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any, out: Any, device: Selector | None) -> Any:
     """The passes of ``convolve.passes3d`` over an array of three dimensions, or over each orbital of a batch."""
 
     def one(orbital: Any) -> Any:
@@ -151,6 +152,13 @@ def _one_or_each(array: Any, filters: Any, lower: Any, bank: str, boundary: Any,
         return one(array)
     if out is not None:
         raise ArgumentError("out takes the result of one array of three dimensions, not of a batch")
+    if device is not None and one_device(device) is None:
+
+        def part(orbitals: slice, on: str) -> Any:
+            return _one_or_each(array[orbitals], filters, lower, bank, boundary, None, on)
+
+        return over_devices(array, device, part)
+    device = one_device(device)
     others = foreign.is_foreign(array)
     if others or isinstance(array, Buffer):
         done = convolve.batch3d(array, filters, lower, bank, boundary, device)

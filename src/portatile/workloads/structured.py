@@ -38,14 +38,16 @@ def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
 
 
 def blocked(size: int, device: DeviceInfo) -> Config:
-    """None where ``zeros.left_out``; else blocks of about an eighth of the order, that waste little on the diagonal, and at least what a
-    device likes.
-    """
+    """No blocks where ``zeros.left_out``; else those of ``block``."""
     if zeros.left_out(device):
         return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
+    return {"NB": block(size, device), "WGS": group(device)}
+
+
+def block(size: int, device: DeviceInfo) -> int:
+    """About an eighth of the order, so that little is wasted on the diagonal, and at least what a device likes."""
     least = 256 if device.kind == "gpu" else 128
-    nb = next(nb for nb in (1024, 512, 256, 128, 64, 32) if nb == 32 or (nb < 2 * size and nb <= max(least, size // 8)))
-    return {"NB": nb, "WGS": group(device)}
+    return next(nb for nb in (1024, 512, 256, 128, 64, 32) if nb == 32 or (nb < 2 * size and nb <= max(least, size // 8)))
 
 
 def group(device: DeviceInfo) -> int:

@@ -46,11 +46,15 @@ class _Arena(GlobalMemory):
 
 
 class EmulatedDriver:
-    """The loaded driver; ``log`` has the kernels that were launched, by name, with grid and block."""
+    """The loaded driver; ``log`` has the kernels that were launched: name, grid, block and the bytes of each argument.
+
+    They are run while ``runs``.
+    """
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
-        self.log: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
+        self.log: list[tuple[str, tuple[int, ...], tuple[int, ...], tuple[bytes, ...]]] = []
+        self.runs = True
         self._modules: list[Machine] = []
         self._functions: list[tuple[Machine, str]] = []
         library.emulated_take.restype = ctypes.c_ulonglong
@@ -96,11 +100,12 @@ class EmulatedDriver:
         sizes = tuple(grid.contents), tuple(block.contents)
         arguments = [ctypes.string_at(parameters[i], size) for i, size in enumerate(self._sizes(function))]
         try:
-            machine.launch(symbol, *sizes, arguments, shared)
+            if self.runs:
+                machine.launch(symbol, *sizes, arguments, shared)
         except Exception:
             traceback.print_exc()
             return _LAUNCH_FAILED
-        self.log.append((symbol, *sizes))
+        self.log.append((symbol, *sizes, tuple(arguments)))
         return 0
 
     def _sizes(self, function: int) -> list[int]:

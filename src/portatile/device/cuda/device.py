@@ -82,24 +82,24 @@ class CudaDevice(CudaContext):
         if form.type == "image1d_buffer_t":
             memory = self.allocate(row)
             assert isinstance(memory, CudaMemory)
-            image, image.owner, memory.pointer = self._view(memory, form), None, None  # the image owns it from here on
+            image, image.owner, memory.handle = self._view(memory, form), None, None  # the image owns it from here on
             return image
         with self.current():
             memory = self.allocate(pitch * form.height * form.depth)
             assert isinstance(memory, CudaMemory)
-            assert memory.pointer is not None
-            handle = call(driver.cuTexObjectCreate, *texture(memory.pointer, form, pitch), None) if plain else None
-        pointer, memory.pointer = memory.pointer, None  # the image owns it from here on
+            assert memory.handle is not None
+            handle = call(driver.cuTexObjectCreate, *texture(memory.handle, form, pitch), None) if plain else None
+        pointer, memory.handle = memory.handle, None  # the image owns it from here on
         return CudaImage(self, pointer, form, pitch, handle)
 
     def _view(self, memory: Memory, form: ImageForm) -> CudaImage:
         assert isinstance(memory, CudaMemory)
-        assert memory.pointer is not None
+        assert memory.handle is not None
         limit = longest_row(form, self._handle)
         if form.width > limit:
             raise LaunchError(f"an {form} does not fit {self.info.id}: at most {limit} pixels")
         with self.current(), self._lock:
-            return CudaImage(self, memory.pointer, form, form.nbytes, row=self._rows.take(memory.pointer, form), owner="the memory's")
+            return CudaImage(self, memory.handle, form, form.nbytes, row=self._rows.take(memory.handle, form), owner="the memory's")
 
     def share(self, array: NDArray[Any]) -> Memory | None:
         return None

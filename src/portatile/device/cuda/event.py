@@ -7,6 +7,7 @@ from typing import Any
 from portatile.device.base import Event
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
+from portatile.device.gate import inside
 from portatile.errors import ArgumentError
 
 
@@ -34,7 +35,7 @@ class CudaEvent(Event):
     def wait(self) -> None:
         if self.cu_event is None:
             return
-        with self._device.current():
+        with inside, self._device.current():
             error = driver.cuEventSynchronize(self.cu_event)[0]
         if int(error):
             raise failure(error, "a command failed on the device")

@@ -32,6 +32,7 @@ def capabilities(architecture: str) -> Capabilities:
         language="CUDA C++",
         static_local=48 << 10,  # bytes of shared memory that a text may declare: CUDA programming guide
         launch_bounds=True,
+        warp_groups=architecture.rstrip("af") == "sm_90",  # as sm_90a, which NVIDIA's OpenCL C does not build for
         carveout=True,
         addresses=True,
         launch_us=5.0,

@@ -25,6 +25,8 @@ _DEFAULT_DYNAMIC = 48 * 1024  # bytes of local memory that need no opting in
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _SCALARS = {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"}
 _SCALARS |= {"int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}
+_BYTES = (np.void, np.complex64, np.complex128)
+"""Structures, and complex numbers, which kernels take as vectors of two: packed byte by byte."""
 
 
 class _Layout:
@@ -38,15 +40,20 @@ class _Layout:
         def places(wanted: Callable[[type], bool]) -> tuple[int, ...]:
             return tuple(i for i, kind in enumerate(kinds) if wanted(kind))
 
-        self.memories = places(lambda kind: kind is CudaMemory)
+        self.memories = places(_is_memory)
         self.locals = places(lambda kind: kind is int)
         self.images = places(lambda kind: kind is CudaImage)
-        self.structures = places(lambda kind: kind is np.void)
+        self.structures = places(lambda kind: kind in _BYTES)
         self.samplers = places(lambda kind: kind is Sampler)
-        self.scalars = places(lambda kind: kind not in (CudaMemory, int, CudaImage, Sampler, np.void))
+        self.scalars = places(lambda kind: not _is_memory(kind) and kind not in (int, CudaImage, Sampler, *_BYTES))
         order = (*self.memories, *self.scalars, *self.locals, *self.samplers, *self.images, *self.structures)
         self.struct, self.block, self.pointers = parameter_block(formats, order)
         self.address = ctypes.addressof(self.pointers)
+
+
+def _is_memory(kind: type) -> bool:
+    """Whether it is a device pointer: memory that is no image, a graph's too."""
+    return issubclass(kind, CudaMemory) and kind is not CudaImage
 
 
 def parameter_block(formats: Sequence[str], order: Sequence[int]) -> tuple[struct.Struct, ctypes.Array[ctypes.c_char], Any]:
@@ -122,7 +129,7 @@ class CudaKernel(Kernel):
         if layout is None:
             layout = self.layouts[types] = self._layout(args, types)
         # what lies on another device is left out, so that the block does not fill and the error says which it is
-        values: list[Any] = [memory.pointer for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
+        values: list[Any] = [memory.handle for i in layout.memories if (memory := args[i]).device is device]  # type: ignore[union-attr]
         values += [args[i] for i in layout.scalars]
         dynamic = 0
         for i in layout.locals:
@@ -177,7 +184,7 @@ class CudaKernel(Kernel):
             return "Q"
         if type(arg) is int:
             return "I"
-        if isinstance(arg, np.void):
+        if isinstance(arg, _BYTES):
             return f"{arg.nbytes}s"
         if isinstance(arg, np.generic) and arg.dtype.name in _SCALARS:
             return _SCALARS[arg.dtype.name]

@@ -12,24 +12,21 @@ from portatile.images import ImageForm
 
 
 class CudaMemory(Memory):
-    """A device pointer. ``owner`` is the foreign object that the memory belongs to, or None for memory of our own."""
+    """A device pointer, ``handle``. ``owner`` is the foreign object that the memory belongs to, or None for memory of our own."""
+
+    handle: int | None = None
 
     def __init__(self, device: CudaContext, pointer: int, nbytes: int, owner: object = None) -> None:
         self.device: CudaContext = device
-        self.pointer: int | None = pointer
+        self.handle = pointer
         self.nbytes = nbytes
         self.owner = owner
         self.generation = device.generation
 
-    @property
-    def handle(self) -> int | None:
-        """The device pointer."""
-        return self.pointer
-
     def release(self) -> None:
         if self.views is not None:
             self.blind()
-        pointer, self.pointer = self.pointer, None
+        pointer, self.handle = self.handle, None
         if pointer is not None and self.owner is None:
             if type(self) is CudaMemory:
                 self.device.give_back(pointer, self.nbytes, self.generation)
@@ -38,7 +35,7 @@ class CudaMemory(Memory):
         self.owner = None
 
     def __del__(self) -> None:
-        if running and getattr(self, "pointer", None) is not None:
+        if running and self.handle is not None:
             self.release()
 
 
@@ -76,15 +73,15 @@ class CudaImage(CudaMemory, Image):
     def fields(self) -> tuple[int | None, ...]:
         """The members of the kernel's struct."""
         form = self.form
-        plane = (int(self.texture or 0), self.pointer, form.width, form.height, self.pitch, form.code)
+        plane = (int(self.texture or 0), self.handle, form.width, form.height, self.pitch, form.code)
         if form.type == "image2d_t":
             return plane
         return (*plane, form.depth, self.pitch * form.height if self.row is None else self.row.ahead)
 
     def release(self) -> None:
-        if self.pointer is not None and self.row is not None:
+        if self.handle is not None and self.row is not None:
             self.row.users -= 1
-        elif self.pointer is not None and self.texture is not None and self.generation == self.device.generation:
+        elif self.handle is not None and self.texture is not None and self.generation == self.device.generation:
             with self.device.current():
                 driver.cuTexObjectDestroy(self.texture)
         super().release()

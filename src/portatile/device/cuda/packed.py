@@ -1,7 +1,8 @@
 """Launches whose parameter blocks lie ready: a run writes addresses and numbers in place and calls the driver once for each.
 
-That takes the host half as long as a launch whose arguments are looked at one by one. Many launches that run again and again on a stream
-become a graph, which takes the host little more than one launch.
+That takes the host half as long as a launch whose arguments are looked at one by one. Many launches that run again with the same values
+become a graph, which takes the host little more than one launch. With values that always change they go one by one: to tell a graph of
+new arguments takes as long.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ from portatile.errors import PortatileError
 from portatile.images import Sampler
 
 WORTH = 4  # launches from which on a graph costs the host less than they do
-_RUNS = 2  # of them one by one before that: a graph takes as long to make as many runs
-_STREAMS = 4  # that launches have a graph for, so that they overlap on different ones
+_RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make, or to update, as several runs
+_STREAMS = 4  # that launches have graphs for, so that they overlap on different ones
+_VALUES = 4  # sets of values, addresses mostly, that they have graphs for on a stream
+_COUNTED = 16  # sets of values of which it is known how often they came
 
 
 class PackedLaunches(Ready):
     """Ready launches of one device.
 
-    The blocks are its own, and written by each run: whoever runs it holds a lock.
+    The blocks are its own, and written by each run: whoever runs it holds a lock. Launches that have ``exactly``, a function that tells
+    apart the values of runs, become a graph.
     """
 
     def __init__(self, device: CudaContext, launches: Sequence[ReadyLaunch]) -> None:
@@ -40,16 +44,17 @@ class PackedLaunches(Ready):
             packed = [_packed(device, launch) for launch in launches]
         self._steps = tuple(one.step for one in packed)
         self._pointers = [one.pointers for one in packed]  # kept: the driver is given their address alone
-        self._nodes = [one.node for one in packed]
-        self._exactly = _exactly(launches) if len(launches) >= WORTH else None
-        self._replays: dict[int, _Replay] = {}
+        self.nodes = [one.node for one in packed]
+        self.exactly = exactly(launches) if len(launches) >= WORTH else None
+        self._replays: dict[int, _Replays] = {}
 
     def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
         assert isinstance(queue, CudaQueue)
+        borrows = borrows and queue.last is not None  # on a stream of our own memory of ours is there
         if borrows:
             queue.enter()
         stream = queue.stream
-        if self._exactly is None or not self._again(self._exactly(values), values, queue):
+        if self.exactly is None or not self._again(self.exactly(values), values, queue):
             launch = driver.cuLaunchKernel
             for place, (write, block, pick, function, x, y, z, wide, high, deep, dynamic, address) in enumerate(self._steps):
                 write(block, 0, *pick(values))
@@ -58,8 +63,8 @@ class PackedLaunches(Ready):
                     if place == 0 and self._elsewhere():
                         with self._device.current():
                             return self.run(queue, values, borrows)
-                    raise failure(error, f"kernel {self._nodes[place].kernel.name!r}, {(x, y, z)} work-groups of {(wide, high, deep)}")
-        if borrows and queue.last is not None:  # as CudaQueue.leave does where nothing is captured
+                    raise failure(error, f"kernel {self.nodes[place].kernel.name!r}, {(x, y, z)} work-groups of {(wide, high, deep)}")
+        if borrows:  # as CudaQueue.leave does where nothing is captured
             call(driver.cuEventRecord, queue.last, stream)
         return None
 
@@ -67,63 +72,70 @@ class PackedLaunches(Ready):
         """Whether the thread's context is another one. The driver says no to a launch then, which costs less than to ask before each."""
         return int(driver.cuCtxGetCurrent()[1]) != self._number
 
-    def _again(self, exactly: bytes, values: Sequence[float], queue: CudaQueue) -> bool:
-        """Run the launches as a graph, if they ran on this queue before; false, and nothing queued, where they have to go one by one."""
-        replay = self._replays.get(queue.number)
-        if replay is None:
+    def _again(self, bits: bytes, values: Sequence[float], queue: CudaQueue) -> bool:
+        """Run the launches as a graph, if they ran with these values before; false, and nothing queued, where they go one by one."""
+        replays = self._replays.get(queue.number)
+        if replays is None:
             if len(self._replays) >= _STREAMS:
                 self._replays.pop(next(iter(self._replays)))
-            replay = self._replays[queue.number] = _Replay()
-        if replay.runs < _RUNS:
-            replay.runs += 1
-            return False
-        if queue.capturing or self._elsewhere():
-            return False
-        graph = replay.graph
-        if graph is None or not graph.alive or replay.exactly != exactly:
-            graph = self._renewed(replay, exactly, values)
+            replays = self._replays[queue.number] = _Replays()
+        graph = replays.graphs.get(bits)
+        if graph is None or not graph.alive:
+            if not replays.often(bits) or queue.capturing or self._elsewhere():
+                return False
+            graph = self._graph(replays, bits, values)
             if graph is None:
                 return False
+        elif queue.capturing or self._elsewhere():
+            return False
         error = graph.launch(queue.stream)
         if error:
-            replay.refuse()
-            raise failure(error, f"{len(self._steps)} kernels from {self._nodes[0].kernel.name!r} on, as a graph")
+            raise failure(error, f"{len(self._steps)} kernels from {self.nodes[0].kernel.name!r} on, as a graph")
         return True
 
-    def _renewed(self, replay: _Replay, exactly: bytes, values: Sequence[float]) -> LaunchGraph | None:
-        """The graph with these values; None where the driver makes none."""
-        graph, before = replay.graph, replay.picked
-        replay.exactly, replay.picked = b"", None  # an interrupt may come between the updates
-        picked = [pick(values) for _, _, pick, *_ in self._steps]
-        fresh = graph is None or not graph.alive
+    def _graph(self, replays: _Replays, bits: bytes, values: Sequence[float]) -> LaunchGraph | None:
+        """A graph with these values: a new one, or the oldest with its arguments updated. None where the driver makes none."""
+        graph = replays.oldest()  # nobody finds it until it has all of them: an interrupt may come between
         try:
-            for place, ((write, block, *_), given) in enumerate(zip(self._steps, picked, strict=True)):
-                write(block, 0, *given)
-                if not fresh and (before is None or before[place] != given or 0.0 in given):  # which may be the other zero
-                    graph.update(place)  # type: ignore[union-attr]
-            if fresh:
-                graph = replay.graph = LaunchGraph(self._device, self._nodes)
+            for place, (write, block, pick, *_) in enumerate(self._steps):
+                write(block, 0, *pick(values))
+                if graph is not None:
+                    graph.update(place)
+            graph = graph or LaunchGraph(self._device, self.nodes)
         except PortatileError:
-            replay.refuse()
+            replays.refused = True
             return None
-        replay.picked, replay.exactly = picked, exactly
+        replays.graphs[bits] = graph
         return graph
 
 
-class _Replay:
-    """What launches have on one queue: how often they ran there one by one, and their graph with the values that it has."""
+class _Replays:
+    """The graphs that launches have on one queue, by the values that they run with, and how often others came."""
 
-    __slots__ = ("exactly", "graph", "picked", "runs")
+    __slots__ = ("_counts", "graphs", "refused")
 
     def __init__(self) -> None:
-        self.runs: float = 0
-        self.graph: LaunchGraph | None = None
-        self.exactly = b""
-        self.picked: list[Sequence[float]] | None = None
+        self.graphs: dict[bytes, LaunchGraph] = {}
+        self.refused = False  # by the driver: no graph again
+        self._counts: dict[bytes, int] = {}
 
-    def refuse(self) -> None:
-        """Make no graph again."""
-        self.graph, self.runs = None, float("-inf")
+    def often(self, bits: bytes) -> bool:
+        """Whether these values came more than a few times, this one counted: only then a graph is worth it."""
+        if self.refused:
+            return False
+        count = self._counts.get(bits, 0)
+        if count >= _RUNS:
+            self._counts.pop(bits, None)
+            return True
+        if len(self._counts) >= _COUNTED:
+            self._counts.pop(next(iter(self._counts)))
+        self._counts[bits] = count + 1
+        return False
+
+    def oldest(self) -> LaunchGraph | None:
+        """A graph that has to make way; None where there may be one more."""
+        self.graphs = {bits: graph for bits, graph in self.graphs.items() if graph.alive}
+        return self.graphs.pop(next(iter(self.graphs))) if len(self.graphs) >= _VALUES else None
 
 
 _Step = tuple[Any, ...]
@@ -165,7 +177,7 @@ def _packed(device: CudaContext, launch: ReadyLaunch) -> _Packed:
     )
 
 
-def _exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:
+def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], bytes]:
     """A function of the values of a run that gives all bits of those that the launches take."""
     slots = {arg.place: arg.kind for launch in launches for arg in launch.args if isinstance(arg, Slot)}
     pack, pick = struct.Struct("".join("Q" if kind is Memory else "d" for kind in slots.values())).pack, _picking(list(slots))

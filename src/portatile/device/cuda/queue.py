@@ -10,12 +10,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Event, Kernel, Memory, Queue
-from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.copies import address, check_fill, contiguous, fits
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure, running
 from portatile.device.cuda.event import CudaEvent
 from portatile.device.cuda.kernel import CudaKernel
 from portatile.device.cuda.memory import CudaImage, CudaMemory
+from portatile.device.gate import inside
 from portatile.errors import ArgumentError
 from portatile.records import Size3
 
@@ -58,7 +59,7 @@ class CudaQueue(Queue):
             self.wait_for(event)
         grid = kernel.grids.get((global_size, local_size)) or kernel.grid(global_size, local_size)
         start = CudaEvent(self.device, self.stream, True) if self.profiling else None
-        borrowed = self._foreign and any(type(arg) is not CudaMemory or arg.owner is None for arg in args if isinstance(arg, Memory))
+        borrowed = self._foreign and any(type(arg) is CudaImage or arg.owner is None for arg in args if isinstance(arg, CudaMemory))
         if borrowed:
             self.enter()
         with kernel.lock:
@@ -74,6 +75,16 @@ class CudaQueue(Queue):
         contiguous(array)
         fits(target, offset, array.nbytes)
         return self._transfer(target, array, offset, blocking, wait, to_device=True)
+
+    def send(self, target: Memory, array: NDArray[Any]) -> None:
+        assert type(target) is CudaMemory
+        contiguous(array)
+        fits(target, 0, array.nbytes)
+        with self.device.current():
+            self.enter()
+            if array.nbytes:
+                call(driver.cuMemcpyHtoDAsync, _address(target), address(array), array.nbytes, self.stream)
+            self.leave()
 
     def download(self, array: NDArray[Any], source: Memory, offset: int = 0, blocking: bool = True, wait: Sequence[Event] = ()) -> Event:
         contiguous(array)
@@ -129,7 +140,7 @@ class CudaQueue(Queue):
         """Streams hand their commands on at once."""
 
     def finish(self) -> None:
-        with self.device.current():
+        with inside, self.device.current():
             error = driver.cuStreamSynchronize(self.stream)[0]
         if int(error):
             raise failure(error, f"a command failed on {self.device.info.id}")
@@ -187,7 +198,7 @@ class CudaQueue(Queue):
     def _transfer(self, memory: Memory, array: NDArray[Any], offset: int, blocking: bool, wait: Sequence[Event], to_device: bool) -> Event:
         assert isinstance(memory, CudaMemory)
         host, nbytes = array.__array_interface__["data"][0], array.nbytes
-        with self.device.current():
+        with inside, self.device.current():
             for event in wait:
                 self.wait_for(event)
             self.enter()
@@ -225,16 +236,16 @@ class GraphMemory(CudaMemory):
         self._stream = queue.stream
 
     def release(self) -> None:
-        pointer, self.pointer = self.pointer, None
+        pointer, self.handle = self.handle, None
         if pointer is not None:
             with self.device.current():
                 call(driver.cuMemFreeAsync, pointer, self._stream)
 
 
 def _address(memory: CudaMemory) -> int:
-    if memory.pointer is None:
+    if memory.handle is None:
         raise ArgumentError("this memory has been released")
-    return memory.pointer
+    return memory.handle
 
 
 def _pitched(memory: CudaMemory) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from portatile.device.base import Event
+from portatile.device.gate import inside
 from portatile.device.opencl.driver import cl, failure
 from portatile.errors import ArgumentError
 
@@ -20,7 +21,8 @@ class ClEvent(Event):
 
     def wait(self) -> None:
         try:
-            self.cl_event.wait()
+            with inside:
+                self.cl_event.wait()
         except cl.Error as error:
             raise failure(error, "a command failed on the device") from None
 

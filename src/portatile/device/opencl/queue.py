@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from portatile.device.base import Argument, Event, Image, Kernel, Memory, Queue
 from portatile.device.copies import check_fill, contiguous, fits
+from portatile.device.gate import inside
 from portatile.device.opencl.context import ClContext
 from portatile.device.opencl.driver import cl, failure
 from portatile.device.opencl.event import ClEvent
@@ -120,7 +121,8 @@ class ClQueue(Queue):
 
     def finish(self) -> None:
         try:
-            self.cl_queue.finish()
+            with inside:
+                self.cl_queue.finish()
         except cl.Error as error:
             raise failure(error, f"a command failed on {self.device.info.id}") from None
         self._pending.clear()
@@ -138,11 +140,12 @@ class ClQueue(Queue):
         if wait:
             options["wait_for"] = [_raw(e) for e in wait]
         try:
-            event = (
-                self._image_copy(target, source, options)
-                if "region" in options
-                else cl.enqueue_copy(self.cl_queue, target, source, **options)
-            )
+            with inside:
+                event = (
+                    self._image_copy(target, source, options)
+                    if "region" in options
+                    else cl.enqueue_copy(self.cl_queue, target, source, **options)
+                )
         except cl.Error as error:
             raise failure(error, "the copy failed") from None
         if blocking is False:
@@ -176,10 +179,11 @@ class ClQueue(Queue):
     def _show(self, memory: Memory, blocking: bool, wait: Sequence[Event]) -> Event:
         """Make the host see what the device wrote to shared memory: mapping it is what the standard asks for."""
         shape, waiting = (memory.nbytes,), [_raw(e) for e in wait]
-        mapped, event = cl.enqueue_map_buffer(
-            self.cl_queue, memory.handle, cl.map_flags.READ, 0, shape, np.uint8, wait_for=waiting, is_blocking=blocking
-        )
-        mapped.base.release(self.cl_queue)
+        with inside:
+            mapped, event = cl.enqueue_map_buffer(
+                self.cl_queue, memory.handle, cl.map_flags.READ, 0, shape, np.uint8, wait_for=waiting, is_blocking=blocking
+            )
+            mapped.base.release(self.cl_queue)
         return ClEvent(event, self.profiling)
 
 

@@ -1,4 +1,4 @@
-"""The attributes of a function that CUDA knows: its work-group, the least number of resident groups, whether it is inlined."""
+"""The attributes of a function that CUDA knows: its work-group, the least number of resident groups, its cluster, whether it is inlined."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Attributes:
 
     work_group: Size3 | None = None
     min_groups: int | None = None
+    cluster_groups: int | None = None
     noinline: bool = False
 
     def read(self, tokens: Tokens, i: int, places: Places) -> None:
@@ -27,14 +28,16 @@ class Attributes:
             word = tokens[j].text.strip("_")
             if word == "noinline":
                 self.noinline = True
-            elif word in ("reqd_work_group_size", "min_groups"):
+            elif word in ("reqd_work_group_size", "min_groups", "cluster_groups"):
                 numbers = [_number(tokens, part, places) for part in tokens.split(j + 2, tokens.partner[j + 1])]
                 if word == "min_groups" and len(numbers) == 1:
                     self.min_groups = numbers[0]
+                elif word == "cluster_groups" and len(numbers) == 1:
+                    self.cluster_groups = numbers[0]
                 elif word == "reqd_work_group_size" and len(numbers) == 3 and min(numbers) > 0:
                     self.work_group = (numbers[0], numbers[1], numbers[2])
                 else:
-                    takes = "three positive numbers" if word != "min_groups" else "one number"
+                    takes = "three positive numbers" if word == "reqd_work_group_size" else "one number"
                     raise CompileError(f"{places.at(tokens[j].line)}: {tokens[j].text} takes {takes}")
 
 

@@ -185,6 +185,8 @@ class Declarations:
         if size := function.attributes.work_group:
             groups = f", {function.attributes.min_groups}" if function.attributes.min_groups else ""
             bounds = f"__launch_bounds__({size[0] * size[1] * size[2]}{groups}) "
+            if function.attributes.cluster_groups:
+                bounds += f"__cluster_dims__({function.attributes.cluster_groups}, 1, 1) "
             for axis, extent in zip("xyz", size, strict=True):
                 assume += f"__builtin_assume(blockDim.{axis} == {extent}); __builtin_assume(threadIdx.{axis} < {extent}); "
         tokens[closing].out += (

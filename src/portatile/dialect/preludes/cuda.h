@@ -25,6 +25,7 @@
 #define WARP_BARRIER() portatile_warp_barrier()
 #define WGMMA_WAIT(n) wgmma_wait<(n)>()
 #define MIN_GROUPS(n) __attribute__((min_groups(n)))
+#define CLUSTER(n) __attribute__((cluster_groups(n)))
 
 #define __OPENCL_VERSION__ 120
 #define __OPENCL_C_VERSION__ 120

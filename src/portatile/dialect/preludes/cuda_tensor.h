@@ -16,6 +16,13 @@
    tensor_copy(to, map, column, row, b)  starts the copy of a box to local memory, aligned to 1024, whose bytes count for barrier b; what
                                          lies outside of the operand is zeros. Row r of the box lies 128 r bytes on, its 16-byte chunks as
                                          MATRIX_AT says
+   tensor_copy_to_all(to, map, column, row, b, groups)    the same to every group of a cluster whose bit is set in `groups`, at the same
+                                         address of each, and for its barrier
+   mbarrier_arrive_at(b, rank)           arrives at the barrier of the cluster's group of this rank
+   cluster_rank(), cluster_barrier()     a group's place in its cluster; all work-items of a cluster that have not ended wait for each other
+   store_fragment(to, a, b, c, d)        16 x 16 elements of 16 bits to rows of local memory: a and b are rows 0 .. 7 and 8 .. 15 of the first
+                                         eight columns, two neighbours to a work-item as the products have them, c and d of the others.
+                                         Work-item l gives the address of row l % 16, columns 8 (l / 16) .., aligned to 16
    wgmma_operand(address, leading, stride)    how a product finds its tile: along k, `stride` is from 8 rows to the next; across k, from 8
                                          steps of k to the next, and `leading` from 64 elements across to the next
    wgmma_fence(), wgmma_commit()         before products and after them
@@ -76,6 +83,23 @@ INLINE void tensor_map(uint space, const volatile void *map, const volatile void
 INLINE void tensor_copy(uint to, const volatile void *map, int column, int row, uint b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                :: "r"(to), "l"(__cvta_generic_to_global((const void *)map)), "r"(column), "r"(row), "r"(b) : "memory");
+}
+INLINE void tensor_copy_to_all(uint to, const volatile void *map, int column, int row, uint b, ushort groups) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+               " [%0], [%1, {%2, %3}], [%4], %5;"
+               :: "r"(to), "l"(__cvta_generic_to_global((const void *)map)), "r"(column), "r"(row), "r"(b), "h"(groups) : "memory");
+}
+INLINE void mbarrier_arrive_at(uint b, uint rank) {
+  asm volatile("{ .reg .b32 a; mapa.shared::cluster.u32 a, %0, %1; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }"
+               :: "r"(b), "r"(rank) : "memory");
+}
+INLINE uint cluster_rank() { uint r; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r)); return r; }
+INLINE void cluster_barrier() {
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+INLINE void store_fragment(uint to, uint a, uint b, uint c, uint d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 INLINE ulong wgmma_operand(uint address, uint leading, uint stride) {
   return ulong((address & 0x3ffff) >> 4) | ulong(leading >> 4) << 16 | ulong(stride >> 4) << 32 | 1ul << 62;

@@ -16,8 +16,8 @@
                                              k .. k + 15, chunks `chunk` and `chunk` + 1
    MATRIX_LOAD_B, MATRIX_LOAD_B_T            of columns of op(B)
    MATRIX_MULTIPLY_ADD_F16(c, a, b)          c += a b: half, bfloat16, float with the 10 fraction bits of TF32, signed bytes; the first
-   MATRIX_MULTIPLY_ADD_BF16, _TF32           three add to a matrix_f32, the last one to a matrix_s32
-   MATRIX_MULTIPLY_ADD_S8
+   MATRIX_MULTIPLY_ADD_BF16, _TF32           three add to a matrix_f32, the last one to a matrix_s32, modulo
+   MATRIX_MULTIPLY_ADD_S8                    2**32
    MATRIX_STORE_F32(c, p, pitch, lane)       to rows of `pitch` elements from the __local pointer p on, aligned to 8 bytes
    MATRIX_STORE_S32
    MATRIX_PAIR_F16(x, y), MATRIX_PAIR_BF16   two floats rounded to nearest even, x in the low half of a uint
@@ -48,7 +48,7 @@ static inline float portatile_from_f16(uint h) {
 typedef struct { uint r[4]; } matrix_a;
 typedef struct { uint r[4]; } matrix_b;
 typedef struct { float r[8]; } matrix_f32;
-typedef struct { int r[8]; } matrix_s32;
+typedef struct { uint r[8]; } matrix_s32;
 
 #define PORTATILE_MATRIX_LOAD(mode, f, address) \
   asm volatile("ldmatrix.sync.aligned.m8n8.x4" mode ".shared.b16 {%0, %1, %2, %3}, [%4];" \
@@ -85,7 +85,7 @@ typedef struct { int r[8]; } matrix_s32;
     PORTATILE_MATRIX_STORE_2(T2, c, p, pitch, lane, 6); \
   } while (0)
 #define MATRIX_STORE_F32(c, p, pitch, lane) PORTATILE_MATRIX_STORE(float2, c, p, pitch, lane)
-#define MATRIX_STORE_S32(c, p, pitch, lane) PORTATILE_MATRIX_STORE(int2, c, p, pitch, lane)
+#define MATRIX_STORE_S32(c, p, pitch, lane) PORTATILE_MATRIX_STORE(uint2, c, p, pitch, lane)
 
 static inline uint portatile_pair_f16(float x, float y) { uint v; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x)); return v; }
 static inline uint portatile_pair_bf16(float x, float y) { uint v; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x)); return v; }
@@ -100,7 +100,7 @@ static inline uint portatile_pair_bf16(float x, float y) { uint v; asm("cvt.rn.b
 typedef struct { uint r[2][8]; } matrix_a;
 typedef struct { uint r[4][8]; } matrix_b;
 typedef struct { float r[8]; } matrix_f32;
-typedef struct { int r[8]; } matrix_s32;
+typedef struct { uint r[8]; } matrix_s32;
 
 static inline void portatile_matrix_line(uint *to, __local const uchar *tile, int row, int chunk) {
   for (int w = 0; w < 8; ++w) to[w] = ((__local const uint *)(tile + MATRIX_AT(row, chunk + w / 4)))[w % 4];
@@ -144,7 +144,7 @@ static inline void portatile_matrix_line_t(uint *to, __local const uchar *tile, 
 PORTATILE_MATRIX_PRODUCT(f16, matrix_f32, c->r[e] += MATRIX_LOW_F16(x) * MATRIX_LOW_F16(y); c->r[e] += MATRIX_HIGH_F16(x) * MATRIX_HIGH_F16(y))
 PORTATILE_MATRIX_PRODUCT(bf16, matrix_f32, c->r[e] += MATRIX_LOW_BF16(x) * MATRIX_LOW_BF16(y); c->r[e] += MATRIX_HIGH_BF16(x) * MATRIX_HIGH_BF16(y))
 PORTATILE_MATRIX_PRODUCT(tf32, matrix_f32, c->r[e] += as_float(x & 0xffffe000u) * as_float(y & 0xffffe000u))
-PORTATILE_MATRIX_PRODUCT(s8, matrix_s32, for (int s = 0; s < 32; s += 8) c->r[e] += (int)(char)(x >> s & 255u) * (int)(char)(y >> s & 255u))
+PORTATILE_MATRIX_PRODUCT(s8, matrix_s32, for (int s = 0; s < 32; s += 8) c->r[e] += (uint)((int)(char)(x >> s & 255u) * (int)(char)(y >> s & 255u)))
 #define MATRIX_MULTIPLY_ADD_F16(c, a, b) portatile_matrix_f16(&(c), &(a), &(b))
 #define MATRIX_MULTIPLY_ADD_BF16(c, a, b) portatile_matrix_bf16(&(c), &(a), &(b))
 #define MATRIX_MULTIPLY_ADD_TF32(c, a, b) portatile_matrix_tf32(&(c), &(a), &(b))

@@ -20,6 +20,8 @@
    RSQRT_APPROX(x)                       1/sqrt(x) of a float as fast as the device can, denormals taken as zero
    MIN_GROUPS(n)                         before a kernel with reqd_work_group_size: keep registers low enough for n work-groups
                                          on one multiprocessor (CUDA only)
+   CLUSTER(n)                            before a kernel with reqd_work_group_size: n neighbouring groups run on neighbouring
+                                         multiprocessors at the same time (CUDA only, from compute capability 9.0)
    PORTATILE_SM                          may be set by the host: the compute capability, 90 for 9.0 (assumed: 80 or more)
 */
 #define PORTATILE_OPENCL 1
@@ -29,6 +31,7 @@
 #endif
 
 #define MIN_GROUPS(n)
+#define CLUSTER(n)
 
 #ifdef PORTATILE_NVIDIA
 

@@ -58,6 +58,7 @@ def _chapter(outcome: StudyOutcome) -> dict[str, object]:
         "timed": study.timed,
         "about": "" if problem is None else f"{problem.workload} {spelled(problem.sizes)} {problem.dtype}",
         "figures": drawn,
+        "card": figures[0].draw(f"{study.name}-card") if figures else "",
         "table": table.readable(study.columns, study.shown(rows)),
         "notes": study.notes(rows) if rows else [],
         "ended": "" if outcome.ended == conduct.COMPLETE else outcome.ended,

@@ -58,6 +58,8 @@ def _enter(bench: Bench, entry: Evaluate, results: dict[int, Evaluated]) -> Load
                 bench.burst(loaded, 1)
                 verdict = worst([bench.surroundings(loaded), bench.outputs(loaded)])
             if verdict.ok:
+                verdict = bench.elsewhere(loaded)
+            if verdict.ok:
                 stack.pop_all()
                 return loaded
         results[entry.number] = record.outcome(entry, "wrong", f"right in the search, wrong in the final comparison: {verdict.message}")

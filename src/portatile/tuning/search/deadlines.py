@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field, replace
 
+from portatile.errors import ArgumentError
 from portatile.tuning.protocol import Phase
 from portatile.tuning.search.worker_process import WorkerProcess
 
@@ -26,6 +28,13 @@ class PhaseLimits:
     run: float = 60.0
     least: float = 10.0
     factor: float = 20.0
+
+    @classmethod
+    def running(cls, seconds: float) -> PhaseLimits:
+        """Limits of so many seconds for the first launch and for timing. Raises ArgumentError for what is no positive number."""
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+            raise ArgumentError(f"timeout={seconds!r} must be a positive number of seconds")
+        return cls(launch=seconds, run=seconds)
 
     def within(self, budget: float | None) -> PhaseLimits:
         """The limits for a search of ``budget`` seconds: to launch or to compile may take twice the budget, and always a little.

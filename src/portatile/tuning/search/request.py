@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from portatile import model
+from portatile import model, notebooks
 from portatile.errors import UsageError
 from portatile.records import Config, DeviceInfo, Problem, canonical, duration, spelled
 from portatile.space import ParameterSpace
+from portatile.strategies import Strategy
 from portatile.trials import Budget, Status, Trial
 from portatile.tuning.protocol import Timing
+from portatile.tuning.search import result_table
 from portatile.tuning.search.deadlines import PhaseLimits
 from portatile.tuning.search.objective import Objective
 from portatile.workload import Workload
 
+_SHOWN = 10  # trials in a notebook
 Stopped = Literal["budget", "exhausted", "interrupted"]
 
 
@@ -26,7 +30,8 @@ Stopped = Literal["budget", "exhausted", "interrupted"]
 class TuningRequest:
     """What to tune, where, and for how long.
 
-    ``device`` is a selector as in ``portatile.device.get``. ``space`` replaces the workload's own space, for instance to sweep one
+    ``device`` is a selector as in ``portatile.device.get``. ``strategy`` is a name or the strategy
+    itself. ``space`` replaces the workload's own space, for instance to sweep one
     parameter. ``start`` are configurations to try right after the default. With ``resume``, trials that the store has of this
     problem, device, driver and kernel text are not evaluated again; they count as evaluated. ``jobs``: number of compile workers,
     ``None`` for as many as the machine can spare, 0 to compile in the timing worker. ``workload``: for a computation without a folder
@@ -40,7 +45,7 @@ class TuningRequest:
     problem: Problem
     device: str | None = None
     budget: Budget = field(default_factory=lambda: Budget(seconds=60.0))
-    strategy: str = "auto"
+    strategy: str | Strategy = "auto"
     seed: int = 0
     workload: Workload | None = None
     space: ParameterSpace | None = None
@@ -136,6 +141,37 @@ class TuningResult:
         count = f"{len(self.trials)} trial{'s' * (len(self.trials) != 1)}"
         raced = ", not raced" if self.unraced else ""
         return f"<{what}: {self.best.comparable:.3g} s a run{gained}{raced}; {count}, stopped by {self.stopped}>"
+
+    def __str__(self) -> str:
+        """A few lines: winner and default, how many trials there were, and what failed."""
+        sizes = spelled({**self.problem.sizes, **self.problem.options})
+        count = f"{len(self.trials)} configuration{'s' if len(self.trials) != 1 else ''}"
+        failed = ", ".join(f"{count} {kind}" for kind, count in sorted(self.failures.items())) or "none"
+        lines = [f"{self.problem.workload} {sizes} {self.problem.dtype} on {self.device.name} ({self.device.id})"]
+        for name, trial in (("winner", self.best), ("default", self.default)):
+            time = duration(trial.comparable) if trial.status == "ok" else f"failed ({trial.status})"
+            faster = f"  {self.default.comparable / trial.comparable:.2f} x" if "ok" == trial.status == self.default.status else ""
+            lines.append(f"{name:8} {time}{faster}  {spelled(trial.config)}")
+        return "\n".join((*lines, f"{count} in {self.seconds:.1f} s, failed: {failed}"))
+
+    def _repr_html_(self) -> str:
+        """The same and the fastest trials, for notebooks."""
+        return notebooks.table(*result_table.short(self.trials, self.best, self.default, _SHOWN), str(self))
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """All trials as comma-separated values, the fastest first; written to ``path`` if it is given.
+
+        Columns: status, seconds a run (a finalist's by the clock of the search), their median as measured, the number of samples,
+        metrics, the error in units of its bound, the parameters, and the message of a failure.
+        """
+        text = notebooks.comma_separated(*result_table.full(self.trials, self.best, self.metrics_of))
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    def metrics_of(self, trial: Trial) -> dict[str, float]:
+        """What is told of a valid trial beside its time, by name; nothing but of a ``Kernel`` with metrics."""
+        return {}
 
     @property
     def warm_trials(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import selectors
 import time
 from collections import deque
@@ -13,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from portatile import errors
-from portatile.device import backends
 from portatile.errors import DeviceError, PortatileError
 from portatile.model import Screen
 from portatile.records import DeviceInfo, Launch, Plan, Source
@@ -35,16 +33,12 @@ from portatile.tuning.protocol import (
     Refused,
     Reply,
 )
-from portatile.tuning.search import outside
+from portatile.tuning.search import compile_workers, outside
 from portatile.tuning.search.deadlines import Deadlines, PhaseLimits
 from portatile.tuning.search.outside import WakingTime
 from portatile.tuning.search.worker_process import Variant, WorkerEnded, WorkerProcess
 
 _RESTARTS = 3  # workers in a row that die before they have opened the device
-_MOST_COMPILERS = 14
-_CONTEXT = 2 * 2**30  # bytes of a GPU for each of OpenCL's compile workers, whose context takes some hundred megabytes of them
-_FEW = 3  # processors that are better used for timing and compiling by turns
-_OTHERS = 2  # processes that are busy too: the timing worker and the parent
 _RACE, _SOURCE = -1, -2  # the variant number of a worker that holds the final comparison, or compiles a text
 _QUEUED = 2  # variants that may wait for the device, and texts for a compiler; later choices know more results
 
@@ -100,8 +94,7 @@ class Supervisor:
     def begin(self) -> None:
         """Start the timing worker, which opens the device while the parent prepares the operands, and spare processes for compiling."""
         self._timer = self._start(None)
-        jobs = _cores() - _OTHERS if self.setup.jobs is None else self.setup.jobs
-        self._spares = [WorkerProcess() for _ in range(min(jobs, _MOST_COMPILERS))]
+        self._spares = [WorkerProcess() for _ in range(compile_workers.spares(self.setup.jobs))]
 
     def info(self) -> DeviceInfo:
         """The device; waits for the worker. Raises what opening it raised there."""
@@ -118,22 +111,11 @@ class Supervisor:
             self._send_cases(self._timer)
 
     def compile_ahead(self, usual: Plan) -> None:
-        """Start the compile workers where they save time; else the timing worker compiles. ``usual``: a plan like most variants'.
-
-        PoCL compiles for one work-group size when it launches, and again for any size when it is asked for a binary. On few cores that
-        is slower than a timing worker that asks for no binary, unless all work-groups have one work-item, which PoCL can know ahead.
-        """
-        info, jobs = self.info(), self.setup.jobs
+        """Start the compile workers where they save time; else the timing worker compiles. ``usual``: a plan like most variants'."""
+        info = self.info()
         self._single = all(isinstance(step, Launch) and math.prod(step.local_size) == 1 for step in usual.steps)
-        if self.alternates and jobs is None and not self._single and _cores() <= _FEW:
-            jobs = 1
-        if jobs is None:
-            spare = _cores() if self.alternates else _cores() - _OTHERS
-            if not self.alternates and not backends()[info.backend].offline:  # each opens a context
-                spare = min(spare, info.global_memory // _CONTEXT)
-            jobs = min(max(spare, 1), _MOST_COMPILERS)
-        if not (self.alternates and jobs == 1):  # one alone does not compile faster than the timing worker itself
-            self._compilers = [self._start(info) for _ in range(jobs)]
+        wanted = compile_workers.wanted(info, self.setup.jobs, self.alternates, self._single)
+        self._compilers = [self._start(info) for _ in range(wanted)]
         self._end_spares()
 
     @property
@@ -401,8 +383,3 @@ class Supervisor:
                 raise DeviceError(f"the worker that opens the device ended {self._failed_starts} times before it could: {reason} ({fate})")
         if not timing:
             self._compilers.append(self._start(self._info))
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

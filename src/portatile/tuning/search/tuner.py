@@ -55,7 +55,7 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
     device.check(request.device)
     if request.objective == "energy" and not request.timing.power:
         request = replace(request, timing=msgspec.structs.replace(request.timing, power=objective.LOAD))
-    strategy = strategies.get(request.strategy)
+    strategy = request.strategy if callable(request.strategy) else strategies.get(request.strategy)
     with ExitStack() as stack:
         arena = SharedArrays()
         stack.callback(arena.close)

@@ -191,6 +191,22 @@ class Bench:
                 operands.restore()
         return verdict
 
+    def elsewhere(self, loaded: LoadedVariant) -> Verdict:
+        """Whether the timed part is right too with its operands in other memory, between other and wider canaries.
+
+        A write far away may meet nothing that is looked at here, and something there; what a kernel reads from there is another.
+        Where there is no memory for all operands twice, nothing is known against it.
+        """
+        part = loaded.job.parts[-1]
+        try:
+            other = self.timed(loaded).elsewhere()
+        except DeviceError:
+            return Verdict(True)
+        with other:
+            loaded.executables[-1].run(self.queue, other.bindings, other.case.scalars)
+            self.queue.finish()
+            return worst([other.surroundings(far=True), other.outputs(part.bound)])
+
     def timed(self, loaded: LoadedVariant) -> CaseOperands:
         """The operands on which a variant is timed."""
         return self.case_operands[loaded.job.parts[-1].case]

@@ -2,80 +2,99 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import PART_ALIGNMENT, Device, Image, Memory, Queue
+from portatile.device.base import Device, Memory, Queue
 from portatile.errors import DeviceError
+from portatile.guarded_memory import MARGIN, GuardedMemory
 from portatile.tuning.protocol import Case
 from portatile.tuning.shared_arrays import SharedArraysView
-from portatile.verify import GUARD_BYTES, GUARD_WORD, POISON_BYTE, Verdict, compare, guard, margin_verdict, unchanged, worst
+from portatile.verify import GUARD_BYTES, GUARD_WORD, Verdict, compare, unchanged, worst
 from portatile.workload import Expected
 
-MARGIN = 256 * PART_ALIGNMENT  # bytes of canary on either side; those next to the operand are looked at after each check
 _COMPARED_BYTES = 1 << 24  # inputs up to this size are compared in full after a run, of larger ones this much
 
-_WORD = GUARD_WORD.to_bytes(4, "little")
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What lies around operands: ``margin`` bytes of canary on either side, in words of ``word``."""
+
+    margin: int = MARGIN
+    word: int = GUARD_WORD
+
+
+ELSEWHERE = Surroundings(8 * MARGIN, 0x2B917A55)
+"""Others, so that what far writes or reads meet is not what they met before."""
 
 
 @dataclass
 class DeviceOperand:
-    """One operand's memory on the device and its initial content; unless it is an image, it lies in ``whole`` between canaries."""
+    """One operand's memory on the device and its initial content; unless it is an image, it lies between the canaries of ``guard``."""
 
     name: str
     writable: bool
     initial: NDArray[Any]
     memory: Memory
-    whole: Memory
+    guard: GuardedMemory | None
     pristine: Memory | None
     host: NDArray[Any]
 
-    @property
-    def body(self) -> int:
-        """Bytes before the canary."""
-        return -(-self.initial.nbytes // 4) * 4
+    def restore(self, queue: Queue) -> None:
+        """Queue copies of the canaries and of the initial content, also where that is kept on the device."""
+        if self.guard is not None:
+            self.guard.restore(queue)
+        for memory in filter(None, (self.memory, self.pristine)):
+            if self.initial.size:
+                queue.upload(memory, self.initial)
 
-    @property
-    def image(self) -> bool:
-        """Whether it is an image: then it has no canary and is copied as a whole."""
-        return isinstance(self.memory, Image)
+    def release(self) -> None:
+        """Give the device's memory back."""
+        self.memory.release()
+        if self.guard is not None:
+            self.guard.release()
+        if self.pristine is not None:
+            self.pristine.release()
 
 
 class CaseOperands:
-    """One case's operands on the device."""
+    """One case's operands on the device. A context manager, for those that do not live as long as it."""
 
-    def __init__(self, device: Device, queue: Queue, case: Case, arena: SharedArraysView) -> None:
+    def __init__(self, device: Device, queue: Queue, case: Case, arena: SharedArraysView, around: Surroundings | None = None) -> None:
         self.case = case
         self.queue = queue
+        self._arena, self._around = arena, around or Surroundings()
         self.expected: dict[str, Expected] = {name: arena.get_expected(at) for name, at in case.expected.items()}
-        self.operands = [self._operand(device, name, arena.get(at)) for name, at in case.operands.items()]
+        self.operands: list[DeviceOperand] = []
+        with ExitStack() as stack:  # what there was memory for is given back where it was not enough for all
+            stack.callback(self.release)
+            for name, at in case.operands.items():
+                self.operands.append(self._operand(device, name, arena.get(at)))
+            stack.pop_all()
         self.bindings: dict[str, Memory] = {operand.name: operand.memory for operand in self.operands}
         self.repeats = "inout" not in case.roles.values()
         self.repeats_known = self.repeats
         self.restore()
 
+    def elsewhere(self) -> CaseOperands:
+        """The same operands once more, in other memory with other surroundings. Raises DeviceError where there is not enough."""
+        return CaseOperands(self.queue.device, self.queue, self.case, self._arena, ELSEWHERE)
+
     def restore(self) -> None:
         """Restore every operand and canary from the shared arrays: a variant may have written anywhere."""
         for operand in self.operands:
-            tail = np.concatenate([np.full(operand.body - operand.initial.nbytes, POISON_BYTE, np.uint8), guard()])
-            for memory in filter(None, (operand.memory, operand.pristine)):
-                if operand.initial.size:
-                    self.queue.upload(memory, operand.initial)
-                if not operand.image:
-                    self.queue.upload(memory, tail, offset=operand.initial.nbytes)
-            if not operand.image:
-                for start in (0, MARGIN + operand.body):
-                    self.queue.fill(operand.whole, _WORD, start, MARGIN)
+            operand.restore(self.queue)
         self.queue.finish()
 
     def reset(self, queue: Queue) -> None:
         """Queue copies that restore the outputs' initial content, poison included."""
         for operand in self.operands:
             if operand.pristine is not None:
-                queue.copy(operand.memory, operand.pristine, operand.initial.nbytes if operand.image else operand.body + GUARD_BYTES)
+                queue.copy(operand.memory, operand.pristine, operand.initial.nbytes)
             elif operand.writable and operand.initial.size:
                 queue.upload(operand.memory, operand.initial, blocking=False)
 
@@ -92,14 +111,12 @@ class CaseOperands:
     def surroundings(self, far: bool = False) -> Verdict:
         """Whether canaries and inputs are unchanged; ``far``: all of the canaries, not only what is next to the operands."""
         verdicts = []
-        reach = MARGIN if far else GUARD_BYTES
-        before, behind = np.empty(reach, np.uint8), np.empty(reach, np.uint8)
         for operand in self.operands:
-            if not operand.image:
-                self.queue.download(before, operand.whole, offset=MARGIN - reach)
-                self.queue.download(behind, operand.whole, offset=MARGIN + operand.body)
-                verdicts.append(margin_verdict(operand.name, before, behind))
-            if not operand.writable and not operand.image:  # what a kernel reads as an image it cannot write
+            if operand.guard is None:
+                continue  # what a kernel reads as an image it cannot write
+            wrote = operand.guard.complaint(self.queue, operand.name, operand.initial.itemsize, None if far else GUARD_BYTES)
+            verdicts.append(Verdict(True) if wrote is None else Verdict(False, float("inf"), wrote))
+            if not operand.writable:
                 part = operand.initial[: _COMPARED_BYTES // operand.initial.itemsize]
                 now = np.empty_like(part)
                 if part.size:
@@ -107,18 +124,30 @@ class CaseOperands:
                 verdicts.append(unchanged(operand.name, part, now))
         return worst(verdicts)
 
+    def release(self) -> None:
+        """Give the device's memory back."""
+        for operand in self.operands:
+            operand.release()
+
+    def __enter__(self) -> CaseOperands:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
     def _operand(self, device: Device, name: str, initial: NDArray[Any]) -> DeviceOperand:
         form = self.case.forms.get(name)
-        body = -(-initial.nbytes // 4) * 4
-        size = initial.nbytes if form is not None else body + GUARD_BYTES
         writable = self.case.roles[name] != "in"
-        pristine = None
-        whole = device.allocate(body + 2 * MARGIN) if form is None else device.image_of(form)
-        memory = whole if form is not None else device.part(whole, MARGIN, size)
+        guard, pristine = None, None
+        if form is not None:
+            memory: Memory = device.image_of(form)
+        else:
+            guard = GuardedMemory(device, self.queue, initial.nbytes, self._around.margin, self._around.word)
+            memory = guard.memory
         if writable:
             try:
-                pristine = device.allocate(size)
+                pristine = device.allocate(initial.nbytes)
             except DeviceError:
                 pristine = None  # no memory for a second copy: the initial content comes from the host every time
         host = device.pinned(initial.nbytes)[: initial.nbytes].view(initial.dtype) if writable and initial.size else np.empty_like(initial)
-        return DeviceOperand(name, writable, initial, memory, whole, pristine, host)
+        return DeviceOperand(name, writable, initial, memory, guard, pristine, host)

@@ -56,6 +56,7 @@ class Convolution(Workload):
         "lower": (-8, *(lower for lower in range(1 - MAX_TAPS, MAX_TAPS) if lower != -8)),
     }
     operands = (Operand("psi"), Operand("filter"), Operand("out", "out"))
+    presets: Mapping[str, str] = {"bigdft": "BigDFT's own: 16 x 16 work-items, a padded tile, two loads and one write an item"}
     most_groups = 2**15
     """Along the second axis of a launch, of which CUDA allows 2^16 - 1."""
 
@@ -137,6 +138,10 @@ class Convolution(Workload):
         space = self.space(problem, device)
         found = chain(blocks, staged) if device.kind == "cpu" else chain(staged, ({**block, "VECTOR": 2, "TI": 8, "TJ": 8},))
         return next(config for config in found if space.violated(config) is None)
+
+    def preset(self, name: str, problem: Problem) -> Config:
+        """BigDFT's point."""
+        return BIGDFT if name in self.presets else super().preset(name, problem)
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """One launch; none for an empty output."""

@@ -10,7 +10,7 @@ from portatile import dtypes
 from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Cut, Expected, Inputs, Operand, Workload
-from portatile.workloads.gemm import forms, plan, presets, reference, space, waste
+from portatile.workloads.gemm import foreign, forms, plan, presets, reference, space, waste
 from portatile.workloads.gemm.passing import operand_shapes
 from portatile.workloads.gemm.reals import computed, without_conjugates
 from portatile.workloads.gemm.storage import takes_vectors, takes_vectors_along_k
@@ -65,6 +65,10 @@ class Gemm(Workload):
     def preset(self, name: str, problem: Problem) -> Config:
         """Of the blockings of the documents, in the problem's element type."""
         return presets.preset(name, problem.dtype)
+
+    def translated(self, config: Config) -> Mapping[str, Value]:
+        """Of CLBlast's parameters."""
+        return foreign.translated(config)
 
     def explained(self, config: Config) -> Mapping[str, str]:
         """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from portatile.errors import ArgumentError
 from portatile.records import Arg, DeviceInfo, Launch, Layout, Plan, Problem, Source, Temporary, Value
 from portatile.template import load
 from portatile.workload import packed_layout
-from portatile.workloads.gemm import reals
+from portatile.workloads.gemm import epilogue, reals
 from portatile.workloads.gemm.passing import ceil_div, factor, factors, long_scalar, matrix, operand_shapes, real, scalar
 from portatile.workloads.gemm.point import Cut, Point, declaration
 from portatile.workloads.gemm.storage import k_fast, transposed
@@ -18,6 +19,7 @@ _SHARED = str(Path(__file__).parent / "forms" / "shared")  # beside it lie the t
 _INT_MAX = 2**31 - 1
 _SLICE = 256  # steps of k that one work-item packs, so that the slice of a panel stays in the first cache
 _LINES = 512  # bytes that a work-item reads in a row, where panels are narrow and neighbours lie in one row
+_SQUARE = 64  # rows and steps of k that a group of lines.cl copies
 _REDUCE_ITEMS = 64
 _REDUCE_SHARED = 16  # planes from which several work-items share a sum
 _REDUCE_ROWS = 32768
@@ -106,7 +108,7 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
     return span, max(_SLICE // span, 16)
 
 
-def _types(problem: Problem) -> dict[str, Value]:
+def _types(problem: Problem) -> dict[str, Any]:
     """What kernel texts are told of the types of a computed problem."""
     return {"real": real(problem), **reals.spelled(problem)}
 
@@ -120,7 +122,8 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
     """``problem`` is computed; planes have elements of C, in the type of the sums."""
     components = reals.types_of(problem).operand.components
     m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
-    if n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
+    alone = not epilogue.options_of(problem)
+    if alone and n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
     shares = _shares(parts)
     source = load(_SHARED, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, **_types(problem), BATCH=batch is not None)
@@ -130,6 +133,7 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
         Arg("planes", role="temporary"),
         *matrix("c", "inout", problem.layout["c"]),
         *(() if batch is None else (long_scalar("c_batch", batch.c),)),
+        *epilogue.arguments(problem),
     )
     size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS) * shares, 1 if batch is None else batch.count)
     return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, shares, 1), args)
@@ -170,12 +174,18 @@ class _Steps:
                 steps.append(self._pack(name, across))
                 names[name] = f"{name}_panels"
                 layouts[name] = Layout((0, 1))
+            elif pitch := self.point.lines(self.problem, name):
+                steps.append(self._lines(name, across, pitch))
+                names[name] = f"{name}_lines"
+                layouts[name] = Layout((pitch, 1))
             elif (staged := self.point.staged(self.problem, name, self.device)) is not None:
                 launch, temporary = staged
                 steps.append(launch)
                 self.temporaries.append(temporary)
         target = self.problem.layout["c"]
         groups = self.point.groups(self.problem)
+        if self.point.PERSISTENT:
+            groups = min(groups, max(self.device.compute_units // self.point.CLUSTER, 1) * self.point.CLUSTER)
         planes = self.split and not self.join
         if self.join:  # a group leaves its sums as they are in its registers, so tiles are whole
             tiles = self.count * groups
@@ -199,6 +209,11 @@ class _Steps:
             )
         if self.join:
             operands = (*operands, Arg("planes", role="temporary"), Arg("counters", role="temporary"))
+        if not planes:
+            operands = (*operands, *epilogue.arguments(self.problem))
+        if self.point.SCRATCH:
+            self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
+            operands = (*operands, Arg("scratch", role="temporary"))
         if self.local_argument:
             operands = (*operands, Arg("tiles", "local", value=self.local_bytes))
         local = self.point.group(k_fast(self.problem, "a"))
@@ -232,6 +247,8 @@ class _Steps:
         if step and self.point.packs(name):
             panels, width = self._panels(name)
             return panels * width * self.depth
+        if step and (pitch := self.point.lines(self.problem, name)):
+            return pitch * (self.m if name == "a" else self.n)
         return step
 
     def _pack(self, name: str, across: int) -> Launch:
@@ -268,13 +285,36 @@ class _Steps:
         squares = ceil_div(panels * width, 32) * ceil_div(depth, 32)
         return Launch(source, "gemm_pack", (squares * 32, 8, count), (32, 8, 1), args)
 
+    def _lines(self, name: str, across: int, pitch: int) -> Launch:
+        """The launch that copies A or B to rows along k."""
+        types, batched = reals.types_of(self.problem), self.batch is not None
+        count = self.count if self.batch is not None and self._step(name) else 1
+        self.temporaries.append(Temporary(f"{name}_lines", count * across * pitch * types.operand.itemsize))
+        facts = {"K_FAST": k_fast(self.problem, name), "BATCH": batched, "itemsize": types.operand.itemsize}
+        args = (
+            *(scalar(label, value) for label, value in (("across", across), ("k", self.k), ("pitch", pitch))),
+            factor(self.problem, "alpha"),
+            *matrix(self.names[name], "in", self.problem.layout[name]),
+            Arg(f"{name}_lines", role="temporary"),
+        )
+        if self.batch is not None:
+            args = (
+                *args,
+                long_scalar("base_batch", self.batch.a if name == "a" else self.batch.b),
+                long_scalar("lines_batch", self._step(name)),
+            )
+        source = load(_SHARED, "lines.cl", {}, **_types(self.problem), **facts)
+        squares = (ceil_div(pitch, _SQUARE), ceil_div(across, _SQUARE))
+        return Launch(source, "gemm_lines", (squares[0] * 64, squares[1] * 4, count), (64, 4, 1), args)
+
     def _source(self) -> Source:
         point, values = self.point, self.point.values()
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
         facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join}
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
         facts["ZEROS"] = "" if self.shape is None else f"{self.shape.operand} {self.shape.zeros}"
-        facts |= {**_types(self.problem), "itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
+        types = _types(self.problem)
+        facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)
         defines = {name: values[name] for name, said in declaration(type(point)).parameters.items() if point.text in said.defines}
-        return load(point.FILE, f"{point.text}.cl", defines, **{**values, **facts})
+        return replace(load(point.FILE, f"{point.text}.cl", defines, **{**values, **facts, **types}), options=point.OPTIONS)

@@ -86,13 +86,19 @@ class Point:
 
     A form says of itself: ``FORM``, its name; ``FILE``, a file in the folder of its texts; ``SERIAL``, whether one work-item packs
     a whole slice of a panel, as processors want it; ``IDLE``, what configurations name that were
-    recorded when all forms shared one list of parameters, beside the defaults of other forms.
+    recorded when all forms shared one list of parameters, beside the defaults of other forms; ``OPTIONS``, what its text is built with;
+    ``PERSISTENT``, whether groups go from tile to tile, so that there are no more of them than compute units; ``SCRATCH``, bytes of
+    global memory that each of its groups has to itself.
     """
 
     FORM: ClassVar[str]
     FILE: ClassVar[str]
     SERIAL: ClassVar[bool] = False
     IDLE: ClassVar[Mapping[str, tuple[Value, ...]]] = {}
+    OPTIONS: ClassVar[tuple[str, ...]] = ()
+    PERSISTENT: ClassVar[bool] = False
+    SCRATCH: ClassVar[int] = 0
+    CLUSTER: int = 1
     SPLIT_K: int
 
     @classmethod
@@ -211,6 +217,10 @@ class Point:
     def lowered(self, device: DeviceInfo) -> Point:
         """The point without the instructions that the device lacks."""
         return self
+
+    def lines(self, problem: Problem, name: str) -> int:
+        """The row stride of a copy with k fast, zeros past its k, that is made of A or B first; 0 where none is."""
+        return 0
 
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
         """What the kernel is passed for A or B where that is neither memory nor a panel."""

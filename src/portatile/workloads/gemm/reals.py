@@ -13,12 +13,16 @@ they are told apart when it is read or packed. Conjugates only change signs of w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from portatile import dtypes
 from portatile.dtypes import Types
 from portatile.records import Layout, Problem, Value
+from portatile.workloads.gemm import epilogue
 
 _TYPES = "types"  # the option of a computed problem that says what it was before
+UNIT_TYPES = ("float16", "bfloat16", "tfloat32", "int8")
+"""Operands that the prelude's matrix multiply-add takes, on matrix units or without."""
 TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
 """Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
 
@@ -28,10 +32,20 @@ def types_of(problem: Problem) -> Types:
     return dtypes.product(str(problem.options.get(_TYPES, problem.dtype)))
 
 
+def plain(problem: Problem) -> bool:
+    """Whether kernels read and write a problem's operands as they lie, and sums become elements of C by alpha and beta alone."""
+    return types_of(problem).plain and not epilogue.options_of(problem)
+
+
+def for_units(problem: Problem) -> bool:
+    """Whether the forms on matrix units compute it."""
+    return types_of(problem).operand.name in UNIT_TYPES
+
+
 def computed(problem: Problem) -> Problem:
     """The product of reals that stands for ``problem``: itself where it is one."""
     types = types_of(problem)
-    if types.plain or _TYPES in problem.options:
+    if problem.dtype in ("float32", "float64") or _TYPES in problem.options:
         return problem
     parts = types.operand.components
     sizes = {**problem.sizes, "m": parts * problem.sizes["m"], "n": parts * problem.sizes["n"]}
@@ -40,7 +54,13 @@ def computed(problem: Problem) -> Problem:
         name: Layout((parts * one.strides[0], *one.strides[1:]), parts * one.offset, one.alignment) for name, one in problem.layout.items()
     }
     conjugated = "".join(name for name in "ab" if problem.options[f"trans_{name}"] in ("C", "R"))
-    return Problem(problem.workload, sizes, types.real, {**options, _TYPES: problem.dtype, "conjugated": conjugated}, layout)
+    return Problem(
+        problem.workload,
+        sizes,
+        types.real,
+        {**options, **epilogue.options_of(problem), _TYPES: problem.dtype, "conjugated": conjugated},
+        layout,
+    )
 
 
 def in_place(problem: Problem, name: str) -> bool:
@@ -50,28 +70,31 @@ def in_place(problem: Problem, name: str) -> bool:
 
 
 def facts(problem: Problem) -> dict[str, Value]:
-    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, and whether
-    A and B are reals as they lie, and C.
+    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, or of
+    matrix units, and whether A and B are reals as they lie, and C.
     """
     types = types_of(problem)
-    found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": types.plain, "complex": types.complex}
-    return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"} | {"exact_c": types.result.stored == types.operand.real}
+    found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}
+    found["unit_type"] = for_units(problem)
+    found["exact_c"] = types.result.stored == types.operand.real and not epilogue.options_of(problem)
+    return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"}
 
 
-def spelled(problem: Problem) -> dict[str, Value]:
+def spelled(problem: Problem) -> dict[str, Any]:
     """What the kernel texts are told of a computed problem's types: OpenCL C's types of A, B, C and the factors, and conversions."""
     types = types_of(problem)
     real = {"float32": "float", "float64": "double", "uint32": "uint"}[problem.dtype]
     conjugated = str(problem.options.get("conjugated", ""))
     return {
-        "PLAIN": types.plain,
+        "PLAIN": plain(problem),
         "COMPLEX": types.complex,
         "CONVERTED": types.converted,
         "A_KIND": types.operand.name,
         "C_KIND": types.result.name,
         "stored": types.operand.stored,
         "stored_c": types.result.stored,
-        "factor": f"{real}2" if types.complex else "int" if real == "uint" else real,
+        "factor": f"{real}2" if types.complex else {"int32": "int", "float32": "float", "float64": "double"}[types.scalar],
+        "EPILOGUE": {"activation": "none", **dict.fromkeys(epilogue.VECTORS, "none"), **epilogue.options_of(problem)},
         "conjugated": conjugated,
     }
 

@@ -18,6 +18,8 @@ from portatile.workloads.gemm.passing import operand_shapes
 _FACTORS = ((1.0, 0.0), (1.0, 1.0), (-0.75, 0.5), (0.5, -1.25), (1.25, 0.0), (0.0, 0.75))
 _WHOLE = ((1, 0), (1, 1), (-3, 2), (2, -5), (5, 0), (0, 3))
 _COMPLEX = ((1.0, 0.0), (1.0, 1.0), (-0.75 + 0.5j, 0.5 - 0.25j), (0.5j, -1.25), (1.25 - 1j, 0.0), (0.0, 0.75j))
+_OVERFLOWS = 65520.0  # what rounds to an infinity in float16
+_HIGHER = 1.0001  # times a bound to first order
 SAMPLE = 64  # rows and columns of a sampled reference
 
 
@@ -45,7 +47,7 @@ def inputs(problem: Problem, rng: np.random.Generator) -> Inputs:
 def factors(rng: np.random.Generator, dtype: str = "float32") -> tuple[complex, complex]:
     """alpha and beta of one of the BLAS's cases."""
     types = dtypes.product(dtype)
-    cases = _COMPLEX if types.complex else _WHOLE if types.real == "uint32" else _FACTORS
+    cases = _COMPLEX if types.complex else _WHOLE if types.scalar == "int32" else _FACTORS
     return cases[int(rng.integers(len(cases)))]
 
 
@@ -101,6 +103,8 @@ def product(
         scale += abs(beta) * np.abs(old)
     if result is not None and result.stored != result.real:
         scale = np.where(scale > 0, np.maximum(scale, result.normal), 0)
+    if result is not None and result.name == "float16":
+        values = np.where(np.abs(values) >= _OVERFLOWS, np.copysign(np.inf, values), values)
     return values, scale
 
 
@@ -123,13 +127,15 @@ def bound(problem: Problem, parts: int) -> float:
 
     Of a complex product both parts are two such sums and their difference, so four roundings more, of moduli that are sqrt(2) times
     those of the parts (lemma 3.5); factors are complex too. Operands of 16 and 8 bits have products that are exact in float32; a result
-    of few bits rounds once more. Integers are exact.
+    of few bits rounds once more. Integers are exact. Of tfloat32 both factors of a product are cut.
     """
     types, k = dtypes.product(problem.dtype), problem.sizes["k"]
-    if types.real == "uint32":
-        return 0.0
+    if types.real == "uint32":  # exact sums, which become floats, are scaled and added to C
+        return 0.0 if types.result.real == "uint" else operands.gamma(6, "float32") + types.result.unit * _HIGHER
     more, wider = (7, sqrt(2)) if types.complex else (3, 1.0)
     sums = wider * (operands.gamma(k + parts + more, types.real) + operands.gamma(k + more, "float64"))
+    if types.operand.name == "tfloat32":
+        sums += 2 * types.operand.unit * (1 + types.operand.unit)
     last = types.result.unit if types.result.stored != types.result.real else 0.0
     return sums + last * (1 + sums)
 

@@ -9,7 +9,7 @@ import numpy as np
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import blocks, structured
 
 
@@ -98,6 +98,11 @@ class Symm(Workload):
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """A and B unless alpha is 0, C unless beta is 0."""
         return structured.reads(scalars, "c")
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """Along the size that A does not have: columns of B and C for a left A, rows for a right one."""
+        size, of_c, across = ("n", "columns", "rows") if problem.options["side"] == "L" else ("m", "rows", "columns")
+        return (Cut(size, {"b": across if problem.options["trans_b"] == "T" else of_c, "c": of_c}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders that nothing divides, with padded rows and offsets."""

@@ -9,7 +9,7 @@ import numpy as np
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
 from portatile.workloads import blocks, structured
 from portatile.workloads.gemm.plan import Shape
 
@@ -129,6 +129,10 @@ class Trmm(Workload):
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
         """Nothing where alpha is 0."""
         return frozenset(("a", "b") if scalars["alpha"] != 0 else ())
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """Along the size that A does not have: columns of B for a left A, rows for a right one."""
+        return (Cut("n", {"b": "columns"}) if problem.options["side"] == "L" else Cut("m", {"b": "rows"}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders below, between and above the blocks, with padded rows and offsets."""

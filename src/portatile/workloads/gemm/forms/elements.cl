@@ -65,6 +65,17 @@ static inline ushort to_float16(const float x)
 {%- endif %}
 {{ ending(A_KIND) }}
 {%- endmacro %}
+{# what the kernel is passed for its epilogue, and what `put` takes of it for the element in row i and column j: see epilogue.py #}
+{% macro epilogue_parameters() %}
+{% for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}
+, __global const {{ factor }}* restrict {{ name }}, const long {{ name }}_offset
+{%- endfor %}
+{% endmacro %}
+{% macro vectors_of(i, j) %}
+{% for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}
+, {{ name }}[{{ name }}_offset + {{ i if EPILOGUE[name] == "rows" else j }}]
+{%- endfor %}
+{% endmacro %}
 {# how sums become elements of C; `known` is a type whose elements the text can widen already #}
 {% macro ending(known="") %}
 {% if C_KIND in ("float16", "bfloat16") %}
@@ -85,11 +96,26 @@ static inline void put(__global {{ real }}* to, const {{ real }} re, const {{ re
     to[1] = y;
 }
 {% else %}
-{% set old = "from_%s(*to)" % C_KIND if stored_c != real else "*to" %}
-static inline void put(__global {{ stored_c }}* to, const {{ real }} sum, const {{ factor }} alpha, const {{ factor }} beta)
+{% set old = "from_%s(*to)" % C_KIND if stored_c not in ("float", "double", "uint") else "*to" %}
+{% set named = ["bias", "scale_a", "scale_b"] | select("in", EPILOGUE.keys()) | list %}
+static inline void put(__global {{ stored_c }}* to, const {{ real }} sum, const {{ factor }} alpha, const {{ factor }} beta
+{%- for name in named if EPILOGUE[name] != "none" %}, const {{ factor }} {{ name }}{% endfor %})
 {
-    const {{ real }} value = beta == 0 ? alpha * sum : alpha * sum + beta * {{ old }};
-    *to = {{ "to_%s(value)" % C_KIND if stored_c != real else "value" }};
+{% set value = "float" if real == "uint" and factor == "float" else real %}
+    {{ value }} value = alpha * {{ "(float)(int)sum" if value != real else "sum" }}{% for name in ("scale_a", "scale_b") if EPILOGUE[name] != "none" %} * {{ name }}{% endfor %};
+    if (beta != 0)
+        value += beta * {{ old }};
+{% if EPILOGUE["bias"] != "none" %}
+    value += bias;
+{% endif %}
+{% if EPILOGUE["activation"] == "relu" %}
+    value = value < 0 ? 0 : value;
+{% elif EPILOGUE["activation"] == "gelu" %}
+    value = ({{ value }})0.5 * value * (1 + erf(value * ({{ value }})0.70710678118654752440));
+{% elif EPILOGUE["activation"] == "silu" %}
+    value = value / (1 + exp(-value));
+{% endif %}
+    *to = {{ "to_%s(value)" % C_KIND if stored_c not in ("float", "double", "uint") else "value" }};
 }
 {% endif %}
 {% endmacro %}

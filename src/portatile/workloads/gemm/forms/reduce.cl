@@ -6,7 +6,7 @@
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
-{% from "elements.cl" import ending, nothing with context %}
+{% from "elements.cl" import ending, epilogue_parameters, vectors_of with context %}
 {% set sums = real ~ "2" if COMPLEX else real %}
 {% if not PLAIN %}
 {{ ending() }}
@@ -14,7 +14,7 @@
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, SHARES, 1)))
 void gemm_reduce(const int m, const int n, const int parts, const {{ factor }} alpha, const {{ factor }} beta,
-                 __global const {{ sums }}* restrict planes, __global {{ stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long c_batch" if BATCH }})
+                 __global const {{ sums }}* restrict planes, __global {{ stored_c }}* restrict c_base, const long c_offset, const int ldc{{ ", const long c_batch" if BATCH }}{{ epilogue_parameters() }})
 {
 {% if BATCH %}
     planes += (long)get_group_id(2) * parts * m * n;
@@ -45,7 +45,7 @@ void gemm_reduce(const int m, const int n, const int parts, const {{ factor }} a
             __global {{ real }}* c = c_base + c_offset + (long)i * ldc + j;
             *c = beta == 0 ? alpha * sum : alpha * sum + beta * *c;
 {% else %}
-            put(c_base + c_offset + (long)i * ldc + j{{ " * 2, sum.x, sum.y" if COMPLEX else ", sum" }}, alpha, beta);
+            put(c_base + c_offset + (long)i * ldc + j{{ " * 2, sum.x, sum.y" if COMPLEX else ", sum" }}, alpha, beta{{ vectors_of("i", "j") }});
 {% endif %}
         }
     }

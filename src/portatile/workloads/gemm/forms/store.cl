@@ -1,19 +1,22 @@
 {# How the forms on matrix units store C: WIDE neighbours from `from`, sums in local memory, to `to` in C.
-   `target` is the storage type of C, OUT how a sum becomes one: F16, BF16, or the type of the sums. #}
+   OUT says how a sum becomes an element: F16, BF16, nothing where C has the type of the sums, or `put`, one at a time: see elements.cl. #}
+{% from "elements.cl" import vectors_of with context %}
 {% macro store() %}
 {% if SPLIT %}
 {% if WIDE == 1 %}
             *to = *from;
 {% else %}
 {% for e in range(WIDE // 4) %}
-            ((__global {{ sum }}4*)to)[{{ e }}] = ((__local const {{ sum }}4*)from)[{{ e }}];
+            ((__global {{ real }}4*)to)[{{ e }}] = ((__local const {{ real }}4*)from)[{{ e }}];
 {% endfor %}
 {% endif %}
+{% elif OUT == "put" %}
+            put(to, *from, alpha, beta{{ vectors_of("row0 + i", "col0 + j") }});
 {% elif OUT in ("F16", "BF16") and WIDE == 1 %}
             float v = alpha * *from;
             if (beta != 0)
                 v += beta * MATRIX_LOW_{{ OUT }}((uint)*to);
-            *to = (ushort)MATRIX_PAIR_{{ OUT }}(v, 0.0f);
+            *to = ({{ stored_c }})MATRIX_PAIR_{{ OUT }}(v, 0.0f);
 {% elif OUT in ("F16", "BF16") %}
             float4 low = alpha * *(__local const float4*)from, high = alpha * *(__local const float4*)(from + 4);
             if (beta != 0) {
@@ -25,10 +28,10 @@
 {% elif WIDE == 1 %}
             *to = beta == 0 ? alpha * *from : alpha * *from + beta * *to;
 {% else %}
-            const {{ sum }}4 v = alpha * *(__local const {{ sum }}4*)from;
+            const {{ real }}4 v = alpha * *(__local const {{ real }}4*)from;
             if (beta == 0)
-                *(__global {{ sum }}4*)to = v;
+                *(__global {{ real }}4*)to = v;
             else
-                *(__global {{ sum }}4*)to = v + beta * *(__global const {{ sum }}4*)to;
+                *(__global {{ real }}4*)to = v + beta * *(__global const {{ real }}4*)to;
 {% endif %}
 {% endmacro %}

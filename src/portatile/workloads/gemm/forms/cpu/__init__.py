@@ -6,13 +6,12 @@ from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms import Form
 from portatile.workloads.gemm.forms.cpu import default
 from portatile.workloads.gemm.forms.cpu.point import Cpu
-from portatile.workloads.gemm.reals import types_of
 
 __all__ = ["form"]
 
 
 def _default(problem: Problem, device: DeviceInfo, batch: int) -> Cpu | None:
-    return default.point(problem, device) if types_of(problem).plain and device.kind == "cpu" else None
+    return default.point(problem, device) if device.kind == "cpu" else None
 
 
 form = Form(Cpu, rank=10, default=_default)

@@ -36,6 +36,10 @@
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
 {% include "vectors.cl" %}
+{% from "elements.cl" import ending, nothing with context %}
+{% if not PLAIN and not SPLIT %}
+{{ ending() }}
+{%- endif %}
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 {% include "arguments.cl" %}
@@ -58,7 +62,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
         return;
 {% endif %}
     const int k0 = {{ {"a below": "row0", "b above": "col0"}.get(ZEROS, "start + (int)get_group_id(1) * chunk") }};
-    const int k1 = alpha == 0 ? k0 : min(k, {{ {"a above": "row0 + TR", "b below": "col0 + TC"}.get(ZEROS, "k0 + chunk" if not ZEROS or ZEROS[0] == "c" else "k") }});  // alpha = 0 must not read A or B
+    const int k1 = {{ nothing("alpha") }} ? k0 : min(k, {{ {"a above": "row0 + TR", "b below": "col0 + TC"}.get(ZEROS, "k0 + chunk" if not ZEROS or ZEROS[0] == "c" else "k") }});  // alpha = 0 must not read A or B
 {% if PACK_B %}
     __global const {{ real }}* b = b_base + ((long)tile_col * k + k0) * TC;
     const int own = 0;

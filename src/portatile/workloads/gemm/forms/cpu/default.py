@@ -7,6 +7,7 @@ from dataclasses import replace
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms.cpu.point import Cpu, register
 from portatile.workloads.gemm.forms.cpu.processors import Registers, processor, thresholds
+from portatile.workloads.gemm.reals import plain, types_of
 from portatile.workloads.gemm.storage import transposed
 
 _BAND = 43  # rows of tiles, of six rows each: 256 of A, whose blocks of k then fit a second cache of 2 MiB
@@ -30,6 +31,8 @@ _TRANSPOSED_COLUMNS = 32  # of C, up to which vectors down them are better for a
 
 def point(problem: Problem, device: DeviceInfo) -> Cpu:
     """Register tiles for the vector registers that the compiler targets."""
+    if not plain(problem):
+        return _converted(problem, device)
     registers = processor(device).tiles[problem.itemsize]
     dots = _dots(problem, registers)
     if dots is not None:
@@ -52,6 +55,15 @@ def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Cpu:
     near = thresholds(device, problem.itemsize)
     large = problem.sizes["m"] * problem.sizes["k"] * problem.itemsize > near.panels
     return replace(register(lanes, rows, vectors, band=_BAND if large else 0), PACK_A=True)
+
+
+def _converted(problem: Problem, device: DeviceInfo) -> Cpu:
+    """Panels of reals for other types than float32 and float64, and even tiles for complex numbers."""
+    found = panels(problem, device, stepped=False)
+    if types_of(problem).complex:
+        rows, lanes = max(found.TR - found.TR % 2, 2), max(found.VL, 2)
+        found = replace(found, TR=rows, VL=lanes, TC=lanes * (found.TC // found.VL))
+    return found
 
 
 def _dots(problem: Problem, registers: Registers) -> Cpu | None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from portatile.records import DeviceInfo, Problem, Value
 from portatile.workloads.gemm.point import SHARES_K, Passes, Point, parameter
+from portatile.workloads.gemm.reals import plain
 
 _STATIC = 49152  # bytes of local memory that a GPU's compiler takes in any case
 _WIDEST = 8  # bytes of an element
@@ -24,7 +25,12 @@ class Cpu(Point):
         1,
         (1, 2, 4, 8, 16),
         "Elements of a vector.",
-        must={"the cpu form multiplies float32 and float64": "plain"},
+        must={
+            "the cpu form packs operands that are no reals as they lie: set PACK_A and PACK_B": "(PACK_A or in_place_a)"
+            " and (PACK_B or in_place_b)",
+            "complex elements need even TR, TC and VL, for they are two reals each": "not complex or TR % 2 == VL % 2 == 0",
+            "SM, KEEP and TURN are for float32 and float64": "plain or not (SM or KEEP or TURN)",
+        },
         tried=("device_kind == 'cpu' or VL <= 4", "VL * itemsize < 64 or wide_arithmetic"),
         defines=("cpu", "dots", "staged"),
     )
@@ -59,6 +65,7 @@ class Cpu(Point):
         must={
             "SM in the cpu form brings B there itself, KB steps at a time": "not SM or (KB > 0 and not PACK_B)",
             "SM in the cpu form has all of k to a group": "not SM or SPLIT_K == 1",
+            "several launches would round C in between: set KB = 0": "exact_c or KB == 0 or KB >= k",
         },
         tried=("not SM or device_kind == 'cpu'", "not SM or (KB in (64, 128, 256, 512) and KB * TC * itemsize <= local_memory)"),
     )
@@ -193,7 +200,7 @@ class Cpu(Point):
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """Whether lines of C are fetched early: in float64 nothing was gained, and compilers for GPUs may refuse what it is written in."""
-        return {"FETCH": problem.itemsize == 4 and device.kind == "cpu"}
+        return {"FETCH": problem.itemsize == 4 and device.kind == "cpu" and plain(problem)}
 
 
 def register(vl: int, rows: int, vectors: int, unroll: int = 4, block: int = 0, band: int = 0) -> Cpu:

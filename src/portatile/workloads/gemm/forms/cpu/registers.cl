@@ -2,6 +2,7 @@
 
    `a_at` or `a0`, `a1`, ... and `b` point at the operands' current step of k; `kk` counts steps where A is read along k. With TURN the
    kernel computes C transposed: its m, n, A and B are C's n, m, B and A, and a row of the tile is stored down a column of C. #}
+{% from "elements.cl" import combined, vectors_of with context %}
 {% set vectors = TC // VL %}
 {% set realv = real if VL == 1 else real ~ VL %}
 {# one step of k, `u` steps on; `panel` is the memory that holds B in panels, empty where B is read in place #}
@@ -62,6 +63,9 @@
 {% endmacro %}
 {# C's tile at row0, col becomes alpha times the sums + `factor` times what it was; columns own .. end of it are the tile's to store #}
 {% macro store(factor, split) %}
+{% if not PLAIN %}
+{{ store_elements(factor, split) }}
+{%- else %}
 {% if not TURN %}
     __global {{ real }}* c = c_base + c_offset + (long)row0 * ldc + col{{ " + (long)get_group_id(1) * m * n" if split }};
     if (own == 0 && end == TC{{ {"c below": " && row0 + TR <= col + 1", "c above": " && col + TC <= row0 + 1"}.get(ZEROS, "") }}) {
@@ -103,4 +107,36 @@
         }
 {% endfor %}
     }
+{% endif %}
+{% endmacro %}
+{# the same an element at a time, where that is more than a multiplication: two rows and two columns of sums make a complex one #}
+{% macro store_elements(factor, split) %}
+{% set parts = 2 if COMPLEX else 1 %}
+    __global {{ real if split else stored_c }}* c = c_base + c_offset + (long)(row0 / {{ parts }}) * ldc + col{{ " + (long)get_group_id(1) * (m / %d) * n" % parts if split }};
+    {{ real }} lines[{{ parts }}][TC] __attribute__((aligned(64)));
+{% for r in range(0, TR, parts) %}
+    if (row0 + {{ r }} < m) {
+        __global {{ real if split else stored_c }}* to = c + (long){{ r // parts }} * ldc;
+{% for p in range(parts) %}
+{% for v in range(vectors) %}
+        *({{ realv }}*)(lines[{{ p }}] + {{ v * VL }}) = c{{ r + p }}_{{ v }};
+{% endfor %}
+{% endfor %}
+        for (int j = own; j < end; j += {{ parts }}) {
+{% if COMPLEX %}
+            const {{ real }}2 sum = ({{ real }}2)({{ combined("lines[0][j]", "lines[0][j + 1]", "lines[1][j]", "lines[1][j + 1]") }});
+{% if split %}
+            to[j] = sum.x;
+            to[j + 1] = sum.y;
+{% else %}
+            put(to + j, sum.x, sum.y, alpha, {{ factor }});
+{% endif %}
+{% elif split %}
+            to[j] = lines[0][j];
+{% else %}
+            put(to + j, lines[0][j], alpha, {{ factor }}{{ vectors_of("row0 + %d" % r, "col + j") }});
+{% endif %}
+        }
+    }
+{% endfor %}
 {% endmacro %}

@@ -32,7 +32,7 @@
 {% macro acc(r, v) %}{{ "acc_%d_%d" % (r, v) if SCALARS else "acc[%d][%d]" % (r, v) }}{% endmacro %}
 {% macro frag_a(r) %}{{ "a_%d" % r if SCALARS else "a[%d]" % r }}{% endmacro %}
 {% macro frag_b(v) %}{{ "b_%d" % v if SCALARS else "b[%d]" % v }}{% endmacro %}
-{% from "elements.cl" import combined, functions, nothing, operand with context %}
+{% from "elements.cl" import combined, functions, nothing, operand, vectors_of with context %}
 {# an element of A or B in global memory #}
 {% macro element(x, place) %}{{ "LDG(%s + %s)" % (x, place) if LDG else operand("%s[%s]" % (x, place)) if (A_FROM if x[0] == "a" else B_FROM) == "memory" else "%s[%s]" % (x, place) }}{% endmacro %}
 {# of an operand of complex numbers with k fast, the place of row or column i at step kk; `ld` counts reals #}
@@ -317,7 +317,7 @@ __kernel __attribute__((reqd_work_group_size(TBC, TBR, 1)))
 {% for v in range(vectors) %}
 {% for e in range(VL) %}
         if (col0 + {{ col(v) }} + {{ e }} < n)
-            put(c_row + {{ col(v) }} + {{ e }}, {{ acc(r, v) }}{{ ".s%x" % e if VL > 1 }}, alpha, beta);
+            put(c_row + {{ col(v) }} + {{ e }}, {{ acc(r, v) }}{{ ".s%x" % e if VL > 1 }}, alpha, beta{{ vectors_of("row0 + %s" % row(r), "col0 + %s + %d" % (col(v), e)) }});
 {% endfor %}
 {% endfor %}
     }

@@ -66,7 +66,7 @@ class Generic(Point):
         (8, 16, 32),
         "Work-items of a group along the rows of C.",
         # ten times slower than registers on a processor: legal where quickly tried
-        tried=("device_kind != 'cpu' or not plain or m * n * k * max(batch, 1) <= 1 << 22",),
+        tried=("device_kind != 'cpu' or m * n * k * max(batch, 1) <= 1 << 22",),
         defines=("generic",),
     )
     TCR: int = parameter(

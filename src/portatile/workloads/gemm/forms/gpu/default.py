@@ -11,7 +11,7 @@ from portatile.workloads.gemm.forms import UNKNOWN_LOSS
 from portatile.workloads.gemm.forms.gpu import estimate
 from portatile.workloads.gemm.forms.gpu.point import Gpu, matrix, pipeline
 from portatile.workloads.gemm.passing import ceil_div
-from portatile.workloads.gemm.reals import types_of
+from portatile.workloads.gemm.reals import in_place, plain, types_of
 from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vectors_along_k
 from portatile.workloads.gemm.waste import waste
 
@@ -31,7 +31,7 @@ _FILLED = 0.5  # the part of a tile that a problem of a batch must fill: there a
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     """The point for a GPU whose asynchronous copies the text uses; None for other devices, and for those that have no such groups."""
-    if not device.nvidia or not types_of(problem).plain:
+    if not device.nvidia:
         return None
     found = _nvidia(problem, device, batch)
     fits = found.items <= device.max_work_group_size and found.local_bytes(problem.itemsize) <= local_limit(device)
@@ -60,7 +60,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
         found = estimate.fastest(problem, device, local_limit(device))
         if found is not None:
             return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
-    if problem.dtype == "float32":
+    if problem.dtype != "float64":
         ladder = _float32(problem, device)
     elif shapes := matrix_shapes(device):
         ladder = _float64_matrix(problem)
@@ -87,7 +87,12 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
         if split >= _DEEP and batch == 1:
             point = _deep(point)
         if groups * split >= fill * device.compute_units:
-            join = split > 1 and joins(device) and point.rows * point.columns * problem.itemsize * split < _JOINED
+            join = (
+                split > 1
+                and joins(device)
+                and not types_of(problem).complex
+                and point.rows * point.columns * problem.itemsize * split < _JOINED
+            )
             point = _staged(problem, replace(point, SPLIT_K=split, JOIN=join), device, batch)
             cost = _cost(problem, point, device, batch)
             if chosen is None or (cost < _BETTER * least and split == 1):
@@ -100,7 +105,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
 
 def _estimated(problem: Problem, device: DeviceInfo) -> bool:
     """Whether ``estimate`` knows the units that compute the problem."""
-    return device.nvidia and types_of(problem).plain and (problem.dtype == "float32" or matrix_units(device))
+    return device.nvidia and plain(problem) and (problem.dtype == "float32" or matrix_units(device))
 
 
 def _cost(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> float:
@@ -114,10 +119,13 @@ def _staged(problem: Problem, point: Gpu, device: DeviceInfo, batch: int) -> Gpu
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
     along = {name: takes_vectors_along_k(problem, name) for name in "ab"}
-    plain = {name: takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1)) for name in "ab"}
+    copied = {name: takes_vectors(problem, name) or (along[name] and (point.MMA or point.KEEP or point.KG > 1)) for name in "ab"}
     pack_a, pack_b = (
-        m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not plain[name] for name, other in (("a", "n"), ("b", "m"))
+        not in_place(problem, name) or (m * n * k >= _WORTH_PACKING and problem.sizes[other] >= 256 and not copied[name])
+        for name, other in (("a", "n"), ("b", "m"))
     )
+    if not plain(problem):
+        return replace(point, PACK_A=pack_a, PACK_B=pack_b, KEEP=False, TAIL=0)
     turn = point.VL == 4 and not point.KEEP and ((along["a"] and not pack_a) or (along["b"] and not pack_b))
     loose = not point.MMA and any(
         k_fast(problem, name) and not packed and not along[name] for name, packed in (("a", pack_a), ("b", pack_b))

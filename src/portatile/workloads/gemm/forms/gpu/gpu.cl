@@ -75,7 +75,7 @@
 {# what is known to be zero, and left out as far as tiles go: "a above" has it above the diagonal of A, and so on; "c above" is not wanted #}
 {% set triangle = ZEROS[:1] == "c" %}
 {% set vectors = C_VECTORS and not triangle %}
-{% set through = not vectors and not JOIN and TBR * TR * row_pitch <= space %}
+{% set through = PLAIN and not vectors and not JOIN and TBR * TR * row_pitch <= space %}
 {% set wanted = {"c above": "col0 + %s <= row0 + %s", "c below": "col0 + %s >= row0 + %s"}.get(ZEROS, "") %}
 {# whether element (i, j) of the tile belongs to C, as a condition; empty where all are #}
 {% macro belongs(i, j) %}
@@ -94,6 +94,7 @@
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 {% endif %}
+{% from "elements.cl" import combined, ending, nothing, vectors_of with context %}
 {% from "tiles.cl" import place, fetch, settle, stride, turn, skew, shift with context %}
 {% macro settle_both() %}{{ settle("a", A_FROM, bm, lda_tile) }}{{ settle("b", B_FROM, bn, ldb_tile) }}{% endmacro %}
 {% macro fetch_a() %}{{ fetch("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{% endmacro %}
@@ -208,11 +209,14 @@ tiles + {{ base }} + {{ k_of }} * {{ pitch }} + {{ at }}
 #pragma unroll
                         for (int c = 0; c < {{ cols }}; ++c) {
                             const int i = r + e, j = i % 2 ? {{ cols - 1 }} - c : c;
-                            acc[i][j] = {{ "%s * %s + acc[i][j]" % (left, right) if MAD == "a*b+c" else "%s(%s, %s, acc[i][j])" % (MAD, left, right) }};
+                            acc[i][j] = {{ "%s * %s + acc[i][j]" % (left, right) if MAD == "a*b+c" or real == "uint" else "%s(%s, %s, acc[i][j])" % (MAD, left, right) }};
                         }
 {% endif %}
 {% endmacro %}
 
+{% if not PLAIN and (JOIN or not SPLIT) %}
+{{ ending() }}
+{%- endif %}
 {% if JOIN %}
 {% from "join.cl" import arrival %}
 {{ arrival() }}
@@ -250,7 +254,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% set least = {"a below": "row0", "b above": "col0"}.get(ZEROS, "") %}
 {% set most = {"a above": "row0 + %d" % bm, "b below": "col0 + %d" % bn}.get(ZEROS, "") %}
     const int k0 = {{ "max(" if least }}start + (int)get_group_id(1) * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
-    const int k1 = alpha == 0{{ " || beside" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + ((int)get_group_id(1) + 1) * chunk" if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
+    const int k1 = {{ nothing("alpha") }}{{ " || beside" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + ((int)get_group_id(1) + 1) * chunk" if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 
 {{ place("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{{ place("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}
@@ -376,8 +380,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% endif %}
 
-    __global {{ real }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT and not JOIN }};
-{% set w = VL if vectors else 1 %}
+{% set parts_c = 2 if COMPLEX else 1 %}
+    __global {{ real if SPLIT and not JOIN else stored_c }}* c_at = c_base + c_offset + (long){{ "(row0 / 2)" if COMPLEX else "row0" }} * ldc + col0{{ " + (long)get_group_id(1) * %s * n" % ("(m / 2)" if COMPLEX else "m") if SPLIT and not JOIN }};
+{% set w = VL if vectors and PLAIN else 1 %}
 {% set realw = real if w == 1 else real ~ w %}
 {% set paired = MMA and w == 2 and not flipped %}
 {% if paired %}
@@ -396,6 +401,26 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% if JOIN %}
 {% include "joined.cl" %}
+{% elif not PLAIN %}
+#pragma unroll
+    for (int r = 0; r < {{ rows }}; r += {{ parts_c }}) {
+        const int i = r / {{ TR }} * {{ TBR * TR }} + r % {{ TR }} + tr * {{ TR }};
+#pragma unroll
+        for (int c = 0; c < {{ cols }}; c += {{ parts_c }}) {
+            const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }} + tc * {{ TC }};
+            __global {{ real if SPLIT else stored_c }}* to = c_at + (long){{ "(i / 2)" if COMPLEX else "i" }} * ldc + j;
+{% if C_EDGE %}
+            if (row0 + i >= m || col0 + j >= n)
+                continue;
+{% endif %}
+{% if COMPLEX %}
+            const {{ real }}2 sum = ({{ real }}2)({{ combined("acc[r][c]", "acc[r][c + 1]", "acc[r + 1][c]", "acc[r + 1][c + 1]") }});
+{{ "            to[0] = sum.x;\n            to[1] = sum.y;" if SPLIT else "            put(to, sum.x, sum.y, alpha, beta);" }}
+{% else %}
+{{ "            *to = acc[r][c];" if SPLIT else "            put(to, acc[r][c], alpha, beta%s);" % vectors_of("row0 + i", "col0 + j") }}
+{% endif %}
+        }
+    }
 {% elif through %}
 {% include "store.cl" %}
 {% else %}

@@ -53,6 +53,10 @@
             const int j = c / {{ TC }} * {{ TBC * TC }} + c % {{ TC }}{{ " * 2 - odd * 2" if paired }} + tc * {{ TC }};
 {% if w == 1 %}
 {% for e in range(VL) %}
+{% if not PLAIN %}
+            {{ "if (row0 + i < m && col0 + j + %d < n)" % e if C_EDGE }}
+                put(c_at + (long)i * ldc + j + {{ e }}, total[t][0].s{{ e }}, alpha, beta{{ vectors_of("row0 + i", "col0 + j + %d" % e) }});
+{% else %}
             {{ "if (%s)" % belongs("i", "j + %d" % e) if C_EDGE or triangle }} {
                 __global {{ real }}* to = c_at + (long)i * ldc + j + {{ e }};
                 if (beta == 0)
@@ -60,6 +64,7 @@
                 else
                     *to = fma(alpha, total[t][0].s{{ e }}, beta * *to);
             }
+{% endif %}
 {% endfor %}
 {% else %}
             {{ "if (row0 + i < m && col0 + j < n)" if C_EDGE }} {

@@ -30,7 +30,13 @@ class Gpu(Point):
         1,
         (2, 4),
         "Elements of a vector that is loaded from local memory.",
-        must={"VL must divide TR and be 2 or more": "TR % VL == 0 and VL >= 2", "the gpu form multiplies float32 and float64": "plain"},
+        must={
+            "VL must divide TR and be 2 or more": "TR % VL == 0 and VL >= 2",
+            "the gpu form packs operands that are no reals as they lie: set PACK_A and PACK_B": "(PACK_A or in_place_a)"
+            " and (PACK_B or in_place_b)",
+            "TURN, KEEP and TAIL are for float32 and float64": "plain or not (TURN or KEEP or TAIL)",
+            "groups that share sums of complex products leave them to a second launch: set JOIN = False": "not (complex and JOIN)",
+        },
         tried=("VL * itemsize in (8, 16)",),
     )
     TC: int = parameter(

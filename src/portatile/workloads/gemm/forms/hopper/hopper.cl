@@ -21,11 +21,14 @@
 {% set depth = 128 // itemsize %}
 {% set stage = 128 * (bm + bn) %}
 {% set steps = 4 %}
+{% set local_argument = ", __global uchar* maps" ~ (", __local uchar* space" if LOCAL_ARGUMENT) %}
 {% set pitch = 40 %}
+{% set halves = 144 %}
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8"}[KIND] %}
 {% set count = bn // 2 %}
 {% from "store.cl" import store with context %}
+{% from "elements.cl" import vectors_of with context %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
 wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
@@ -39,57 +42,87 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 
                     : "l"({{ operand("a", A_ALONG, "a_tile + %d" % (r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"(tile + step));
 {% endmacro %}
-{# copies of one tile: boxes of the whole tile along k, of 64 across it else #}
-{% macro fetch(x, along, wide, to, at) %}
-{% if along %}
-                tensor_copy({{ to }}, {{ x }}_map, k_next, {{ at }}, full + slot * 8);
-{% else %}
-{% for block in range(wide // 64) %}
-                tensor_copy({{ to }} + {{ block * 8192 }}, {{ x }}_map, {{ at }} + {{ block * 64 }}, k_next, full + slot * 8);
-{% endfor %}
-{% endif %}
-{% endmacro %}
+{# the tile number `at`, of a cluster's as many below each other #}
 {% macro tile_of() %}
+{% set own = " + (int)rank * %d" % bm if CLUSTER > 1 %}
+{% set bm = bm * CLUSTER %}
 {% if RASTER == 0 %}
-        const int row0 = at % down * {{ bm }}, col0 = at / down * {{ bn }};
+        const int row0 = at % down * {{ bm }}{{ own }}, col0 = at / down * {{ bn }};
 {% elif RASTER == 1 %}
-        const int row0 = at / across * {{ bm }}, col0 = at % across * {{ bn }};
+        const int row0 = at / across * {{ bm }}{{ own }}, col0 = at % across * {{ bn }};
 {% else %}
         const int band = at / ({{ RASTER }} * across), within = at - band * ({{ RASTER }} * across);
         const int height = min({{ RASTER }}, down - band * {{ RASTER }});
-        const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}, col0 = within / height * {{ bn }};
+        const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}{{ own }}, col0 = within / height * {{ bn }};
 {% endif %}
 {% endmacro %}
+{# a warp tells those that copy, of each group of a cluster, that it has read a tile #}
+{% macro freed() %} && lane {{ "== 0" if CLUSTER == 1 else "< %d" % CLUSTER }}{% endmacro %}
+{% macro free() %}{{ "mbarrier_arrive(empty + before * 8)" if CLUSTER == 1 else "mbarrier_arrive_at(empty + before * 8, lane)" }}{% endmacro %}
+{# the warp that has one operand's tiles copied: boxes of a whole tile along k, of 64 across it else #}
+{% macro copier(warp, x, along, wide, place, at) %}
+        if (item == {{ 32 * warp }}) {
+            int slot = 0, phase = 1;
+            for (int at = tile0; at < down * across; at += tiles_on) {
+{{ tile_of() }}
+                for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
+                    const uint to = first + slot * {{ stage }} + {{ place }};
+                    mbarrier_wait(empty + slot * 8, phase);
+                    mbarrier_expect(full + slot * 8, {{ wide * 128 }});
+{% set shared = x == "b" and CLUSTER > 1 %}
+{% set boxes = wide // (CLUSTER if shared else 1) // (wide // (CLUSTER if shared else 1) if along else 64) %}
+{% set part = "rank * %d" % (wide // CLUSTER) if shared else "0" %}
+{% for box in range(boxes) %}
+                    {{ "tensor_copy_to_all" if shared else "tensor_copy" }}(to + ({{ part }}) * 128 + {{ box * 8192 }}, map{{ " + 128" if x == "b" }}, {{ "k_next, %s + %s" % (at, part) if along else "%s + %s + %d, k_next" % (at, part, box * 64) }}, full + slot * 8{{ ", %d" % (2 ** CLUSTER - 1) if shared }});
+{% endfor %}
+                    phase ^= slot == {{ STAGES - 1 }};
+                    slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
+                }
+            }
+        }
+{% endmacro %}
 
+{% if OUT == "put" %}
+{% from "elements.cl" import ending with context %}
+{{ ending() }}
+{% endif %}
+{% if CLUSTER > 1 %}
+CLUSTER({{ CLUSTER }})
+{% endif %}
 MIN_GROUPS(1)
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
-          __global const {{ storage }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ storage }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ target }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }},
-          __global uchar* maps, __local uchar* space)
+{% include "arguments.cl" %}
 {
+{% if not LOCAL_ARGUMENT %}
+    __local uchar space[{{ local_bytes }}];
+{% endif %}
 {% include "batch.cl" %}
     const int item = (int)get_local_id(0), lane = item % 32, team = item / 128;
     // the copy engine and the products exchange chunks by the address, so tiles begin at a multiple of 1024
     __local uchar* tiles = space + (-LOCAL_ADDRESS(space) & 1023);
     const uint first = LOCAL_ADDRESS(tiles), full = first + {{ spaces + 256 }}, empty = full + {{ STAGES * 8 }};
-    const int across = (n - 1) / {{ bn }} + 1, down = (m - 1) / {{ bm }} + 1;
+    const int across = (n - 1) / {{ bn }} + 1, down = (m - 1) / {{ bm * CLUSTER }} + 1;
+{% if CLUSTER > 1 %}
+    const uint rank = cluster_rank();
+{% endif %}
+    const int tile0 = (int)get_group_id(0){{ " / %d" % CLUSTER if CLUSTER > 1 }}, tiles_on = (int)get_num_groups(0){{ " / %d" % CLUSTER if CLUSTER > 1 }};
     const int k0 = start + (int)get_group_id(1) * chunk;
     const int k1 = alpha == 0 ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ depth - 1 }}) / {{ depth }};
 
     if (count == 0) {
-        for (int at = (int)get_group_id(0); at < down * across; at += (int)get_num_groups(0)) {
+        for (int at = tile0; at < down * across; at += tiles_on) {
 {{ tile_of() }}
             for (int place = item; place < {{ bm * bn }}; place += {{ items }}) {
                 const int i = row0 + place / {{ bn }}, j = col0 + place % {{ bn }};
-                __global {{ target }}* to = c_base + c_offset + (long)i * ldc + j;
+                __global {{ real if SPLIT else stored_c }}* to = c_base + c_offset + (long)i * ldc + j;
                 if (i < m && j < n)
 {% if SPLIT %}
                     to[(long)get_group_id(1) * m * n] = 0;
+{% elif OUT == "put" %}
+                    put(to, 0, alpha, beta{{ vectors_of("i", "j") }});
 {% elif OUT in ("F16", "BF16") %}
-                    *to = beta == 0 ? 0 : (ushort)MATRIX_PAIR_{{ OUT }}(beta * MATRIX_LOW_{{ OUT }}((uint)*to), 0.0f);
+                    *to = beta == 0 ? 0 : ({{ stored_c }})MATRIX_PAIR_{{ OUT }}(beta * MATRIX_LOW_{{ OUT }}((uint)*to), 0.0f);
 {% else %}
                     *to = beta == 0 ? 0 : beta * *to;
 {% endif %}
@@ -99,48 +132,34 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
     }
     if (item == 0) {
         for (int s = 0; s < {{ STAGES }}; ++s) {
-            mbarrier_init(full + s * 8, 1);
-            mbarrier_init(empty + s * 8, {{ 4 * TBR }});
+            mbarrier_init(full + s * 8, 2);
+            mbarrier_init(empty + s * 8, {{ 4 * TBR * CLUSTER }});
         }
         mbarrier_init_done();
     }
-    barrier(CLK_LOCAL_MEM_FENCE);
+    // what lies past the last step of this group's k is zeros, too
+    __global uchar* map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
+    if (item / 32 == {{ 4 * TBR }})
+        tensor_map(first + {{ spaces }}, map, a_base + a_offset, {{ itemsize }}, {{ "k1, m" if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "64, %d" % depth }});
+    if (item / 32 == {{ 4 * TBR + 1 }})
+        tensor_map(first + {{ spaces + 128 }}, map + 128, b_base + b_offset, {{ itemsize }}, {{ "k1, n" if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn // CLUSTER) if B_ALONG else "64, %d" % depth }});
+    {{ "cluster_barrier()" if CLUSTER > 1 else "barrier(CLK_LOCAL_MEM_FENCE)" }};
 
     if (team == {{ TBR }}) {
 {% if TBR == 2 %}
         warp_registers_less();
 {% endif %}
-        if (item < {{ TBR * 128 + 32 }}) {
-            __global uchar* a_map = maps + ((((long)get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0)) << 8);
-            __global uchar* b_map = a_map + 128;
-            // what lies past the last step of this group's k is zeros, too
-            tensor_map(first + {{ spaces }}, a_map, a_base + a_offset, {{ itemsize }}, {{ "k1, m" if A_ALONG else "m, k1" }}, (ulong)lda * {{ itemsize }}, {{ "%d, %d" % (depth, bm) if A_ALONG else "64, %d" % depth }});
-            tensor_map(first + {{ spaces + 128 }}, b_map, b_base + b_offset, {{ itemsize }}, {{ "k1, n" if B_ALONG else "n, k1" }}, (ulong)ldb * {{ itemsize }}, {{ "%d, %d" % (depth, bn) if B_ALONG else "64, %d" % depth }});
-            if (lane == 0) {
-                int slot = 0, phase = 1;
-                for (int at = (int)get_group_id(0); at < down * across; at += (int)get_num_groups(0)) {
-            {{ tile_of() }}
-                    for (int k_next = k0; k_next < k1; k_next += {{ depth }}) {
-                        mbarrier_wait(empty + slot * 8, phase);
-                        mbarrier_expect(full + slot * 8, {{ stage }});
-{{ fetch("a", A_ALONG, bm, "first + slot * %d" % stage, "row0") }}{{ fetch("b", B_ALONG, bn, "first + slot * %d + %d" % (stage, bm * 128), "col0") }}
-                        phase ^= slot == {{ STAGES - 1 }};
-                        slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
-                    }
-                }
-            }
-        }
-        return;
+{{ copier(4 * TBR, "a", A_ALONG, bm, 0, "row0") }}{{ copier(4 * TBR + 1, "b", B_ALONG, bn, bm * 128, "col0") }}        return;
     }
 
 {% if TBR == 2 %}
     warp_registers_more();
 {% endif %}
-    __local {{ sum }}* exchange = (__local {{ sum }}*)(tiles + {{ STAGES * stage }}) + item / 32 * {{ 16 * pitch }};
+    __local {{ real }}* exchange = (__local {{ real }}*)(tiles + {{ STAGES * stage }}) + item / 32 * {{ 16 * pitch }};
     int slot = 0, phase = 0;
-    for (int at = (int)get_group_id(0); at < down * across; at += (int)get_num_groups(0)) {
+    for (int at = tile0; at < down * across; at += tiles_on) {
 {{ tile_of() }}
-        {{ sum }} sums[{{ TRR }}][{{ count }}];
+        {{ real }} sums[{{ TRR }}][{{ count }}];
 #pragma unroll
         for (int i = 0; i < {{ TRR }}; ++i)
 #pragma unroll
@@ -160,8 +179,8 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
             }
             wgmma_commit();
             WGMMA_WAIT(1);
-            if (tile > 0 && lane == 0)  // the products of the tile before this one have ended
-                mbarrier_arrive(empty + before * 8);
+            if (tile > 0{{ freed() }})  // the products of the tile before this one have ended
+                {{ free() }};
             before = slot;
             phase ^= slot == {{ STAGES - 1 }};
             slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
@@ -171,10 +190,35 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 {% for r in range(TRR) %}
         asm volatile("" : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"(sums[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %});
 {% endfor %}
-        if (lane == 0)
-            mbarrier_arrive(empty + before * 8);
+        if (1{{ freed() }})
+            {{ free() }};
 
-        __global {{ target }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+        __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+{% set fast = OUT in ("F16", "BF16") and WIDE == 8 %}
+{% if fast %}
+        if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
+#pragma unroll
+            for (int r = 0; r < {{ TRR }}; ++r)
+#pragma unroll
+                for (int c = 0; c < {{ bn }}; c += 64) {
+                    __local uchar* halves = (__local uchar*)exchange;
+                    WARP_BARRIER();
+#pragma unroll
+                    for (int e = c / 2; e < c / 2 + 32; e += 8)
+                        store_fragment(LOCAL_ADDRESS(halves) + lane % 16 * {{ halves }} + ((e - c / 2) / 4 + lane / 16) * 16,
+                                       MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e], alpha * sums[r][e + 1]), MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 2], alpha * sums[r][e + 3]),
+                                       MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 4], alpha * sums[r][e + 5]), MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 6], alpha * sums[r][e + 7]));
+                    WARP_BARRIER();
+#pragma unroll
+                    for (int line = lane / 8; line < 16; line += 4) {
+                        const int i = team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + line, j = c + lane % 8 * 8;
+                        if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }})
+                            *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
+                    }
+                }
+            continue;
+        }
+{% endif %}
 #pragma unroll
         for (int r = 0; r < {{ TRR }}; ++r)
 #pragma unroll
@@ -182,17 +226,20 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
                 WARP_BARRIER();
 #pragma unroll
                 for (int e = 0; e < 16; e += 2)
-                    *(__local {{ sum }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ sum }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
+                    *(__local {{ real }}2*)(exchange + (lane / 4 + e / 2 % 2 * 8) * {{ pitch }} + e / 4 * 8 + lane % 4 * 2) = ({{ real }}2)(sums[r][c / 2 + e], sums[r][c / 2 + e + 1]);
                 WARP_BARRIER();
 #pragma unroll
                 for (int place = lane * {{ WIDE }}; place < 512; place += {{ 32 * WIDE }}) {
                     const int i = team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + place / 32, j = c + place % 32;
                     if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }}) {
-                        __local const {{ sum }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
-                        __global {{ target }}* to = c_at + (long)i * ldc + j;
+                        __local const {{ real }}* from = exchange + place / 32 * {{ pitch }} + place % 32;
+                        __global {{ real if SPLIT else stored_c }}* to = c_at + (long)i * ldc + j;
 {{ store() }}
                     }
                 }
             }
     }
+{% if CLUSTER > 1 %}
+    cluster_barrier();  // another group may still tell this one something
+{% endif %}
 }

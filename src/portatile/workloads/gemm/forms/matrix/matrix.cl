@@ -29,6 +29,7 @@
 {% set jump = items // 8 %}
 {% set pitch = bn + 8 %}
 {% set steps = 4 %}
+{% set local_argument = ", __local uchar* tiles" if LOCAL_ARGUMENT else "" %}
 {% from "store.cl" import store with context %}
 {# rows of 128 bytes that a work-item copies its chunk of #}
 {% macro copies(x, wide, along, edge, first, end) %}
@@ -62,10 +63,10 @@
 {% else %}
     const int {{ x }}_first = {{ first }} + item / 8;
 {% endif %}
-    __global const {{ storage }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long){{ x }}_first * ld{{ x }} + k0 + {{ x }}_k;
+    __global const {{ stored }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long){{ x }}_first * ld{{ x }} + k0 + {{ x }}_k;
 {% else %}
     const int {{ x }}_k = item / 8, {{ x }}_first = {{ first }} + item % 8 * {{ piece }};
-    __global const {{ storage }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long)(k0 + {{ x }}_k) * ld{{ x }} + {{ x }}_first;
+    __global const {{ stored }}* {{ x }}_at = {{ x }}_base + {{ x }}_offset + (long)(k0 + {{ x }}_k) * ld{{ x }} + {{ x }}_first;
 {% endif %}
 {% endmacro %}
 {% macro advance() %}
@@ -100,11 +101,12 @@
                 }
 {% endmacro %}
 
+{% if OUT == "put" %}
+{% from "elements.cl" import ending with context %}
+{{ ending() }}
+{% endif %}
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
-void gemm(const int m, const int n, const int k, const int start, const int chunk, const {{ factor }} alpha, const {{ factor }} beta,
-          __global const {{ storage }}* restrict a_base, const long a_offset, const int lda,
-          __global const {{ storage }}* restrict b_base, const long b_offset, const int ldb,
-          __global {{ target }}* restrict c_base, const long c_offset, const int ldc{{ ", const long a_batch, const long b_batch, const long c_batch" if BATCH }}{{ ", __local uchar* tiles" if LOCAL_ARGUMENT }})
+{% include "arguments.cl" %}
 {
 {% if not LOCAL_ARGUMENT %}
     __local uchar tiles[{{ local_bytes }}] __attribute__((aligned(1024)));
@@ -190,20 +192,20 @@ void gemm(const int m, const int n, const int k, const int start, const int chun
 
     COPY_ASYNC_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    __local {{ sum }}* exchange = (__local {{ sum }}*)tiles;
+    __local {{ real }}* exchange = (__local {{ real }}*)tiles;
 #pragma unroll
     for (int i = 0; i < {{ TRR }}; ++i)
 #pragma unroll
         for (int j = 0; j < {{ TCR }}; ++j)
             MATRIX_STORE_{{ "S32" if KIND == "S8" else "F32" }}(sums[i][j], exchange + (at_row + i * 16) * {{ pitch }} + at_col + j * 16, {{ pitch }}, lane);
     barrier(CLK_LOCAL_MEM_FENCE);
-    __global {{ target }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
+    __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
 #pragma unroll {{ 4 if WIDE > 1 else 1 }}
     for (int at = item * {{ WIDE }}; at < {{ bm * bn }}; at += {{ items * WIDE }}) {
         const int i = at / {{ bn }}, j = at % {{ bn }};
         if ({{ "row0 + i < m && col0 + j < n" if C_EDGE else "1" }}) {
-            __local const {{ sum }}* from = exchange + i * {{ pitch }} + j;
-            __global {{ target }}* to = c_at + (long)i * ldc + j;
+            __local const {{ real }}* from = exchange + i * {{ pitch }} + j;
+            __global {{ real if SPLIT else stored_c }}* to = c_at + (long)i * ldc + j;
 {{ store() }}        }
     }
 }

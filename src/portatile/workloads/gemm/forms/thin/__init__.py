@@ -7,13 +7,13 @@ from portatile.workloads.gemm.capabilities import joins, local_limit
 from portatile.workloads.gemm.forms import Form
 from portatile.workloads.gemm.forms.thin import default
 from portatile.workloads.gemm.forms.thin.point import Thin
-from portatile.workloads.gemm.reals import types_of
+from portatile.workloads.gemm.reals import plain
 
 __all__ = ["form"]
 
 
 def _default(problem: Problem, device: DeviceInfo, batch: int) -> Thin | None:
-    return default.point(problem, device, batch) if types_of(problem).plain and device.kind == "gpu" else None
+    return default.point(problem, device, batch) if plain(problem) and device.kind == "gpu" else None
 
 
 def _facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:

@@ -1,0 +1,56 @@
+"""The excerpts in a compiler's messages: lines of the user's text in place of what was made of them."""
+
+from __future__ import annotations
+
+import re
+
+_HEAD = re.compile(r"^(?P<file>\S.*)\((?P<line>\d+)\): (?:catastrophic )?(?:error|warning|note|remark)\b")
+_DIRECTIVE = re.compile(r'^\s*#\s*line\s+(?P<line>\d+)(?:\s+"(?P<file>[^"]*)")?')
+_CARET = re.compile(r"^\s*\^\s*$")
+_WORD = re.compile(r"\w+|\S")
+
+
+def restored(log: str, text: str, file: str) -> str:
+    """A log whose messages name ``file``, or headers that its text contains, with their own lines in it.
+
+    The caret stays under the word that it was under, or goes where that word is not in the line: a macro's, say.
+    """
+    lines: list[str] = []
+    known, own = _lines(text, file), None
+    for line in log.splitlines():
+        head = _HEAD.match(line)
+        if head is not None:
+            own = known.get((head["file"], int(head["line"])))
+        elif own is not None and _CARET.match(line) and lines:
+            made, lines[-1] = lines[-1], f"  {own.rstrip()}"
+            place = _place(made, line.index("^"), own)
+            if place is None:
+                continue
+            line = "  " + "".join("\t" if letter == "\t" else " " for letter in own[:place]) + "^"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _lines(text: str, file: str) -> dict[tuple[str, int], str]:
+    """Every line of the text by file and number, as its ``#line`` directives count them."""
+    found, number = {}, 1
+    for line in text.splitlines():
+        directive = _DIRECTIVE.match(line)
+        if directive is not None:
+            number, file = int(directive["line"]), directive["file"] or file
+        else:
+            found[file, number] = line
+            number += 1
+    return found
+
+
+def _place(made: str, caret: int, own: str) -> int | None:
+    """Where in the user's line that stands which the caret is under; None where that is not certain."""
+    word = _WORD.match(made, caret)
+    if word is None:
+        return None
+    there = [found.start() for found in _WORD.finditer(made) if found[0] == word[0]]
+    mine = [found.start() for found in _WORD.finditer(own) if found[0] == word[0]]
+    if len(mine) == 1:
+        return mine[0]
+    return mine[there.index(caret)] if len(mine) == len(there) and caret in there else None

@@ -1,0 +1,215 @@
+"""Who is in the fleet: what each worker advertises, which of them have the same device, and the connection to their scheduler."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from portatile.errors import DeviceError, DeviceNotFoundError, PortatileError, UsageError
+from portatile.records import DeviceInfo, canonical, digest, from_json, to_json
+from portatile.store import device_key
+
+DEATHS = 1
+"""Workers that a task may end before the next one that it ends quarantines it."""
+_OURS, _COMPILES = "portatile", "compile"
+_CONNECT_SECONDS = 5.0
+_RETURN_SECONDS = 60.0  # for which a scheduler that is gone is waited for
+_PAUSE = 0.5
+
+
+@dataclass(frozen=True)
+class Member:
+    """One worker: where it runs, and its device; one without a device compiles."""
+
+    host: str
+    device: DeviceInfo | None = None
+
+
+@lru_cache(maxsize=1)
+def version() -> str:
+    """A digest of the package's files: machines whose kernels, rules or records differ must not share a search."""
+    root = Path(__file__).parent.parent
+    files = sorted(path for path in root.rglob("*") if path.suffix in (".py", ".cl", ".h", ".json") and path.is_file())
+    return digest(*(f"{path.relative_to(root).as_posix()}\n{digest(path.read_text(encoding='utf-8'))}" for path in files))[:16]
+
+
+def tag(info: DeviceInfo) -> str:
+    """The resource of workers whose trials are comparable: this portatile, the same device, the same driver."""
+    return f"{_OURS}-{version()}-{digest(device_key(info), info.driver)[:16]}"
+
+
+def compiles() -> str:
+    """The resource of workers that compile."""
+    return f"{_OURS}-{version()}-{_COMPILES}"
+
+
+def _advertised(worker: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """A worker's resource, its version, and its device or that it compiles; None for a worker of somebody else."""
+    for name in worker["resources"]:
+        match name.split("-"):
+            case [own, version, what] if own == _OURS:
+                return name, version, what
+    return None
+
+
+class Fleet:
+    """The workers of a scheduler, asked once each."""
+
+    def __init__(self, address: str) -> None:
+        """Connect. Raises UsageError where there is no scheduler."""
+        self.address = address
+        self._known: dict[str, DeviceInfo] = {}  # by tag
+        self.client = _connect(address)
+        _quarantine(self.client)
+
+    def close(self) -> None:
+        """Let go of the scheduler; the workers stay."""
+        with suppress(Exception):
+            self.client.close(timeout=2)
+
+    def reconnect(self) -> None:
+        """Wait for a scheduler that is gone, and connect anew. Raises DeviceError where it does not come back."""
+        self.close()
+        until = time.monotonic() + _RETURN_SECONDS
+        while True:
+            try:
+                self.client = _connect(self.address)
+                _quarantine(self.client)
+                return
+            except UsageError as error:
+                if time.monotonic() > until:
+                    raise DeviceError(f"the scheduler {self.address} is gone and did not come back: {error}") from error
+                time.sleep(_PAUSE)
+
+    @property
+    def connected(self) -> bool:
+        """Whether the scheduler answers."""
+        return bool(self.client.status == "running")
+
+    def members(self) -> Mapping[str, Member]:
+        """Our workers by address. Raises UsageError where some run another portatile."""
+        present = self.client.scheduler_info(n_workers=-1)["workers"]
+        found, different = {}, set()
+        for address, worker in present.items():
+            if (advertised := _advertised(worker)) is None:
+                continue
+            name, other, what = advertised
+            if other != version():
+                different.add(worker["host"])
+            elif what == _COMPILES:
+                found[address] = Member(worker["host"])
+            elif (info := self._device(name)) is not None:
+                found[address] = Member(worker["host"], info)
+        if different:
+            raise UsageError(f"other versions of portatile run on {', '.join(sorted(different))}: install the one of this machine there")
+        return found
+
+    def _device(self, name: str) -> DeviceInfo | None:
+        """What is registered under a tag; None where its worker is just about to."""
+        if name not in self._known:
+            found = self.client.get_metadata([_OURS, name], default=None)
+            if found is None:
+                return None
+            self._known[name] = from_json(found, DeviceInfo)
+        return self._known[name]
+
+    def choose(self, selector: str | None) -> DeviceInfo:
+        """The device to tune on: of those that the selector names, or of all, GPUs first, the kind of which there are most.
+
+        Raises DeviceNotFoundError, which lists what there is.
+        """
+        found: dict[str, list[DeviceInfo]] = {}
+        for member in self.members().values():
+            if member.device is not None and (selector is None or _named(member.device, selector)):
+                found.setdefault(tag(member.device), []).append(member.device)
+        if not found:
+            there = sorted(
+                {f"{one.device.id} ({one.device.name}, {one.host})" for one in self.members().values() if one.device is not None}
+            )
+            what = "has no device" if selector is None else f"has no device that matches {selector!r}"
+            raise DeviceNotFoundError(f"the fleet at {self.address} {what}; there is: {', '.join(there) or 'none'}")
+        return max(found.values(), key=lambda group: (group[0].kind != "cpu", len(group)))[0]
+
+    def with_device(self, info: DeviceInfo) -> Mapping[str, Member]:
+        """The workers with this device, by address."""
+        wanted = tag(info)
+        return {address: member for address, member in self.members().items() if member.device is not None and tag(member.device) == wanted}
+
+    def compilers(self) -> int:
+        """How many texts the fleet compiles at once."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return int(sum(worker["resources"].get(compiles(), 0) for worker in workers))
+
+
+def _named(info: DeviceInfo, selector: str) -> bool:
+    wanted = selector.strip().lower()
+    words = (info.id, info.name, info.vendor, info.platform, info.backend, info.kind, info.architecture)
+    return any(wanted in word.lower() for word in words)
+
+
+def _connect(address: str) -> Any:
+    distributed = require()
+    try:
+        return distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:  # a TimeoutError is an OSError
+        advice = "start one with `portatile fleet scheduler`, or say --scheduler local"
+        raise UsageError(f"there is no scheduler at {address} ({type(error).__name__}); {advice}") from error
+
+
+def _quarantine(client: Any) -> None:
+    """Let a task that ends a second worker fail, in place of the fourth; do not wait long for a worker that is gone."""
+
+    def once(dask_scheduler: Any) -> None:
+        import dask
+
+        dask_scheduler.allowed_failures = DEATHS
+        dask.config.set({"distributed.comm.timeouts.connect": "5s"})
+
+    client.run_on_scheduler(once)
+
+
+def require() -> Any:
+    """Dask distributed; raises UsageError, which says what to install."""
+    try:
+        import distributed
+    except ImportError:
+        raise UsageError("a fleet needs Dask distributed: pip install 'portatile[cluster]'") from None
+    return distributed
+
+
+def registered(infos: Sequence[DeviceInfo]) -> dict[str, str]:
+    """What the scheduler keeps of devices, by tag: a worker's resources have no room for it."""
+    return {tag(info): to_json(info).decode() for info in infos}
+
+
+async def register(address: str, infos: Sequence[DeviceInfo]) -> None:
+    """Tell a scheduler of devices, whose workers have connected to it."""
+    distributed = require()
+    async with distributed.Client(address, asynchronous=True, set_as_default=False) as client:
+        for name, told in registered(infos).items():
+            await client.set_metadata([_OURS, name], told)
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Fleet]:
+    """A fleet, let go of in the end."""
+    fleet = Fleet(address)
+    try:
+        yield fleet
+    finally:
+        fleet.close()
+
+
+def described(error: BaseException) -> str:
+    """The first line of what went wrong on a worker."""
+    return str(error).splitlines()[0] if isinstance(error, PortatileError) and str(error) else f"{type(error).__name__}: {error}"
+
+
+def key_of(*parts: object) -> str:
+    """A task's name: of what it computes, so that two clients that ask the same share the answer."""
+    return f"portatile-{digest(canonical([str(part) for part in parts]))[:24]}"

@@ -1,0 +1,415 @@
+"""A search whose trials run on a fleet: the strategy here proposes as many configurations as the fleet can evaluate at once.
+
+Every worker with the device first evaluates the default. Those that disagree about it by more than the noise are left out. Dask tries the
+trial of a worker that is killed on another one; a configuration that ends two workers is a crash that is stored, for all. Results are
+stored here as they come; a scheduler that is restarted is given again what was under way.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from portatile import device, execute, program, select, strategies, workloads
+from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, UsageError
+from portatile.fleet import members, session
+from portatile.fleet.members import Fleet
+from portatile.fleet.session import Decision, Order
+from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
+from portatile.store import Query, ResultStore
+from portatile.trials import Status, Trial
+from portatile.tuning.final import ranking
+from portatile.tuning.search import planner
+from portatile.tuning.search.outside import OUTSIDE
+from portatile.tuning.search.planner import Planner
+from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult, no_valid_message
+
+_WAIT = 0.2  # seconds between two looks at the fleet
+_RESULT_SECONDS = 3.0  # for which the result of a finished task is waited for: its worker may have gone with it
+_ATTEMPTS = 3  # of a trial that fails for no reason of its own
+_AHEAD = 14  # trials that are compiled ahead for each worker, at most: a later choice knows more results
+_AGREE = 0.1  # by which two workers may differ about the default, or by three times the spread of their samples
+_FINAL = 0.2  # share of the budget that is kept for the final comparison, as far as that needs it
+
+
+def tune(request: TuningRequest, scheduler: str, store: ResultStore, listen: Listener | None = None) -> TuningResult:
+    """Tune one problem on the fleet of the scheduler at an address such as ``tcp://host:8786``.
+
+    ``request.device`` is a part of a device's id, name, vendor or kind; without one the fleet's most numerous GPUs are taken. Raises
+    UsageError for what a fleet cannot do, where there is no scheduler and where versions differ, DeviceNotFoundError where no worker
+    has such a device, and what ``tuner.tune`` raises.
+    """
+    _check(request)
+    started = time.monotonic()
+    with members.connected(scheduler) as fleet:
+        search = _Search(request, fleet, store, listen, fleet.choose(request.device), started)
+        try:
+            return search.result(search.run())
+        finally:
+            search.close()
+
+
+def _check(request: TuningRequest) -> None:
+    if request.workload is not None or request.space is not None:
+        raise UsageError("a fleet tunes the package's workloads; tune a kernel of your own on one machine")
+    if request.objective != "time":
+        raise UsageError(f"a fleet minimises time; tune for {request.objective!r} on one machine")
+
+
+@dataclass
+class _Task:
+    """A configuration under way. ``worker``: the only one that may evaluate it, which is the default's on each worker.
+
+    ``allowed``: the workers that may, where not every one with the device may.
+    """
+
+    config: Config
+    source: str
+    future: Any
+    attempts: int = 1
+    worker: str = ""
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass
+class _Search:
+    """One search: ``run``, then ``result``; what is under way, what is known, and who agrees with whom."""
+
+    request: TuningRequest
+    fleet: Fleet
+    store: ResultStore
+    listen: Listener | None
+    info: DeviceInfo
+    started: float
+    trials: dict[str, Trial] = field(default_factory=dict)
+    best: Trial | None = None
+    known: int = 0
+    failures: Counter[Status] = field(default_factory=Counter)
+    under_way: dict[str, _Task] = field(default_factory=dict)
+    defaults: dict[str, Trial] = field(default_factory=dict)  # by worker
+    apart: set[str] = field(default_factory=set)  # workers that disagree
+    decision: Decision | None = None
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        problem = self.request.problem
+        self.workload = workloads.get(problem.workload)
+        self.space = self.workload.space(problem, self.info)
+        self.default = self.workload.default(problem, self.info)
+        self.planner = Planner(self.workload, [*self.workload.awkward(problem), problem], (), self.info)
+        limits = self.request.limits.within(self.request.budget.seconds)
+        self.order = to_json(Order(problem, self.request.seed, limits, self.request.timing, self.request.model))
+        self.stored = self._stored()
+
+    def run(self) -> Stopped:
+        """Search until the budget is spent, the space is exhausted or the user presses Ctrl-C; then hold the final comparison."""
+        try:
+            self._begin_default()
+            stopped = self._explore()
+            self._decide()
+            return stopped
+        except KeyboardInterrupt:
+            if self.best is None:
+                raise
+            return "interrupted"
+
+    def close(self) -> None:
+        """Take back what is queued, and end the workers' sessions."""
+        with suppress(Exception):
+            self.fleet.client.cancel([task.future for task in self.under_way.values()])
+            self.fleet.client.run(session.close, workers=list(self.fleet.with_device(self.info)), on_error="ignore")
+
+    def result(self, stopped: Stopped) -> TuningResult:
+        """The trials so far; raises NoValidVariantError where all failed."""
+        default = self.trials[canonical(self.default)]
+        trials = (default, *(trial for trial in self.trials.values() if trial is not default))
+        valid = [trial for trial in trials if trial.status == "ok"]
+        if not valid:
+            raise NoValidVariantError(no_valid_message(trials, self.known))
+        finalists = self.decision.finalists if self.decision is not None else ()
+        unraced = self.decision.unraced if self.decision is not None else "the search was interrupted"
+        best = min(valid, key=lambda trial: (not trial.fully_checked, trial.rank))
+        seconds = time.monotonic() - self.started
+        return TuningResult(self.request.problem, self.info, trials, best, default, stopped, seconds, finalists, unraced=unraced)
+
+    def _stored(self) -> dict[tuple[str, str], Trial]:
+        """What the store knows of this problem, device and driver, by configuration and kernel text."""
+        if not self.request.resume:
+            return {}
+        known = self.store.trials(Query(problem=self.request.problem, device=self.info, driver=self.info.driver))
+        answers = [trial for trial in known if trial.status not in ("skipped", *self.request.again) and OUTSIDE not in trial.conditions]
+        return {
+            (canonical(self.space.complete(trial.config)), trial.source): replace(trial, config=self.space.complete(trial.config))
+            for trial in answers
+            if trial.cold == self.request.timing.cold
+        }
+
+    def _begin_default(self) -> None:
+        """Have the default evaluated by every worker there is, and wait for the first that is done."""
+        while canonical(self.default) not in self.trials:
+            self._meet_workers()
+            self._collect()
+
+    def _meet_workers(self) -> None:
+        """Workers that are new, from the start or late, evaluate the default, each its own time."""
+        present = self.fleet.with_device(self.info)
+        checking = {task.worker for task in self.under_way.values()}
+        for address in present.keys() - self.defaults.keys() - checking:
+            self._submit(f"default {address}", self.default, address)
+
+    def _explore(self) -> Stopped:
+        """Serve the strategy."""
+        strategy = self.request.strategy if callable(self.request.strategy) else strategies.get(self.request.strategy)
+        search = strategy(self.space, np.random.default_rng(self.request.seed), self._start())
+        reported: set[str] = set()
+        try:
+            requested: Sequence[Config] = next(search)
+            while not self._spent():
+                self._meet_workers()
+                for config in requested:
+                    if self._enough() or self._busy() >= self._slots():
+                        break
+                    self._begin(config)
+                if len(reported) == len(self.trials) and self._busy():
+                    self._collect()
+                news = {key: trial for key, trial in self.trials.items() if key not in reported}
+                if not news and not self._busy():
+                    return "exhausted"
+                if not news and self._busy() >= self._slots():
+                    continue
+                reported.update(news)
+                requested = search.send([trial for trial in news.values() if trial.config in self.space])
+            return "budget"
+        except StopIteration:
+            while self._busy() and not self._spent():
+                self._collect()
+            return "exhausted"
+        finally:
+            search.close()
+
+    def _start(self) -> list[Config]:
+        """The default, what is known for similar problems, what the model ranks first."""
+        own = [self.default, *self.request.start]
+        known = self.planner.results(self.request.problem.workload) if self.request.warm else ()
+        own += [choice.config for choice in select.candidates(self.workload, self.request.problem, self.info, known, self.request.warm)]
+        if self.request.model and self.request.ranked:
+            drawn = self.space.scatter(np.random.default_rng([self.request.seed, 2]), 64)
+            own += self.planner.ranked(drawn)[: self.request.ranked]
+        return [config for config in {canonical(config): config for config in own}.values() if config in self.space]
+
+    def _begin(self, config: Config) -> None:
+        """Begin to evaluate a configuration, unless it is known, under way, or rejected on paper."""
+        key = canonical(config)
+        if key not in self.trials and key not in self.under_way:
+            self._submit(key, config)
+
+    def _submit(self, key: str, config: Config, worker: str = "", attempts: int = 1) -> None:
+        self.number += 1
+        try:
+            variant = self.planner.variant(self.number, config, self.planner.plan(self.request.problem, config))
+        except (CompileError, LaunchError) as error:  # the workload itself refuses to generate the variant
+            self._take(Trial(self.request.problem, dict(config), self.info, "", _refusal(error), message=str(error), time=planner.now()))
+            return
+        timed = self.planner.plan(self.request.problem, config)
+        source = program.source_hash(tuple(execute.sources(timed)))
+        if not worker and (known := self.stored.get((key, source))) is not None:
+            self.known += 1
+            self._keep(known)
+            return
+        client, name = self.fleet.client, members.key_of(self.order, config, worker, self.number, self.started)
+        binaries = []
+        if device.backends()[self.info.backend].offline and self.fleet.compilers():
+            texts, info = to_json(variant.sources), to_json(self.info)
+            compiling = members.key_of("compile", texts, info)
+            binaries = [client.submit(session.compile_texts, texts, info, key=compiling, resources={members.compiles(): 1}, priority=1)]
+        allowed = (worker,) if worker else self._allowed()
+        where = {"workers": list(allowed)} if allowed else {}
+        future = client.submit(
+            session.evaluate, self.order, to_json(config), *binaries, key=name, resources={members.tag(self.info): 1}, pure=False, **where
+        )
+        self.under_way[key] = _Task(config, source, future, attempts, worker, allowed)
+
+    def _allowed(self) -> tuple[str, ...]:
+        """The workers that agree, where some do not; nothing where every worker with the device may: Dask then knows of late ones too."""
+        present = self.fleet.with_device(self.info)
+        if not self.apart & present.keys():
+            return ()
+        return tuple(address for address in self.defaults if address in present and address not in self.apart)
+
+    def _collect(self) -> None:
+        """Take what has finished, waiting a moment for it; give a fleet that came back what was under way."""
+        until = time.monotonic() + min(_WAIT, max(self._seconds_left(), 0.0) + 0.01)
+        while not any(task.future.done() for task in self.under_way.values()) and time.monotonic() < until:
+            time.sleep(0.005)
+        if not self.fleet.connected:
+            self.fleet.reconnect()
+            lost, self.under_way = dict(self.under_way), {}
+            for key, task in lost.items():
+                if not task.worker:
+                    self._submit(key, task.config, attempts=task.attempts)
+            return
+        for key, task in list(self.under_way.items()):
+            if task.future.done():
+                del self.under_way[key]
+                self._finished(key, task)
+            elif task.allowed and not self.fleet.with_device(self.info).keys() & set(task.allowed):  # all of them went
+                del self.under_way[key]
+                self.fleet.client.cancel([task.future])
+                if not task.worker:
+                    self._submit(key, task.config, attempts=task.attempts)
+
+    def _finished(self, key: str, task: _Task) -> None:
+        """A task's outcome: a trial, a configuration that ends workers, or something that is tried again."""
+        distributed = members.require()
+        try:
+            trial = from_json(task.future.result(timeout=_RESULT_SECONDS), Trial)
+        except distributed.KilledWorker:
+            if not task.worker:
+                count = members.DEATHS + 1
+                message = f"{count} workers ended while they evaluated it; it is quarantined"
+                self._take(self._failed(task, "crash", message))
+            return
+        except (CancelledError, OSError, TimeoutError):  # the scheduler went, or the result went with its worker
+            if not task.worker:
+                self._submit(key, task.config, attempts=task.attempts)
+            return
+        except Exception as error:  # what a worker raised
+            told = members.described(error)
+            if task.worker:
+                self.apart.add(task.worker)
+                self.defaults[task.worker] = self._failed(task, "crash", told)
+                warnings.warn(f"a worker is left out: {told}", RuntimeWarning, stacklevel=2)
+                self._give_up(error)
+            elif task.attempts < _ATTEMPTS:
+                self._submit(key, task.config, attempts=task.attempts + 1)
+            else:
+                self._take(self._failed(task, "crash", told))
+            return
+        if task.worker:
+            self._met(task.worker, trial)
+        elif canonical(trial.config) not in self.trials:
+            self._take(trial)
+
+    def _give_up(self, error: Exception) -> None:
+        """Raise DeviceError where no worker can evaluate even the default."""
+        present = self.fleet.with_device(self.info)
+        if canonical(self.default) not in self.trials and present and all(address in self.apart for address in present):
+            raise DeviceError(f"no worker can use {self.info.name}: {members.described(error)}") from error
+
+    def _met(self, worker: str, trial: Trial) -> None:
+        """A worker's time for the default. The first is the search's; a worker that takes another time than most is left out."""
+        self.defaults[worker] = trial
+        if canonical(self.default) not in self.trials:
+            self._take(replace(trial, config=dict(self.default)))
+        for other in disagreeing(self.defaults) - self.apart:
+            self.apart.add(other)
+            ratio = self.defaults[other].median / median(one.median for one in self.defaults.values())
+            where = self.fleet.members()[other].host if other in self.fleet.members() else other
+            told = f"a worker on {where} takes {ratio:.2f} times as long as the others for the default"
+            warnings.warn(f"{told}: it is left out of this search", RuntimeWarning, stacklevel=2)
+
+    def _failed(self, task: _Task, status: Status, message: str) -> Trial:
+        return Trial(self.request.problem, dict(task.config), self.info, task.source, status, message=message, time=planner.now())
+
+    def _take(self, trial: Trial) -> None:
+        self.store.add(trial)
+        self._keep(trial)
+
+    def _keep(self, trial: Trial) -> None:
+        self.trials[canonical(trial.config)] = trial
+        if trial.status == "ok" and (self.best is None or trial.median < self.best.median):
+            self.best = trial
+        elif trial.status not in ("ok", "skipped"):
+            self.failures[trial.status] += 1
+        if self.listen is not None:
+            self.listen(self._progress(trial))
+
+    def _decide(self) -> None:
+        """The final comparison, on one of the workers that agree."""
+        valid = sorted((trial for trial in self.trials.values() if trial.status == "ok"), key=lambda trial: trial.comparable)
+        near = [trial.config for trial in valid[: ranking.FIELD] if trial.comparable <= ranking.NEAR * valid[0].comparable]
+        if not near:
+            return
+        configs, attempts = to_json(near), 0
+        while self.decision is None and attempts < _ATTEMPTS:
+            attempts += 1
+            allowed = self._allowed()
+            where = {"workers": list(allowed)} if allowed else {}
+            name = members.key_of("final", self.order, configs, self.started, attempts)
+            future = self.fleet.client.submit(
+                session.finish, self.order, configs, key=name, resources={members.tag(self.info): 1}, pure=False, **where
+            )
+            while not future.done() and self.fleet.connected:
+                time.sleep(0.01)
+            try:
+                self.decision = from_json(future.result(timeout=1), Decision)
+            except Exception as error:
+                if not self.fleet.connected:
+                    self.fleet.reconnect()
+                elif attempts == _ATTEMPTS:
+                    warnings.warn(f"there was no final comparison: {members.described(error)}", RuntimeWarning, stacklevel=2)
+        for trial in self.decision.finalists if self.decision is not None else ():
+            self.store.add(trial)
+            self.trials[canonical(trial.config)] = trial
+
+    def _busy(self) -> int:
+        return sum(not task.worker for task in self.under_way.values())
+
+    def _slots(self) -> int:
+        """How many trials are worth having under way: one for each worker that agrees, and what is compiled ahead for them."""
+        agreed = [address for address in self.fleet.with_device(self.info) if address in self.defaults and address not in self.apart]
+        ahead = self.fleet.compilers() if device.backends()[self.info.backend].offline else 0
+        return max(len(agreed), 1) + min(ahead, _AHEAD * len(agreed))
+
+    def _seconds_left(self) -> float:
+        seconds = self.request.budget.seconds
+        if seconds is None:
+            return math.inf
+        kept = min(self.request.timing.race, _FINAL * seconds)
+        return self.started + seconds - kept - time.monotonic()
+
+    def _spent(self) -> bool:
+        evaluations = self.request.budget.evaluations
+        return self._seconds_left() <= 0 or (evaluations is not None and len(self.trials) >= evaluations)
+
+    def _enough(self) -> bool:
+        evaluations = self.request.budget.evaluations
+        return (evaluations is not None and len(self.trials) + self._busy() >= evaluations) or self._seconds_left() <= 0
+
+    def _progress(self, last: Trial) -> Progress:
+        seconds, count = time.monotonic() - self.started, len(self.trials)
+        left = None if self.request.budget.seconds is None else max(self._seconds_left(), 0.0)
+        most = self.request.budget.evaluations
+        trials, rate = None if most is None else max(most - count, 0), (count - self.known) / seconds if seconds > 0 else 0.0
+        problem, failures = self.request.problem, dict(self.failures)
+        return Progress(problem, self.info, self.best, last, count, self.known, seconds, left, failures, rate, evaluations_left=trials)
+
+
+def _refusal(error: Exception) -> Status:
+    return "compile" if isinstance(error, CompileError) else "launch"
+
+
+def disagreeing(defaults: dict[str, Trial]) -> set[str]:
+    """The workers whose time for the default is not that of most, by more than the noise of their samples."""
+    valid = {worker: trial for worker, trial in defaults.items() if trial.status == "ok"}
+    if len(valid) < 2:
+        return set()
+    usual = sorted(trial.median for trial in valid.values())[(len(valid) - 1) // 2]
+    return {worker for worker, trial in valid.items() if abs(trial.median / usual - 1) > max(_AGREE, 3 * _spread(trial))}
+
+
+def _spread(trial: Trial) -> float:
+    """Half the distance of the samples' quartiles over their median."""
+    ordered = sorted(trial.samples)
+    quarter = len(ordered) // 4
+    return (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median

@@ -1,0 +1,96 @@
+"""The fields of a T1 file that must be there and be of a kind, and the expressions in them, which can calculate and call nothing."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from portatile.errors import ArgumentError
+from portatile.formats import calculation
+
+_FUNCTIONS: Mapping[str, Any] = {"abs": abs, "ceil": math.ceil, "float": float, "floor": math.floor, "int": int, "len": len, "list": list}
+_FUNCTIONS = {**_FUNCTIONS, "max": max, "min": min, "range": range, "round": round, "sum": sum}
+_OPERATIONS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+_LISTS = (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.comprehension, ast.Subscript)
+_NODES = (*_OPERATIONS, *_LISTS, ast.Expression, ast.Constant, ast.Name, ast.Call, ast.expr_context)
+_LONGEST = 400  # characters of a message
+
+
+class Fields:
+    """The fields of the file at ``path``; ``at`` in its methods is a place inside it, for messages. All raise ArgumentError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def get(self, record: Mapping[str, Any], at: str, name: str, kind: Any) -> Any:
+        """A field that must be there and be of a kind."""
+        place = f"{at}.{name}" if at else name
+        if name not in record:
+            self.fail(f"{place} is missing")
+        if not isinstance(record[name], kind) or isinstance(record[name], bool):
+            self.fail(f"{place} is {record[name]!r}; that is not what belongs there")
+        return record[name]
+
+    def file(self, record: Mapping[str, Any], at: str, name: str) -> str:
+        """The name of a file, which has no control characters."""
+        given: str = self.get(record, at, name, str)
+        if not given or not given.isprintable():
+            self.fail(f"{at}.{name} is {given!r}, which is no name of a file")
+        return given
+
+    def list(self, record: Mapping[str, Any], at: str, name: str) -> list[tuple[Mapping[str, Any], str]]:
+        """The records of a list with their places; none where the list is not there."""
+        place = f"{at}.{name}" if at else name
+        given = record.get(name)
+        given = [] if given is None else given
+        if not isinstance(given, list) or not all(isinstance(entry, Mapping) for entry in given):
+            self.fail(f"{place} must be a list of objects")
+        return [(entry, f"{place}[{number}]") for number, entry in enumerate(given)]
+
+    def expression(self, text: str, at: str, known: Mapping[str, object]) -> str:
+        """An expression of Python that can only calculate, with ``&&`` and ``||`` as words; fails for anything else."""
+        if len(text) > calculation.MOST_CHARACTERS:
+            self.fail(f"{at} is an expression of {len(text)} characters; up to {calculation.MOST_CHARACTERS} are read")
+        spelled = " ".join(text.replace("&&", " and ").replace("||", " or ").split())
+        try:
+            tree = ast.parse(spelled, mode="eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # a NUL, parentheses nested too deeply
+            self.fail(f"{at}: {_short(text)} is not an expression: {getattr(error, 'msg', error) or 'it is nested too deeply'}")
+        names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        for node in ast.walk(tree):
+            if not isinstance(node, _NODES) or (isinstance(node, ast.Call) and not _is_plain(node)):
+                self.fail(f"{at}: {text!r} does more than calculate; there are the functions {', '.join(_FUNCTIONS)}")
+        for name in names:
+            if name not in known and name not in bound and name not in _FUNCTIONS:
+                self.fail(f"{at}: {text!r} reads {name!r}, which is none of {', '.join(known) or 'the parameters'}")
+        try:
+            calculation.check(tree, {name: values if isinstance(values, tuple) else () for name, values in known.items()})
+        except calculation.TooMuchError as error:
+            self.fail(f"{at}: {_short(text)} calculates too much: {error}")
+        return spelled
+
+    def evaluate(self, text: str, at: str, names: Mapping[str, Any]) -> Any:
+        """What an expression gives with these names."""
+        code = compile(self.expression(text, at, names), "<T1>", "eval")
+        try:
+            return eval(code, {"__builtins__": {}, **_FUNCTIONS, **names})
+        except Exception as error:
+            self.fail(f"{at}: {_short(text)} cannot be computed: {type(error).__name__}: {error}")
+
+    def fail(self, message: str) -> NoReturn:
+        """Raise ArgumentError with the file's name."""
+        raise ArgumentError(f"{self.path}: {message if len(message) <= _LONGEST else message[:_LONGEST] + ' ...'}")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def _is_plain(call: ast.Call) -> bool:
+    """Whether a call is one of the functions there are, with plain arguments."""
+    starred = any(isinstance(argument, ast.Starred) for argument in call.args)
+    return isinstance(call.func, ast.Name) and call.func.id in _FUNCTIONS and not call.keywords and not starred

@@ -1,0 +1,38 @@
+"""What a user wants to be told of a configuration beside its time: numbers made of parameters, arguments and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from portatile.errors import ArgumentError
+from portatile.kernel.expression import Expression, Given
+from portatile.records import Value, spelled
+from portatile.trials import Trial
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Expressions by name, in the order in which they are told."""
+
+    expressions: Mapping[str, Expression] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Given], known: Collection[str]) -> Metrics:
+        """Expressions of what is known; raises ArgumentError or UnknownNameError for what is none."""
+        made = {name: Expression.of(one, f"the metric {name}") for name, one in given.items()}
+        for name, expression in made.items():
+            expression.check(known, f"the metric {name}")
+        return cls(made)
+
+    def of_trial(self, values: Mapping[str, Value], trial: Trial) -> dict[str, float]:
+        """The numbers of a valid trial; ``time`` is its seconds. Raises ArgumentError for what is no number."""
+        if trial.status != "ok":
+            return {}
+        given, found = {**values, "time": trial.comparable}, {}
+        for name, expression in self.expressions.items():
+            value = expression(given)
+            if isinstance(value, str) or not hasattr(value, "__float__"):
+                raise ArgumentError(f"the metric {name}, {expression.text}, is {value!r} with {spelled(trial.config)}, which is no number")
+            found[name] = float(value)
+        return found

@@ -1,0 +1,128 @@
+"""gemm with an epilogue: scales, a bias and an activation in the launch that forms the sums, and the conversion of the result."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from portatile import dtypes
+from portatile.arguments import checks, matrices, outputs, stacks
+from portatile.arguments.checks import FACTORS
+from portatile.arguments.letters import letter, op
+from portatile.arguments.matrices import Matrix
+from portatile.device import Selector
+from portatile.device.buffer import Buffer, is_cuda_array
+from portatile.errors import ArgumentError
+from portatile.runtime.recorded import Call, Planned, Recorder
+from portatile.runtime.request import Request
+from portatile.workloads.gemm import epilogue
+
+_OTHER = {"none": "none", "rows": "columns", "columns": "rows"}
+
+
+class Epilogue(NamedTuple):
+    """What a caller asks for beside the product: see ``gemm``. ``dtype`` is the name of the result's type, or None."""
+
+    bias: Any
+    scale_a: Any
+    scale_b: Any
+    activation: str | None
+    dtype: str | None
+
+
+def gemm(
+    arrays: tuple[Any, ...], factors: tuple[complex, complex], trans: tuple[str, str], asked: Epilogue, out: Any, device: Selector | None
+) -> Any:
+    """The product of the first two ``arrays`` with its epilogue; a third one is C. Raises ArgumentError for what does not fit."""
+    activation = asked.activation or "none"
+    if activation not in epilogue.CHOICES["activation"]:
+        names = ", ".join(str(name) for name in epilogue.CHOICES["activation"] if name != "none")
+        raise ArgumentError(f"activation={activation!r} is not one of {names}")
+    alpha, beta = factors
+    given: dict[str, Any] = {}
+    for name in epilogue.VECTORS:
+        vector = getattr(asked, name)
+        if vector is None:
+            continue
+        if name != "bias" and not hasattr(vector, "shape"):  # one number for all of a or b
+            alpha *= checks.factor(vector, name)
+        else:
+            given[name] = vector
+    options = (*trans, asked.dtype, activation, tuple(given))
+    called = (*arrays[:2], *given.values(), *arrays[2:])
+    return _RECORDER.call(_plan, called, (alpha, beta), options, out, device)
+
+
+def _plan(call: Call) -> Planned:
+    """The request. Raises ArgumentError for what does not fit."""
+    trans_a, trans_b, wanted, activation, names = call.options
+    a, b, *rest = call.arrays
+    vectors, c = dict(zip(names, rest, strict=False)), rest[len(names)] if len(rest) > len(names) else None
+    alpha, beta = call.factors
+    if stacks.stacked(a) or stacks.stacked(b):
+        raise ArgumentError("a bias, scales and activations belong to one product; call gemm for each matrix of a stack")
+    stored_a = op(matrices.matrix(a, "a", FACTORS), trans_a, "trans_a")
+    stored_b = op(matrices.matrix(b, "b", FACTORS), trans_b, "trans_b")
+    (m, k), (k_b, n) = stored_a.shape, stored_b.shape
+    if k != k_b:
+        raise ArgumentError(f"op(a) is {m} x {k} and op(b) is {k_b} x {n}: the inner dimensions differ")
+    matrices.alike(stored_a, stored_b)
+    operand = dtypes.name_of(stored_a.array.dtype)
+    if operand.startswith("complex"):
+        raise ArgumentError(f"a bias, scales and activations are for real matrices, and a is {operand}; apply them to the product")
+    if operand == "int8" and wanted is None and call.out is None:
+        wanted = "float32"
+    kind = outputs.result_type(stored_a.array.dtype, wanted, call.out, c if beta != 0 else None)
+    if kind.kind == "i":
+        raise ArgumentError("a bias, scales and activations give floating-point numbers; pass dtype='float32' or another output")
+    types = dtypes.product(dtypes.product_name(operand, dtypes.name_of(kind)))
+    checks.check_factors((alpha, beta), "float32")
+    result, stored_c, begin = outputs.receiving(call.out, (m, n), a, {"a": stored_a, "b": stored_b}, c, beta, kind)
+    along = {name: _along(vectors[name], name, (m, n)) if name in vectors else "none" for name in epilogue.VECTORS}
+    rows = {name: _row(vector, name, epilogue.real(types)) for name, vector in vectors.items()}
+    for name, row in rows.items():
+        outputs.apart(stored_c, row, name)
+    if stored_c.transposed:  # C^T = op(B)^T op(A)^T, and what goes along its rows goes along C's columns
+        stored_a, stored_b, stored_c = stored_b.flipped(), stored_a.flipped(), stored_c.flipped()
+        swapped = {"bias": "bias", "scale_a": "scale_b", "scale_b": "scale_a"}
+        along = {name: _OTHER[along[swapped[name]]] for name in epilogue.VECTORS}
+        rows = {swapped[name]: row for name, row in rows.items()}
+        m, n = n, m
+    absent = stored_a.reading(False)  # stands where there is no vector: kernels do not take it
+    read_a, read_b = (stored.reading(alpha != 0) for stored in (stored_a, stored_b))
+    operands = (read_a, read_b, *(rows.get(name, absent) for name in epilogue.VECTORS), stored_c.reading(beta != 0))
+    letters = (letter(stored_a), letter(stored_b), *(along[name] for name in epilogue.VECTORS), activation)
+    scalars = {"alpha": alpha, "beta": beta}
+    return Planned(result, [Request("gemm_epilogue", (m, n, k), letters, operands, result, call.device, scalars, begin)])
+
+
+def _along(vector: Any, name: str, shape: tuple[int, int]) -> str:
+    """Whether a vector goes along the rows or the columns of C, by NumPy's rules; raises ArgumentError where it does not fit."""
+    m, n = shape
+    have = tuple(vector.shape)
+    fitting = {"bias": {(n,): "columns", (1, n): "columns", (m, 1): "rows"}, "scale_a": {(m,): "rows", (m, 1): "rows"}}
+    fitting["scale_b"] = {(n,): "columns", (1, n): "columns"}
+    found = fitting[name].get(have)
+    if found is None:
+        raise ArgumentError(f"{name} has shape {have}; with a result of {m} x {n} it must have one of {', '.join(map(str, fitting[name]))}")
+    return found
+
+
+def _row(vector: Any, name: str, kind: str) -> Matrix:
+    """A vector as a matrix of one row; raises ArgumentError for another type than ``kind``, or for gaps between its elements."""
+    if not isinstance(vector, (np.ndarray, Buffer)) and not is_cuda_array(vector):
+        raise matrices.unknown(vector, name)
+    array = vector if isinstance(vector, np.ndarray) else Buffer.wrap(vector)
+    if array.dtype != kind:
+        raise ArgumentError(f"{name} has dtype {array.dtype}; it must be {kind}, the type of the sums: convert it")
+    step = max((stride for size, stride in zip(array.shape, array.strides, strict=True) if size > 1), default=array.dtype.itemsize)
+    if step != array.dtype.itemsize:
+        raise ArgumentError(f"{name} has strides {array.strides} bytes; its elements must lie one after another: copy it")
+    size = int(np.prod(array.shape))
+    if isinstance(array, np.ndarray):
+        return matrices.matrix(array.reshape(1, size), name)
+    return matrices.matrix(Buffer(array.memory, (1, size), array.dtype, None, array.offset), name)
+
+
+_RECORDER = Recorder(("alpha", "beta"))

@@ -1,0 +1,140 @@
+"""Level-3 routines on stacks of matrices: a request for each matrix, of operands that broadcast as NumPy's do; and on vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from portatile.arguments import matrices, outputs, stacks
+from portatile.arguments.checks import DTYPES, writable
+from portatile.device.buffer import Buffer
+from portatile.device.copies import address
+from portatile.device.strides import span
+from portatile.errors import ArgumentError
+from portatile.runtime.recorded import Call, Converted, Planned
+
+Plan = Callable[[Call, Any], Planned]
+"""The plan of one matrix; its result goes to the array that is given beside the call, if any, to one of its own or to ``out`` otherwise."""
+
+
+def each(plan: Plan, call: Call, names: tuple[str, ...], shape: Callable[[Mapping[str, Any]], tuple[int, int]]) -> Planned:
+    """The requests for all matrices. ``names`` are those of the call's arrays; ``shape`` gives a result's from them.
+
+    Raises ArgumentError for what does not fit, before anything is computed.
+    """
+    given = {name: stacks.stack_of(array, name, DTYPES) for name, array in zip(names, call.arrays, strict=True)}
+    try:
+        batch = np.broadcast_shapes(*(array.shape[:-2] for array in given.values()))
+    except ValueError:
+        counts = " and ".join(str(array.shape[:-2]) for array in given.values())
+        raise ArgumentError(f"stacks of {counts} matrices cannot be broadcast together") from None
+    whole = (*batch, *shape(given))
+    model = call.arrays[names.index("b")] if "b" in names else call.arrays[0]
+    result = outputs.new(model, whole) if call.out is None else call.out
+    target = stacks.stack_of(result, "out", DTYPES)
+    if target.shape != whole:
+        raise ArgumentError(f"out has shape {target.shape}; it must have shape {whole}")
+    writable(result, "out")
+    if not prod(whole):
+        return Planned(result, [])
+    _check_apart(target, given)
+    requests = []
+    owners = dict(zip(names, call.arrays, strict=True))
+    for index in np.ndindex(*batch):
+        arrays = tuple(_matrix(array, index, owners[name]) for name, array in given.items())
+        made = _matrix(target, index, result)
+        out = None if call.out is None else made
+        requests += [one._replace(result=result) for one in plan(call._replace(arrays=arrays, out=out), made).requests]
+    return Planned(result, requests)
+
+
+def _matrix(stack: Any, index: tuple[int, ...], owner: Any) -> Any:
+    """The matrix at ``index`` of the batch that ``stack`` is broadcast to; where memory has addresses, in memory that begins with it."""
+    own = stack.shape[:-2]
+    found = stack[tuple(0 if size == 1 else at for size, at in zip(own, index[len(index) - len(own) :], strict=True))]
+    if not isinstance(found, Buffer) or not found.device.info.can.addresses:
+        return found
+    low, high = span(found.shape, found.strides, found.dtype.itemsize)
+    memory = found.device.adopt(found.memory.handle + found.offset + low, high - low, owner)
+    return Buffer(memory, found.shape, found.dtype, found.strides, -low)
+
+
+def _check_apart(target: Any, given: Mapping[str, Any]) -> None:
+    """Raise ArgumentError where an output lies over itself, or over an operand without being it."""
+    if stacks.overlaps_itself(target):
+        raise ArgumentError("out overlaps itself: several of its elements lie in one place; pass an array of its own")
+    for name, array in given.items():
+        if _place(array) != _place(target) and _meet(array, target):
+            raise ArgumentError(f"the output overlaps {name} without being {name}; pass an output of its own, or a copy of {name}")
+
+
+def _place(array: Any) -> tuple[object, ...]:
+    """What two arrays have in common that are the same elements."""
+    start = (array.memory.handle, array.offset) if isinstance(array, Buffer) else (address(array),)
+    return (*start, array.shape, array.strides)
+
+
+def _meet(one: Any, other: Any) -> bool:
+    """Whether two arrays may share memory."""
+    if not isinstance(one, Buffer) or not isinstance(other, Buffer):
+        return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
+    (block, first, last), (other_block, other_first, other_last) = _extent(one), _extent(other)
+    return block is other_block and first < other_last and other_first < last
+
+
+def _extent(array: Buffer) -> tuple[object, int, int]:
+    """What a Buffer lies in, None for the one space of addresses, and its first and last byte there."""
+    handle = array.memory.handle
+    base = handle if isinstance(handle, int) else 0
+    low, high = span(array.shape, array.strides, array.dtype.itemsize)
+    return None if base else handle, base + array.offset + low, base + array.offset + high
+
+
+def as_matrix(plan: Callable[[Call], Planned | Converted], call: Call, place: int) -> Converted:
+    """A call whose last array is a vector, which stands as a matrix of one column (``place`` -1) or one row (-2)."""
+    *others, vector = call.arrays
+    index = (..., None) if place == -1 else (..., None, slice(None))
+    view = vector[index]
+    out = call.out
+    if out is not None:
+        out = view if out is vector else out[index]
+
+    def finish(result: Any) -> Any:
+        return call.out if call.out is not None else result[(..., 0) if place == -1 else (..., 0, slice(None))]
+
+    return Converted(plan, call._replace(arrays=(*others, view), out=out), finish)
+
+
+def as_tall(plan: Callable[[Call], Planned], call: Call) -> Converted | None:
+    """A call whose arrays but the first are stacks, all times that one matrix from the right, as one of taller matrices.
+
+    None where they do not lie as such.
+    """
+    first, *rest = call.arrays
+    stack = rest[0]
+    if first.ndim != 2 or any(array.shape != stack.shape or not _packed(array) for array in (*rest, call.out) if array is not None):
+        return None
+    if 0 in stack.shape:
+        return None
+    tall = (prod(stack.shape[:-1]), stack.shape[-1])
+    views = [array.reshape(tall) for array in rest]
+    out = call.out
+    if out is not None:
+        out = next((view for array, view in zip(rest, views, strict=True) if array is out), None)
+        out = call.out.reshape(tall) if out is None else out
+
+    def finish(result: Any) -> Any:
+        return call.out if call.out is not None else result.reshape(stack.shape)
+
+    return Converted(plan, call._replace(arrays=(first, *views), out=out), finish)
+
+
+def _packed(array: Any) -> bool:
+    """Whether an array of any library is C-contiguous."""
+    if isinstance(array, Buffer):
+        return matrices.is_packed(array)
+    asked = getattr(array, "is_contiguous", None)
+    return bool(asked() if asked is not None else array.flags.c_contiguous)

@@ -1,0 +1,273 @@
+"""How fast are BigDFT's filters: along one axis and in a volume, for each boundary, on every device, and over one processor core?
+
+Videau: the magic filter (16 taps) and its transpose, wavelet analysis and synthesis, the kinetic operator (29 taps), on periodic, free
+and surface boundaries (periodic along two axes), in double precision. A pass filters one axis and transposes; three passes are a volume.
+One core runs the same text; BigDFT's own point, work-groups of 16 x 16, stands beside the best known configuration.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from portatile import ceilings, workloads
+from portatile.device.base import Device
+from portatile.device.buffer import Buffer
+from portatile.errors import PortatileError, UnknownNameError
+from portatile.figures.bars import BarChart
+from portatile.figures.svg import Figure
+from portatile.measure import runs
+from portatile.measure.process_phases import ProcessRun, in_a_process
+from portatile.measure.runs import Length, Way
+from portatile.records import Problem, Value
+from portatile.routines import convolve
+from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
+
+ONE_CORE = "one core"
+BEST, POINT = "best known", "BigDFT's point"
+_ROUNDS, _LEAST = 5, 0.02  # timings of a volume, and seconds of each at least
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A filter as the convolution takes it: the bank, its taps and the first's place."""
+
+    bank: str
+    taps: int
+    lower: int
+
+    def problem(self, boundary: str, side: int, dtype: str) -> Problem:
+        """One axis of a volume with ``side`` points along each; a bank's n are all its points."""
+        options: dict[str, Value] = {"boundary": boundary, "bank": self.bank, "taps": self.taps, "lower": self.lower}
+        return workloads.get("convolution").problem({"n": side, "ndat": side * side}, dtype, options)
+
+
+FILTERS = {
+    "magicfilter": Kind("single", 16, -8),
+    "magicfilter transposed": Kind("single", 16, -7),
+    "analysis": Kind("analysis", 16, -7),
+    "synthesis": Kind("synthesis", 16, -7),
+    "kinetic": Kind("single", 29, -14),
+}
+BOUNDARIES = {"periodic": ("periodic",) * 3, "free": ("grow",) * 3, "surface": ("periodic", "grow", "periodic")}
+
+
+@dataclass(frozen=True)
+class FilterRow:
+    """One filter on one device. ``axis`` and ``volume`` are seconds of a pass and of three; None where they did not run: see ``status``.
+
+    ``gflops`` are the pass's, of the filter's own sums; ``over_core`` is how many times as fast as one core it is. ``volume`` is by the
+    host's clock on arrays of the device. ``of_ceiling``: the pass's share of what binds it. ``error`` in units of its bound.
+    """
+
+    device: str
+    name: str
+    filter: str
+    boundary: str
+    form: str
+    side: int
+    dtype: str
+    axis: float | None = None
+    gflops: float | None = None
+    over_core: float | None = None
+    ceiling: str = ""
+    of_ceiling: float | None = None
+    volume: float | None = None
+    error: float | None = None
+    status: str = "ok"
+    samples: int = 0
+    time: str = ""
+
+
+@dataclass(frozen=True)
+class FilterOptions:
+    """Which filters and boundaries, and how large."""
+
+    side: int = option(128, Option("Points along each axis.", least=32))
+    dtype: str = option("float64", Option("Element type.", choices=("float32", "float64")))
+    filters: tuple[str, ...] = option((), Option(f"Of {', '.join(FILTERS)}; repeat or separate by commas; default: all."))
+    boundaries: tuple[str, ...] = option((), Option(f"Of {', '.join(BOUNDARIES)}; default: all."))
+    no_core: bool = option(False, "Leave out one processor core.")
+
+
+def measure(run: Run) -> Iterator[FilterRow]:
+    """One core, then every device, each filter with each boundary; BigDFT's point for the magic filter on periodic boundaries."""
+    asked: FilterOptions = run.options
+    names, boundaries = chosen(asked.filters, FILTERS), chosen(asked.boundaries, BOUNDARIES)
+    processor = next((device for device in run.devices if device.info.kind == "cpu"), None)
+    points = [(name, boundary, BEST) for name in names for boundary in boundaries]
+    if "magicfilter" in names and "periodic" in boundaries:
+        points.append(("magicfilter", "periodic", POINT))
+    alone = processor is not None and not asked.no_core
+    run.expect(len(points) * len(run.devices) + alone * (len(points) - (points[-1][2] == POINT)))
+    for name, boundary, form in points:
+        if alone and processor is not None and form == BEST:
+            row = FilterRow(ONE_CORE, processor.info.name, name, boundary, form, asked.side, asked.dtype)
+            if not run.known(row):
+                yield _of_one_core(row, processor)
+        for device in run.devices:
+            row = FilterRow(device.info.id, device.info.name, name, boundary, form, asked.side, asked.dtype)
+            if not run.known(row):
+                yield _measured(row, device)
+
+
+def chosen(given: Sequence[str], known: Collection[str]) -> list[str]:
+    """The names that are given, separated by commas too; all where none is. Raises UnknownNameError for another."""
+    words = [word.strip() for text in given for word in text.split(",")]
+    for word in words:
+        if word not in known:
+            raise UnknownNameError("name", word, known)
+    return words or list(known)
+
+
+def problem(row: FilterRow) -> Problem:
+    """The first pass of a row's volume."""
+    return FILTERS[row.filter].problem(BOUNDARIES[row.boundary][0], row.side, row.dtype)
+
+
+def _of_one_core(row: FilterRow, processor: Device) -> FilterRow:
+    asked = problem(row)
+    with tempfile.TemporaryDirectory(prefix="portatile-") as folder:
+        try:
+            done = in_a_process(ProcessRun(asked, processor.info.id, one_core=True), Path(folder))
+        except PortatileError as error:
+            return replace(row, status=str(error).splitlines()[0], time=now())
+    return _with_axis(row, asked, (done.seconds["kernel"], *done.again), done.error)
+
+
+def _measured(row: FilterRow, device: Device) -> FilterRow:
+    asked = problem(row)
+    config = workloads.get("convolution").preset("bigdft", asked) if row.form == POINT else None
+    try:
+        found = runs.timed(device, asked, config, Way(Length(samples=5, seconds=0.05)))
+    except PortatileError as error:
+        return replace(row, status=str(error).splitlines()[0], time=now())
+    row = _with_axis(row, asked, found.samples, found.error)
+    binds = ceilings.binding(ceilings.load(device.info), ceilings.work_of(workloads.get("convolution"), asked), found.best)
+    row = row if binds is None else replace(row, ceiling=binds.name, of_ceiling=binds.share)
+    if row.form == POINT:
+        return row
+    try:
+        return replace(row, volume=_volume(row, device))
+    except PortatileError as error:
+        return replace(row, status=str(error).splitlines()[0])
+
+
+def _with_axis(row: FilterRow, asked: Problem, samples: Sequence[float], error: float) -> FilterRow:
+    rate = workloads.get("convolution").flops(asked) / min(samples) / 1e9
+    return replace(row, axis=min(samples), gflops=rate, error=error, samples=len(samples), time=now())
+
+
+def _volume(row: FilterRow, device: Device) -> float:
+    """Seconds of three passes over a volume that is in the device's memory, back to back."""
+    kind = FILTERS[row.filter]
+    rng = np.random.default_rng(0)
+    rows = 1 if kind.bank == "single" else 2
+    filters = rng.standard_normal((rows, kind.taps)).astype(row.dtype)
+    psi = Buffer.from_numpy(rng.standard_normal((row.side,) * 3).astype(row.dtype), device)
+    queue = device.default_queue()
+
+    def several(count: int) -> float:
+        began = time.perf_counter()
+        for _ in range(count):
+            convolve.passes3d(psi, filters, kind.lower, kind.bank, BOUNDARIES[row.boundary], None)  # type: ignore[arg-type]
+        queue.finish()
+        return (time.perf_counter() - began) / count
+
+    several(1)
+    count = max(1, round(_LEAST / max(several(1), 1e-6)))
+    return min(several(count) for _ in range(_ROUNDS))
+
+
+def finish(rows: Sequence[FilterRow]) -> list[FilterRow]:
+    """Each beside one core."""
+    core = {(row.filter, row.boundary): row.axis for row in rows if row.device == ONE_CORE and row.axis}
+
+    def whole(row: FilterRow) -> FilterRow:
+        slow = core.get((row.filter, row.boundary))
+        return replace(row, over_core=slow / row.axis if slow and row.axis else None)
+
+    return [whole(row) for row in rows]
+
+
+def figures(rows: Sequence[FilterRow]) -> list[Figure]:
+    """Speed of every filter along an axis, its speed-up over one core, and the time of a volume."""
+    best = [row for row in rows if row.form == BEST]
+    axes = [row for row in best if row.boundary != "surface"]  # along an axis it is periodic
+    said = "Each filter with each boundary, with the best configuration known."
+    made = [
+        _bars("Speed of a pass along one axis", said, ("speed", "Gflop/s"), {_place(row): row.gflops for row in axes}),
+        _bars(
+            "Over one processor core",
+            "The same text on one core is 1.",
+            ("times as fast", ""),
+            {_place(row): row.over_core for row in axes},
+        ),
+        _bars("A volume", "Three passes over a cube, on arrays of the device.", ("time", "s"), {_place(row): row.volume for row in best}),
+    ]
+    return [figure for figure in made if figure is not None]
+
+
+def _place(row: FilterRow) -> tuple[str, str]:
+    return f"{row.filter}, {row.boundary}", row.device
+
+
+def _bars(title: str, text: str, axis: tuple[str, str], values: Mapping[tuple[str, str], float | None]) -> Figure | None:
+    """Bars of what is known, a group for each filter and boundary; None where that is nothing but one core."""
+    known = {place: value for place, value in values.items() if value is not None}
+    if {device for _, device in known} <= {ONE_CORE}:
+        return None
+    groups, series = (tuple(dict.fromkeys(place[part] for place in known)) for part in (0, 1))
+    return BarChart(title, text, *axis, groups, series, tuple(tuple(known.get((group, one)) for one in series) for group in groups))
+
+
+def notes(rows: Sequence[FilterRow]) -> list[str]:
+    """What tuning gives over BigDFT's own point."""
+    best = {row.device: row.axis for row in rows if (row.filter, row.boundary, row.form) == ("magicfilter", "periodic", BEST) and row.axis}
+    return [
+        f"{row.device}: the best known configuration of the magic filter is {row.axis / best[row.device]:.2f} times as fast as {POINT}"
+        for row in rows
+        if row.form == POINT and row.axis and row.device in best
+    ]
+
+
+def _sample(devices: tuple[Device, ...]) -> Asked:
+    return Asked(devices, FilterOptions(side=128 if all(device.info.kind == "gpu" for device in devices) else 48))
+
+
+STUDY = Study(
+    name="filters",
+    answers=("D4.1", "D4.3", "D4.5"),
+    question="How fast are BigDFT's filters on each device, along an axis and in a volume, and over one processor core?",
+    minutes=1.5,
+    timed="an axis: the kernel alone, back to back by the device's clock; of one core by the host's. A volume: three passes on arrays of "
+    "the device, back to back by the host's clock. No transfers, no compilation.",
+    row=FilterRow,
+    key=("device", "filter", "boundary", "form", "side", "dtype"),
+    columns=(
+        Column("filter", "filter"),
+        Column("boundary", "boundary"),
+        Column("device", "device"),
+        Column("form", "form"),
+        Column("axis", "axis", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("over one core", "over_core"),
+        Column("of the ceiling", "of_ceiling", "%"),
+        Column("", "ceiling"),
+        Column("volume", "volume", "s"),
+        Column("error", "error"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=FilterOptions,
+    finish=finish,
+    notes=notes,
+    devices="all",
+    sample=_sample,
+)

@@ -1,0 +1,160 @@
+"""A fleet and a shared product in simulated time: what each part takes was measured, how they wait for each other is simulated.
+
+Tuning: the client proposes one trial after another, compilers and workers take them in turn. A product: the very ``Pieces`` that hand
+out a product's rows, to devices whose clock is simulated.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from portatile.runtime.pieces import Pieces
+
+
+@dataclass(frozen=True)
+class TrialCost:
+    """Seconds that a trial takes: to compile, and on the device."""
+
+    compile: float
+    device: float
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """Seconds of a fleet beside the trials: of the client and of the scheduler for each, of a message, and of a worker's start again.
+
+    ``failing``: the share of trials that end their worker. ``start``: of a worker's device, operands and reference, once.
+    """
+
+    client: float = 0.005
+    scheduler: float = 0.001
+    message: float = 0.0005
+    restart: float = 5.0
+    start: float = 2.0
+    failing: float = 0.0
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Seconds from the first to the last, and the share of it in which each part was busy."""
+
+    seconds: float
+    busy: Mapping[str, float]
+
+    @property
+    def binds(self) -> str:
+        """The part that is busiest."""
+        return max(self.busy, key=lambda part: self.busy[part])
+
+
+@dataclass
+class _Servers:
+    """Some alike, each of which does one thing at a time."""
+
+    free: list[float]
+    busy: float = 0.0
+
+    def serve(self, ready: float, seconds: float) -> float:
+        """When what is ready then, and takes so long, is done by the first that is free."""
+        begin = max(ready, heapq.heappop(self.free))
+        heapq.heappush(self.free, begin + seconds)
+        self.busy += seconds
+        return begin + seconds
+
+
+def tuning(costs: Sequence[TrialCost], workers: int, compilers: int, overheads: Overheads | None = None, seed: int = 0) -> Simulated:
+    """A search of these trials by so many workers; without ``compilers`` each worker compiles what it times.
+
+    As many trials are under way as the fleet keeps: one for each worker and one for each compiler.
+    """
+    over, rng = overheads or Overheads(), np.random.default_rng(seed)
+    slots = workers + compilers
+    client, scheduler = _Servers([0.0]), _Servers([0.0])
+    compiling = _Servers([0.0] * max(compilers, 1))
+    timing = _Servers([over.start] * workers)
+    finished: list[float] = []
+    last = 0.0
+    for cost in costs:
+        proposed = heapq.heappop(finished) if len(finished) >= slots else 0.0
+        ready = scheduler.serve(client.serve(proposed, over.client) + over.message, over.scheduler) + over.message
+        on_device = cost.device
+        if compilers:
+            ready = compiling.serve(ready, cost.compile) + over.message
+        else:
+            on_device += cost.compile
+        while rng.random() < over.failing:
+            on_device += over.restart + cost.device
+        done = timing.serve(ready, on_device) + 2 * over.message
+        heapq.heappush(finished, done)
+        last = max(last, done)
+    shares = {"client": client.busy / last, "scheduler": scheduler.busy / last, "workers": timing.busy / (last * workers)}
+    if compilers:
+        shares["compilers"] = compiling.busy / (last * compilers)
+    return Simulated(last, shares)
+
+
+@dataclass(frozen=True)
+class SharedProduct:
+    """A product C = A B cut along the rows of A and C: flops and bytes of one row, bytes that every device needs, rows."""
+
+    rows: int
+    flops: float
+    row_bytes: float
+    shared_bytes: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """``rates``: flops a second of each device. ``link``: bytes a second of each device's own, ``host`` of the memory behind all links.
+
+    ``piece``: seconds that beginning and ending a piece costs.
+    """
+
+    rates: tuple[float, ...]
+    link: float
+    host: float
+    piece: float = 1e-4
+
+
+@dataclass
+class _Device:
+    name: str
+    rate: float
+    busy: dict[str, float] = field(default_factory=lambda: {"devices": 0.0, "links": 0.0, "pieces": 0.0})
+
+
+def product(work: SharedProduct, machine: Machine) -> Simulated:
+    """The product by all devices; a piece's transfers run beside computation, and all links share the host's memory."""
+    count = len(machine.rates)
+    bandwidth = min(machine.link, machine.host / count)
+    devices = [_Device(str(number), rate) for number, rate in enumerate(machine.rates)]
+    pieces = Pieces(work.rows, 1, {device.name: device.rate / work.flops for device in devices})
+    shared = work.shared_bytes / bandwidth
+    for device in devices:
+        device.busy["links"] += shared
+    clock = [(shared, number) for number in range(count)]  # when each device is free
+    heapq.heapify(clock)
+    last = 0.0
+    while clock:
+        now, number = heapq.heappop(clock)
+        device = devices[number]
+        piece = pieces.take(device.name, work.rows, wait=False)
+        if piece is None:
+            continue
+        steps = piece[1] - piece[0]
+        computing, crossing = steps * work.flops / device.rate, steps * work.row_bytes / bandwidth
+        took = max(computing, crossing) + machine.piece
+        device.busy["devices"] += computing
+        device.busy["links"] += crossing
+        device.busy["pieces"] += machine.piece
+        pieces.done(device.name, steps, took)
+        last = max(last, now + took)
+        heapq.heappush(clock, (now + took, number))
+    shares = {part: sum(device.busy[part] for device in devices) / (last * count) for part in devices[0].busy}
+    if machine.host / count < machine.link:
+        shares["host memory"] = shares.pop("links")
+    return Simulated(last, shares)

@@ -1,0 +1,162 @@
+"""Is performance portable, by recorded results? Winners, losses, cascade and the best configuration for all, without a device.
+
+Files of trials (T4, caches of Kernel Tuner, portatile's own) of the same problem on several devices are compared configuration by
+configuration: only those that were tried on every device can be judged. ``portable`` is the one that loses least over all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from portatile import workloads
+from portatile.device import ANY
+from portatile.errors import UsageError
+from portatile.records import Config, DeviceInfo, canonical, spelled
+from portatile.studies import portability, portable
+from portatile.studies.form.study import Column, Option, Run, Study, option
+from portatile.studies.portability import PortabilityRow, figures
+from portatile.tuning.search import replay
+from portatile.tuning.search.replay import Recording
+
+
+@dataclass(frozen=True)
+class RecordedOptions:
+    """A result store, what `results --json` or `tune --json` prints, T4, or a cache of Kernel Tuner; of two devices or more."""
+
+    files: tuple[Path, ...] = option((), Option("Files of recorded trials.", argument=True))
+
+
+def measure(run: Run) -> Iterator[PortabilityRow]:
+    """Every winner on every device, problem by problem. Raises UsageError where no problem was recorded on two devices."""
+    asked: RecordedOptions = run.options
+    if not asked.files:
+        raise UsageError("name files of recorded trials: `portatile study recorded-portability a100_T4.json mi250_T4.json`")
+    groups = together([recording for file in asked.files for recording in replay.recordings(file)])
+    if not groups:
+        raise UsageError(f"no problem in {', '.join(map(str, asked.files))} was recorded on two devices or more")
+    run.expect(sum(len(group) * (len(group) + 1) for group in groups))
+    told: set[tuple[str, str]] = set()
+    for group in groups:
+        task = group[0].problem
+        about = spelled({**task.sizes, **task.options})
+        if (about, task.dtype) in told:  # of another workload, or with cold caches
+            about = f"{about}, {task.workload}{' cold' if group[0].cold else ''}"
+        told.add((about, task.dtype))
+        yield from (replace(row, problem=about) for row in matrix(group))
+
+
+def together(recordings: Sequence[Recording]) -> list[list[Recording]]:
+    """Those of one problem, timed in one manner, where there are two devices or more; of a device's the largest.
+
+    Of problems that are no workload here the layouts are not compared: other tuners do not record them.
+    """
+    groups: dict[tuple[object, ...], dict[str, Recording]] = {}
+    for recording in recordings:
+        task = recording.problem
+        key = task.workload, canonical(task.sizes), task.dtype, canonical(task.options), recording.cold
+        known, name = groups.setdefault(key, {}), name_of(recording.device)
+        if name not in known or len(recording.trials) > len(known[name].trials):
+            known[name] = recording
+    return [list(group.values()) for group in groups.values() if len(group) > 1]
+
+
+def name_of(device: DeviceInfo) -> str:
+    """A recorded device's name, with its back end where that is known."""
+    return device.name if device.backend == ANY else f"{device.backend} {device.name}"
+
+
+def times(recording: Recording) -> dict[str, float]:
+    """Seconds of what was valid, by canonical configuration."""
+    return {text: trial.comparable for text, trial in recording.table().items() if trial.status == "ok"}
+
+
+def matrix(group: Sequence[Recording]) -> Iterator[PortabilityRow]:
+    """Each device's winner, and the configuration that loses least, on every device."""
+    known = {name_of(recording.device): times(recording) for recording in group}
+    tried = {name_of(recording.device): recording.table() for recording in group}
+    configs = {text: trial.config for recording in group for text, trial in recording.table().items()}
+    winners = {name: min(found, key=lambda text, found=found: found[text]) for name, found in known.items() if found}  # type: ignore[misc]
+    common = set.intersection(*(set(found) for found in known.values()))
+    losses = {text: [found[text] / min(found.values()) for found in known.values()] for text in common}
+    if losses:
+        winners[portable.NAME] = min(losses, key=lambda text: sum(losses[text]))
+    for recording in group:
+        name = name_of(recording.device)
+        for of, text in winners.items():
+            where = (
+                f"the best of {len(common)} that ran on all of {len(group)}" if of == portable.NAME else f"of {len(known[of])} valid ones"
+            )
+            row = _row(recording, of, where, configs[text])
+            if (seconds := known[name].get(text)) is not None:
+                yield replace(row, seconds=seconds, gflops=_gflops(recording, seconds), status="ok")
+            else:
+                trial = tried[name].get(text)
+                yield replace(row, status="not recorded there" if trial is None else portability.failure(trial))
+
+
+def _row(recording: Recording, of: str, found: str, config: Config) -> PortabilityRow:
+    task, info = recording.problem, recording.device
+    return PortabilityRow(
+        workload=task.workload,
+        problem=spelled(task.sizes),
+        dtype=task.dtype,
+        winner_of=of,
+        found=found,
+        device=name_of(info),
+        name=info.name,
+        platform=info.platform,
+        seconds=None,
+        gflops=None,
+        loss=None,
+        error=None,
+        objection="",
+        changed="",
+        status="",
+        config=canonical(config),
+    )
+
+
+def _gflops(recording: Recording, seconds: float) -> float | None:
+    """None for kernels that are no workload here: nobody knows their flops."""
+    task = recording.problem
+    if task.workload not in workloads.names():
+        return None
+    flops = workloads.get(task.workload).flops(task)
+    return flops / seconds / 1e9 if flops else None
+
+
+def notes(rows: Sequence[PortabilityRow]) -> list[str]:
+    """Pennycook's measure and the configuration of each winner; what was not recorded, or failed."""
+    said = []
+    for (problem, _, winner), score in portability.scores(rows).items():
+        mine = [row for row in rows if row.winner_of == winner and row.problem == problem]
+        said.append(f"{problem}: {winner} ({mine[0].found}): {score:.3f}; {mine[0].config}")
+        said += [f"{winner} on {row.device}: {row.status}" for row in mine if row.status != "ok"]
+    return said
+
+
+STUDY = Study(
+    name="recorded-portability",
+    answers=("D1.7",),
+    question="Is performance portable between devices whose results were recorded?",
+    minutes=0.1,
+    timed="what the files say was timed; nothing is measured.",
+    row=PortabilityRow,
+    key=("workload", "problem", "dtype", "winner_of", "device"),
+    columns=(
+        Column("winner of", "winner_of"),
+        Column("on", "device"),
+        Column("time", "seconds", "s"),
+        Column("Gflop/s", "gflops"),
+        Column("loss", "loss"),
+        Column("", "status"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=RecordedOptions,
+    finish=portability.finish,
+    notes=notes,
+    devices="none",
+)

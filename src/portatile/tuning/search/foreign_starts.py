@@ -1,0 +1,149 @@
+"""What other tuners found, as the first trials of a search: their configurations in our parameters, as near as the space allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from portatile import settings, workloads
+from portatile.cache import replace_file
+from portatile.errors import ArgumentError, SpaceError
+from portatile.formats import clblast, kernel_tuner, limits, t4
+from portatile.formats.other_tuners import Known
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical, digest, from_json, to_json
+from portatile.space import ParameterSpace
+from portatile.trials import Trial
+from portatile.workload import Workload
+
+_MOST = 4  # first trials of a search
+_KEPT = 20  # the fastest of each kernel, device, element type and sizes
+_TRIED = 24  # of them are looked at for a problem
+_ALIKE = 0.5  # of the parameters that a foreign configuration names: fewer, and it says nothing here
+
+
+def read(path: Path) -> list[Known]:
+    """What a file of another tuner holds that a workload of ours understands; empty for a file that is none or of another kernel.
+
+    CLBlast's database and tuners' files, caches of Kernel Tuner, T4. Raises ArgumentError for a malformed one.
+    """
+    if not path.is_file():  # a folder that was exported, or a pipe, which can be read only once
+        return []
+    try:
+        raw = limits.raw(path)
+        document = kernel_tuner.parse(raw) if raw.lstrip()[:1] == b"{" else None
+    except (ArgumentError, ValueError):  # whoever reads it for what it is says what is wrong
+        return []
+    if clblast.is_one(document):
+        found = clblast.read(document)
+    elif kernel_tuner.is_one(document):
+        found = [_known(trial) for trial in kernel_tuner.trials(document) if trial.status == "ok"]
+    elif isinstance(document, dict) and t4.is_one(document) and not document.get("metadata", {}).get("portatile"):
+        found = [_known(trial) for trial in t4.read(document) if trial.status == "ok"]
+    else:
+        return []
+    return [one for one in found if understood(one)]
+
+
+def understood(one: Known) -> list[Workload]:
+    """The workloads in whose parameters a configuration says something."""
+    return [workload for name in workloads.names() if (workload := workloads.get(name)).translated(one.config)]
+
+
+def keep(found: Iterable[Known]) -> int:
+    """Keep the fastest for later searches; returns how many. A second time the same file changes nothing."""
+    groups: dict[str, list[Known]] = {}
+    for one in found:
+        groups.setdefault(canonical([one.kernel, one.device, one.dtype, dict(one.sizes)]), []).append(one)
+    kept = [one for group in groups.values() for one in sorted(group, key=lambda known: known.seconds)[:_KEPT]]
+    if kept:
+        text = to_json(kept)
+        replace_file(_folder() / f"{digest(text.decode())[:24]}.json", text)
+    return len(kept)
+
+
+def starts(workload: Workload, problem: Problem, info: DeviceInfo, count: int = _MOST) -> tuple[Config, ...]:
+    """Legal configurations that are nearest to what others found: on this device first, then for the nearest sizes, the fastest first."""
+    known = [one for one in _all() if one.dtype in ("", problem.dtype) and workload.translated(one.config)]
+    if not known:
+        return ()
+    space, default = workload.space(problem, info), workload.default(problem, info)
+    known.sort(key=lambda one: (one.device != info.name, _distance(one, problem), one.seconds))
+    found: dict[str, Config] = {}
+    for one in known[:_TRIED]:
+        config = nearest(space, default, workload.translated(one.config))
+        if config is not None:
+            found.setdefault(canonical(config), config)
+        if len(found) == count:
+            break
+    return tuple(found.values())
+
+
+def nearest(space: ParameterSpace, default: Config, wanted: Mapping[str, Value]) -> Config | None:
+    """A legal configuration with as many of the wanted values as greedy steps from the default find; None with half of them or less."""
+    config, names = dict(default), [name for name in wanted if name in space.parameters and name in default]
+    if not names:
+        return None
+    for _ in range(2):  # what one step refuses another may have made legal
+        for name in names:
+            for value in sorted(space.parameters[name], key=lambda value: _apart(value, wanted[name])):
+                if _apart(value, wanted[name]) >= _apart(config[name], wanted[name]):
+                    break
+                if (better := _with(space, config, {name: value})) is not None:
+                    config = better
+                    break
+    whole = _with(space, config, {name: wanted[name] for name in names})
+    config = config if whole is None else whole
+    met = sum(config.get(name) == wanted[name] for name in names)
+    return config if met > _ALIKE * len(wanted) else None
+
+
+def _with(space: ParameterSpace, config: Config, changes: Config) -> dict[str, Value] | None:
+    """The configuration with changes, if that is legal."""
+    changed = {**config, **changes}
+    try:
+        return changed if space.violated(changed) is None else None
+    except (SpaceError, ArgumentError, KeyError):
+        return None
+
+
+def _apart(one: Value, other: Value) -> float:
+    """Between two values: in doublings for numbers."""
+    if isinstance(one, bool) or isinstance(other, bool) or isinstance(one, str) or isinstance(other, str):
+        return float(one != other)
+    return abs(math.log2(max(float(one), 0.5)) - math.log2(max(float(other), 0.5)))
+
+
+def _distance(one: Known, problem: Problem) -> float:
+    """Between sizes, in doublings; a little for those that are not known."""
+    shared = [(one.sizes[name], size) for name, size in problem.sizes.items() if name in one.sizes]
+    return sum(_apart(a, b) for a, b in shared) if shared else 1.0
+
+
+def _known(trial: Trial) -> Known:
+    return Known(trial.problem.workload, trial.device.name, trial.problem.dtype, dict(trial.problem.sizes), trial.config, trial.median)
+
+
+def _all() -> list[Known]:
+    found: list[Known] = []
+    for path in sorted(islice(_folder().glob("*.json"), 100)):
+        try:
+            found += from_json(path.read_bytes(), list[Known])
+        except (OSError, msgspec.DecodeError):  # another version's, or damaged: as if it were not there
+            continue
+    return found
+
+
+def _folder() -> Path:
+    return settings.load().data_dir / "others"
+
+
+def summary(found: Sequence[Known]) -> list[tuple[str, str, int]]:
+    """Kernel, workloads that understand it, and how many configurations, for each kernel."""
+    kernels: dict[str, list[Known]] = {}
+    for one in found:
+        kernels.setdefault(one.kernel, []).append(one)
+    return [(name, ", ".join(workload.name for workload in understood(group[0])), len(group)) for name, group in kernels.items()]

@@ -1,0 +1,40 @@
+"""What may become of a sum before it is stored, in the launch that forms it: scales, a bias, an activation."""
+
+from __future__ import annotations
+
+from portatile.dtypes import Types
+from portatile.records import Arg, Layout, Problem, Value
+
+VECTORS = ("bias", "scale_a", "scale_b")
+"""The operands that are vectors: what is added, factors of the rows of op(A), of the columns of op(B)."""
+CHOICES: dict[str, tuple[Value, ...]] = {
+    "bias": ("none", "rows", "columns"),
+    "scale_a": ("none", "rows"),
+    "scale_b": ("none", "columns"),
+    "activation": ("none", "relu", "gelu", "silu"),
+}
+"""The options: which vectors there are, and along which side of C they go; what is applied to the sum."""
+LIPSCHITZ = 1.2
+"""The largest slope of an activation: GELU's is 1.129, SiLU's 1.0998."""
+FUNCTION = 48
+"""Units in the last place of its argument that an activation rounds by: OpenCL allows erf 16 and exp 3, and both are multiplied."""
+
+
+def options_of(problem: Problem) -> dict[str, Value]:
+    """The options of a problem's epilogue; of a problem without one nothing."""
+    return {name: problem.options[name] for name in CHOICES if problem.options.get(name, "none") != "none"}
+
+
+def real(types: Types) -> str:
+    """The dtype of the vectors: that of the sums, float32 for those of integers."""
+    return "float64" if types.real == "float64" else "float32"
+
+
+def arguments(problem: Problem) -> tuple[Arg, ...]:
+    """The vectors that kernels take, each with its offset, in the order of ``VECTORS``."""
+    found: list[Arg] = []
+    for name in VECTORS:
+        if problem.options.get(name, "none") != "none":
+            layout: Layout = problem.layout[name]
+            found += [Arg(name), Arg(f"{name}_offset", "scalar", dtype="int64", value=layout.offset)]
+    return tuple(found)

@@ -1,0 +1,27 @@
+"""The default of the hopper form: the tile that is done first by an estimate, k split where tiles are few."""
+
+from __future__ import annotations
+
+from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm import units
+from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
+from portatile.workloads.gemm.forms.matrix import default as fragments
+from portatile.workloads.gemm.units import Tile
+
+_TILES = (
+    Tile(tile(128, 256, 4), 1.0, 2.9),
+    Tile(tile(128, 128, 6), 0.86, 2.9),
+    Tile(tile(64, 256, 4), 0.77, 2.9),
+    Tile(tile(64, 128, 6), 0.67, 2.9),
+)
+
+
+def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
+    """The point for a device whose warp groups multiply the problem's types; None for others, and where fragments are done sooner."""
+    other = fragments.estimate(problem, device, batch)
+    fitting = [one for one in _TILES if units.fits(one.point, device)]
+    if other is None or not device.can.warp_groups or not fitting:
+        return None
+    took, found = units.fastest(problem, device, batch, fitting)
+    assert isinstance(found, Hopper)
+    return found if took <= other[0] else None

@@ -1,0 +1,128 @@
+"""The parameters of the hopper form: what each means, its values and its rules; and the geometry that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.workloads.gemm import units
+from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+
+_ROWS = 64  # of a warp group's instruction
+_GROUP = 128  # work-items of a warp group
+_EXCHANGE = 4 * 16 * 40 * 4  # bytes of local memory through which a warp group's sums go to C
+_MAP = 128  # bytes of a tensor map
+_ALIGNMENT = 1024  # of the tiles, which local memory need not have
+
+
+@dataclass(frozen=True)
+class Hopper(Point):
+    """A group of TBR warp groups that multiply, and one that has tiles copied, computes tiles of C one after the other."""
+
+    FORM: ClassVar[str] = "hopper"
+    FILE: ClassVar[str] = __file__
+    OPTIONS: ClassVar[tuple[str, ...]] = ("-arch=sm_90a",)
+    PERSISTENT: ClassVar[bool] = True
+    SCRATCH: ClassVar[int] = 2 * _MAP
+
+    TBR: int = parameter(
+        1,
+        (1, 2),
+        "Warp groups that multiply, one below the other.",
+        must={
+            "the hopper form multiplies 16-bit floats, tfloat32 and bytes": "unit_type",
+            "one or two warp groups multiply": "TBR in (1, 2)",
+        },
+        tried=("warp_groups",),
+    )
+    TRR: int = parameter(1, (1, 2), "Blocks of 64 rows of a warp group.", must={"64 TRR TBR must be 256 at most": "TRR * TBR <= 4"})
+    TCR: int = parameter(
+        1,
+        (4, 8, 12, 16),
+        "Columns of the tile of C in sixteens.",
+        must={"TCR must be 4, 8, 12 or 16": "TCR in (4, 8, 12, 16)", "sums must fit registers": "TRR * TCR <= 16"},
+    )
+    STAGES: int = parameter(
+        1,
+        (3, 4, 5, 6),
+        "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
+        must={"two tiles or more take turns": "STAGES >= 2"},
+        tried=(f"STAGES * 2048 * (4 * TRR * TBR + TCR) + TBR * {_EXCHANGE} + {2 * _MAP + _ALIGNMENT + 16 * 6} <= local_limit",),
+    )
+    CLUSTER: int = parameter(
+        1,
+        (1, 2),
+        "Neighbouring groups, one below the other, that bring each other shares of their tile of B.",
+        must={"one group or two share B": "CLUSTER in (1, 2)", "a group's share of B must be whole 64s": "CLUSTER == 1 or TCR % 8 == 0"},
+    )
+    SPLIT_K: int = parameter(
+        1,
+        (1, 2, 4, 8, 16, 32, 64),
+        "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
+        tried=(SHARES_K,),
+    )
+    RASTER: int = parameter(
+        1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER == 1 or tiles >= 64",)
+    )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile of C that a work-group computes."""
+        return _ROWS * self.TRR * self.TBR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the tile of C that a work-group computes."""
+        return 16 * self.TCR
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C whose operands are read from local memory together."""
+        return _ROWS * self.TRR, self.columns
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group."""
+        return _GROUP * (self.TBR + 1)
+
+    @property
+    def block(self) -> int:
+        """Steps of k that are never divided between groups: a tile of the smallest elements."""
+        return units.LINE
+
+    @property
+    def rounded(self) -> int:
+        """Steps of k to which the work is rounded up."""
+        return units.LINE // 2
+
+    def groups(self, problem: Problem) -> int:
+        """Tiles of C, with CLUSTER rounded up to whole clusters."""
+        down = -(-problem.sizes["m"] // (self.rows * self.CLUSTER)) * self.CLUSTER
+        return down * -(-problem.sizes["n"] // self.columns)
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """Work-items in a row: the text places them."""
+        return (self.items, 1, 1)
+
+    def roundings(self, k: int) -> int:
+        """See ``units.roundings``."""
+        return units.roundings(k, self.SPLIT_K)
+
+    def lines(self, problem: Problem, name: str) -> int:
+        """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
+        return units.pitch(problem, name)
+
+    def local_bytes(self, itemsize: int, along: bool = True) -> int:
+        """The stages of both operands' tiles, sums on their way to C, tensor maps and barriers."""
+        stages = self.STAGES * units.LINE * (self.rows + self.columns)
+        return _ALIGNMENT + stages + self.TBR * _EXCHANGE + 2 * _MAP + 16 * self.STAGES
+
+    def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
+        """How the operands' tiles lie, and whether they divide the operands."""
+        return {**units.facts(problem, (self.rows * self.CLUSTER, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+
+
+def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:
+    """A tile of rows x columns of C, each warp group with so many ``blocks`` of 64 rows, and so many groups in a cluster."""
+    return Hopper(TBR=rows // (_ROWS * blocks), TRR=blocks, TCR=columns // 16, STAGES=stages, CLUSTER=cluster, RASTER=8)

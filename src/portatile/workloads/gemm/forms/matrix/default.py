@@ -1,0 +1,32 @@
+"""The default of the matrix form: the tile that is done first by an estimate, k split where tiles are few."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from portatile.records import DeviceInfo, Problem
+from portatile.workloads.gemm import units
+from portatile.workloads.gemm.forms.matrix.point import Matrix, tile
+from portatile.workloads.gemm.units import Tile
+
+_TILES = (  # rates are those of an H200, whose units this form fills by half
+    Tile(replace(tile((2, 4), (4, 4), 3), RASTER=8), 0.48, 4.0),
+    Tile(replace(tile((2, 2), (4, 4), 3), RASTER=8), 0.46, 3.0),
+    Tile(tile((2, 2), (2, 2), 4), 0.38, 2.4),
+)
+
+
+def point(problem: Problem, device: DeviceInfo, batch: int) -> Matrix | None:
+    """The point for a device with an instruction for the problem's types; None for others."""
+    found = estimate(problem, device, batch)
+    return None if found is None else found[1]
+
+
+def estimate(problem: Problem, device: DeviceInfo, batch: int) -> tuple[float, Matrix] | None:
+    """As ``point``, with the microseconds that it would take on an H200."""
+    fitting = [one for one in _TILES if units.fits(one.point, device)]
+    if not units.unit(problem, device) or not fitting:
+        return None
+    took, found = units.fastest(problem, device, batch, fitting)
+    assert isinstance(found, Matrix)
+    return took, found

@@ -1,0 +1,125 @@
+"""The parameters of the matrix form: what each means, its values and its rules; and the geometry that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.workloads.gemm import units
+from portatile.workloads.gemm.point import SHARES_K, Point, parameter
+
+_FRAGMENT = 16  # rows and columns
+_SKEW = 8  # columns added to a row of sums in local memory
+_WHOLE = "must be whole 64s: the rows of a tile that lie across k"
+
+
+@dataclass(frozen=True)
+class Matrix(Point):
+    """A group of TBR x TBC sub-groups computes a tile of C; each has TRR x TCR fragments of 16 x 16 of it."""
+
+    FORM: ClassVar[str] = "matrix"
+    FILE: ClassVar[str] = __file__
+
+    TBR: int = parameter(
+        1,
+        (1, 2, 4),
+        "Sub-groups of a group along the rows of C.",
+        must={f"16 TRR TBR {_WHOLE}": "TRR * TBR % 4 == 0", "the matrix form multiplies 16-bit floats, tfloat32 and bytes": "unit_type"},
+        tried=("unit or m * n * k * max(batch, 1) <= 1 << 20",),
+    )
+    TBC: int = parameter(
+        1,
+        (1, 2, 4),
+        "Sub-groups of a group along the columns of C.",
+        must={f"16 TCR TBC {_WHOLE}": "TCR * TBC % 4 == 0"},
+        tried=("2 <= TBR * TBC <= min(8, max_work_group_size // 32)",),
+    )
+    TRR: int = parameter(1, (2, 4), "Fragments of 16 rows of a sub-group.")
+    TCR: int = parameter(1, (2, 4), "Fragments of 16 columns of a sub-group.")
+    STAGES: int = parameter(
+        1,
+        (2, 3, 4, 5),
+        "Tiles in local memory, filled by asynchronous copies; each has 128 bytes along k.",
+        must={"two tiles or more take turns": "STAGES >= 2"},
+        tried=(
+            "STAGES * (TRR * TBR + TCR * TBC) * 2048 <= local_limit",
+            "TRR * TBR * (TCR * TBC * 16 + 8) * 64 <= local_limit",
+            "device_kind != 'cpu' or STAGES == 2",
+        ),
+    )
+    DOUBLE: int = parameter(
+        0,
+        (0, 1),
+        "Fragments of the next 32 bytes along k that are loaded to registers during the current ones: 0 none, 1 all.",
+        tried=("device_kind != 'cpu' or DOUBLE == 0",),
+    )
+    SPLIT_K: int = parameter(
+        1,
+        (1, 2, 4, 8, 16, 32, 64),
+        "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
+        tried=(SHARES_K,),
+    )
+    RASTER: int = parameter(
+        1,
+        (1, 8),
+        "Rows of tiles that neighbouring groups cover together; 0: all.",
+        tried=("RASTER == 1 or tiles >= 64", "device_kind != 'cpu' or RASTER == 1"),
+    )
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile of C that a work-group computes."""
+        return _FRAGMENT * self.TRR * self.TBR
+
+    @property
+    def columns(self) -> int:
+        """Columns of the tile of C that a work-group computes."""
+        return _FRAGMENT * self.TCR * self.TBC
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of C whose operands a work-item loads a share of."""
+        return _FRAGMENT * self.TRR, _FRAGMENT * self.TCR
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group."""
+        return 32 * self.TBR * self.TBC
+
+    @property
+    def block(self) -> int:
+        """Steps of k that are never divided between groups: a tile of the smallest elements."""
+        return units.LINE
+
+    @property
+    def rounded(self) -> int:
+        """Steps of k to which the work is rounded up."""
+        return units.LINE // 2
+
+    def group(self, along: bool) -> tuple[int, int, int]:
+        """Work-items in a row: the text places them."""
+        return (self.items, 1, 1)
+
+    def roundings(self, k: int) -> int:
+        """See ``units.roundings``."""
+        return units.roundings(k, self.SPLIT_K)
+
+    def lines(self, problem: Problem, name: str) -> int:
+        """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
+        return units.pitch(problem, name)
+
+    def local_bytes(self, itemsize: int, along: bool = True) -> int:
+        """The stages of both operands' tiles, or the sums on their way to C."""
+        stages = self.STAGES * units.LINE * (self.rows + self.columns)
+        return max(stages, self.rows * (self.columns + _SKEW) * 4)
+
+    def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
+        """How the operands' tiles lie, and whether they divide the operands."""
+        return {**units.facts(problem, (self.rows, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+
+
+def tile(groups: tuple[int, int], fragments: tuple[int, int], stages: int, double: int = 1) -> Matrix:
+    """A point of so many sub-groups, each of so many fragments; pairs are rows, columns."""
+    (tbr, tbc), (trr, tcr) = groups, fragments
+    return Matrix(TBR=tbr, TBC=tbc, TRR=trr, TCR=tcr, STAGES=stages, DOUBLE=double)

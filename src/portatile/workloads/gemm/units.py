@@ -1,0 +1,128 @@
+"""What the forms on matrix units share: the element types they multiply, how operands reach them, how C is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from portatile.records import DeviceInfo, Problem, Value
+from portatile.workload import packed_layout
+from portatile.workloads.gemm import epilogue
+from portatile.workloads.gemm.capabilities import local_limit
+from portatile.workloads.gemm.point import Point
+from portatile.workloads.gemm.reals import for_units, types_of
+from portatile.workloads.gemm.storage import k_fast
+
+KINDS: Mapping[str, str] = {"float16": "F16", "bfloat16": "BF16", "tfloat32": "TF32", "int8": "S8"}
+"""Element types of operands, and the prelude's multiply-add of each."""
+
+LINE = 128
+"""Bytes of a row of a tile in local memory, along k or across it."""
+
+_CHUNK = 16  # bytes that are copied at a time
+# Microseconds of an H200, by which tiles are compared; its multiply-adds in a microsecond on a multiprocessor, by bytes of an element.
+_RATES = {1: 6.0e6, 2: 3.3e6, 4: 1.55e6}
+_ENDED = 7.3e-5  # to store an element of a tile while nothing is multiplied
+_SECOND = 3.0  # a second launch
+_PLANE = 2.6e-4  # an element of a plane that is written and read, on one multiprocessor
+_LEAST = 256  # steps of k of each group that shares a tile
+_STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
+
+
+def kind(problem: Problem) -> str:
+    """Which multiply-add the problem takes, empty where none does."""
+    return KINDS.get(types_of(problem).operand.name, "")
+
+
+def depth(problem: Problem) -> int:
+    """Steps of k in a tile."""
+    return LINE // types_of(problem).operand.itemsize
+
+
+def direct(problem: Problem, name: str) -> bool:
+    """Whether A or B is copied to local memory as it lies: rows aligned to 16 bytes, and, where k is slow, elements of two bytes, which
+    fragments are loaded of either way.
+    """
+    size = types_of(problem).operand.itemsize
+    return problem.layout[name].vector_width(size) * size >= _CHUNK and (k_fast(problem, name) or size == 2)
+
+
+def pitch(problem: Problem, name: str) -> int:
+    """The row stride of the copy with k fast that is made of A or B first; 0 where it is copied as it lies."""
+    return 0 if direct(problem, name) else -(-problem.sizes["k"] // depth(problem)) * depth(problem)
+
+
+def along(problem: Problem, name: str) -> bool:
+    """Whether rows of A's or B's tile lie along k."""
+    return k_fast(problem, name) or not direct(problem, name)
+
+
+def facts(problem: Problem, tile: tuple[int, int], bare_sums: bool) -> dict[str, Value]:
+    """What the texts are told of a problem and a tile of C of so many rows and columns."""
+    m, n, k = (problem.sizes[s] for s in "mnk")
+    types = types_of(problem)
+    found: dict[str, Value] = {"KIND": kind(problem), "itemsize": types.operand.itemsize}
+    found |= {f"{name.upper()}_ALONG": along(problem, name) for name in "ab"}
+    found |= {"A_EDGE": m % tile[0] != 0, "B_EDGE": n % tile[1] != 0, "K_EDGE": k % depth(problem) != 0}
+    found["C_EDGE"] = m % tile[0] != 0 or n % tile[1] != 0
+    size = 4 if bare_sums else types.result.itemsize
+    layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
+    wide = _CHUNK // size
+    single = not bare_sums and (epilogue.options_of(problem) or (types.real == "uint32") != (types.result.real == "uint"))
+    found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide and not single else 1
+    found["OUT"] = "" if bare_sums else "put" if single else _STORED.get(types.result.name, "")
+    return found
+
+
+def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
+    """What rules read: whether the device has an instruction for the problem's types, of sub-groups and of warp groups."""
+    return {"unit": unit(problem, device), "warp_groups": unit(problem, device) and device.can.warp_groups}
+
+
+def unit(problem: Problem, device: DeviceInfo) -> bool:
+    """Whether the device has an instruction for the problem's types."""
+    return for_units(problem) and types_of(problem).operand.name in device.can.matrix_types
+
+
+def roundings(k: int, parts: int) -> int:
+    """Roundings of a sum beside those of its terms, for ``reference.bound``.
+
+    Matrix units align the 16 products or so of an instruction and the sum before, and cut what lies below 24 bits of the largest:
+    17 cuts of 2 u for every 16 terms (Fasi, Higham, Mikaitis, Pranesh, 2021), that is as many roundings by u as 2.2 k.
+    """
+    return k + k // 4 + 34 + parts
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A point of a form, the part of the units' rate that it reaches, and microseconds until its groups multiply and after they end."""
+
+    point: Point
+    rate: float
+    launch: float
+
+
+def fits(point: Point, device: DeviceInfo) -> bool:
+    """Whether a group of the point finds its work-items and its local memory on the device."""
+    return point.items <= device.max_work_group_size and point.local_bytes(4) <= local_limit(device)
+
+
+def fastest(problem: Problem, device: DeviceInfo, batch: int, tiles: Sequence[Tile]) -> tuple[float, Point]:
+    """Of ``tiles`` the one that is done first, with k split where that pays, and the microseconds that it would take on an H200."""
+    m, n, k = (max(problem.sizes[s], 1) for s in "mnk")
+    size, units = types_of(problem).operand.itemsize, max(device.compute_units, 1)
+    found: list[tuple[float, int, Point]] = []
+    for place, tile in enumerate(tiles):
+        point = tile.point
+        groups = batch * -(-m // point.rows) * -(-n // point.columns)
+        for split in (1, 2, 4, 8, 16, 32, 64):
+            if split > 1 and (k < split * _LEAST or groups * split > units):
+                break
+            steps = -(-k // split // depth(problem)) * depth(problem)
+            each = point.rows * point.columns * (steps / (tile.rate * _RATES[size]) + _ENDED)
+            took = tile.launch + -(-groups * split // units) * each
+            if split > 1:
+                took += _SECOND + split * m * n * batch / units * _PLANE
+            found.append((took, place, replace(point, SPLIT_K=split)))  # type: ignore[type-var]
+    took, _, best = min(found, key=lambda one: one[:2])
+    return took, best

@@ -1,0 +1,172 @@
+"""A product and what becomes of it in the same launch: C = activation(scale_a scale_b alpha op(A) op(B) + beta C + bias)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import erf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from portatile import dtypes
+from portatile.records import Config, DeviceInfo, Layout, Plan, Problem, Value
+from portatile.space import ParameterSpace
+from portatile.workload import Expected, Inputs, Operand, Workload
+from portatile.workloads import operands
+from portatile.workloads.gemm import epilogue, forms, plan, space, waste
+from portatile.workloads.gemm import reference as of_gemm
+from portatile.workloads.gemm import workload as single
+from portatile.workloads.gemm.passing import operand_shapes
+from portatile.workloads.gemm.reals import without_conjugates
+
+
+class GemmEpilogue(Workload):
+    """C (m x n) = activation(s_i t_j alpha op(A) op(B) + beta C + bias), of real types, in the launches of a product.
+
+    The vectors ``scale_a`` (s, one for each row), ``scale_b`` (t, one for each column) and ``bias``, for each row or column as the option
+    says, are there where their options do not say ``none``; they have the type of the sums, float32 of int8. The activation is ReLU, GELU
+    (with the error function) or SiLU. Parameters are those of ``gemm``; k goes in one launch, since what is not linear comes last.
+    """
+
+    name = "gemm_epilogue"
+    products = True
+    sizes: Mapping[str, str] = single.sizes
+    options: Mapping[str, tuple[Value, ...]] = {**single.options, **epilogue.CHOICES}
+    dtypes = tuple(
+        name for name in dtypes.PRODUCTS if not name.startswith(("complex", "tfloat")) and dtypes.product(name).scalar != "int32"
+    )
+    operands = (Operand("a"), Operand("b"), *(Operand(name) for name in epilogue.VECTORS), Operand("c", "inout"))
+    scalars: Mapping[str, float] = single.scalars
+    meanings = forms.meanings()
+
+    def problem(
+        self,
+        sizes: Mapping[str, int],
+        dtype: str = "float32",
+        options: Mapping[str, Value] | None = None,
+        layout: Mapping[str, Layout] | None = None,
+    ) -> Problem:
+        """As of any workload; conjugates of real matrices are these themselves."""
+        return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """A, B and C as they are stored; a vector is a row, and has no elements where it is not there."""
+        found = operand_shapes(problem)
+        vectors = {name: (1, self._length(problem, name)) for name in epilogue.VECTORS}
+        return {"a": found["a"], "b": found["b"], **vectors, "c": found["c"]}
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """The configurations that are legal for the problem on the device."""
+        return space.build(problem, device)
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """That of the product; always legal."""
+        return forms.default(problem, device).config()
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """The product's steps; the last one forms the elements of C."""
+        return plan.build(problem, forms.read(config), device)
+
+    def explained(self, config: Config) -> Mapping[str, str]:
+        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        return forms.explained(config)
+
+    def canonical(self, config: Config) -> Config:
+        """The configuration with the parameters that do something in its form, whenever it was recorded."""
+        return forms.canonical(config)
+
+    def lowered(self, config: Config, device: DeviceInfo) -> Config:
+        """Without the instructions and the local memory that the device lacks, as the configuration's form says."""
+        return forms.read(config).lowered(device).config()
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Random operands as those of ``gemm``, and random vectors."""
+        given = of_gemm.inputs(problem, rng)
+        kind, shapes = epilogue.real(dtypes.product(problem.dtype)), self.shapes(problem)
+        vectors = {name: operands.random(rng, problem.layout[name], shapes[name], kind) for name in epilogue.VECTORS}
+        return Inputs({**given.operands, **vectors}, given.scalars)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """C in float64, everywhere or where sampled rows meet sampled columns; its scale is that before the activation."""
+        shapes = self.shapes(problem)
+        stored = {name: operands.view(inputs.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
+        a, b = (of_gemm.op(stored[name], str(problem.options[f"trans_{name}"])) for name in "ab")
+        rows, columns = (
+            np.arange(problem.sizes[s]) if sample is None else operands.lines(sample, problem.sizes[s], of_gemm.SAMPLE) for s in "mn"
+        )
+        alpha, beta = of_gemm.given_factors(problem, inputs)
+        a, b, c = operands.wide(a[rows]), operands.wide(b[:, columns]), stored["c"][np.ix_(rows, columns)]
+        if problem.options["scale_a"] != "none":
+            a = a * operands.wide(stored["scale_a"])[0, rows][:, None]
+        if problem.options["scale_b"] != "none":
+            b = b * operands.wide(stored["scale_b"])[0, columns][None, :]
+        values, scale = of_gemm.product(alpha, a, b, beta, c)
+        if problem.options["bias"] != "none":
+            bias = operands.wide(stored["bias"])[0]
+            added = bias[rows][:, None] if problem.options["bias"] == "rows" else bias[columns][None, :]
+            values, scale = values + added, scale + np.abs(added)
+        values = activated(values, str(problem.options["activation"]))
+        result = dtypes.product(problem.dtype).result
+        scale = np.where(scale > 0, np.maximum(scale, result.normal), 0)
+        if sample is None:
+            return {"c": operands.whole(inputs.operands["c"], problem.layout["c"], values, scale)}
+        places = operands.places(problem.layout["c"], rows[:, None], columns[None, :])
+        return {"c": Expected(values.ravel(), scale.ravel(), places.ravel())}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """That of the product with three more roundings (two scales and the bias), times the activation's largest slope, and what the
+        activation and the conversion round by themselves.
+        """
+        types = dtypes.product(problem.dtype)
+        kind = epilogue.real(types)
+        terms = 0 if types.real == "uint32" else problem.sizes["k"] + forms.read(config).roundings(problem.sizes["k"])
+        sums = operands.gamma(terms + 9, kind) + operands.gamma(problem.sizes["k"] + 9, "float64")
+        function = epilogue.FUNCTION * operands.unit_roundoff(kind) if problem.options["activation"] in ("gelu", "silu") else 0.0
+        last = types.result.unit if types.result.stored not in ("float", "double") else 0.0
+        return (epilogue.LIPSCHITZ * sums + function) * (1 + last) + last * epilogue.LIPSCHITZ
+
+    def flops(self, problem: Problem) -> float:
+        """2 m n k, as of the product."""
+        return single.flops(problem)
+
+    def traffic(self, problem: Problem) -> float:
+        """That of the product; vectors are little beside it."""
+        return single.traffic(problem)
+
+    def waste(self, problem: Problem, config: Config, device: DeviceInfo) -> float:
+        """As for ``gemm``."""
+        return waste.waste(problem, forms.read(config), device)
+
+    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
+        """As for ``gemm``, and the vectors."""
+        return single.reads(problem, scalars) | {name for name in epilogue.VECTORS if problem.options[name] != "none"}
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Those of ``gemm``, with vectors that begin somewhere."""
+        found = []
+        for one in of_gemm.awkward(self, problem):
+            lengths = {name: self._length(one, name) for name in epilogue.VECTORS}
+            layout = {name: Layout((max(length, 1), 1), one.layout["a"].offset) for name, length in lengths.items()}
+            found.append(self.problem(one.sizes, one.dtype, one.options, {**one.layout, **layout}))
+        return found
+
+    def _length(self, problem: Problem, name: str) -> int:
+        """Elements of a vector."""
+        return {"none": 0, "rows": problem.sizes["m"], "columns": problem.sizes["n"]}[str(problem.options[name])]
+
+
+def activated(values: NDArray[Any], how: str) -> NDArray[Any]:
+    """An activation of float64 values: ``none``, ``relu``, ``gelu`` or ``silu``."""
+    if how == "relu":
+        return np.where(values < 0, 0, values)
+    if how == "gelu":
+        found: NDArray[Any] = values * 0.5 * (1 + np.vectorize(erf, otypes=[float])(values / np.sqrt(2)))
+        return found
+    if how == "silu":
+        with np.errstate(over="ignore"):
+            values = values / (1 + np.exp(-values))
+    return values
+
+
+workload = GemmEpilogue()

@@ -1,0 +1,102 @@
+"""gemm with scales, a bias, an activation and another type of result, in one launch."""
+
+from __future__ import annotations
+
+from math import erf
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile import Buffer, dtypes
+from portatile.device.base import Device
+from portatile.errors import ArgumentError
+from support.seeds import new_seed
+
+pytestmark = pytest.mark.unoptimised
+
+ACTIVATIONS: dict[str | None, Any] = {
+    None: lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x * 0.5 * (1 + np.vectorize(erf)(x / np.sqrt(2))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_everything_at_once(device: Device, activation: Any) -> None:
+    """Row- and column-major outputs, of host arrays and Buffers, at the first call and when it is found again."""
+    rng = np.random.default_rng(new_seed(str(activation)))
+    m, n, k = (int(size) for size in rng.integers(2, 70, 3))
+    a, b, c = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), (m, n)))
+    s, t, rows, columns = (rng.standard_normal(size).astype(np.float32) for size in (m, n, m, n))
+    for bias in (columns, rows[:, None]):
+        want = ACTIVATIONS[activation](0.5 * s[:, None] * t * (a.astype(float) @ b) - 1.5 * c + bias)
+        given: dict[str, Any] = {"alpha": 0.5, "beta": -1.5, "activation": activation}
+        for out in (None, np.full((n, m), np.nan, np.float32).T):
+            for _ in range(2):
+                got = portatile.gemm(a, b, c, bias=bias, scale_a=s, scale_b=t, out=out, device=device.info.id, **given)
+                assert np.allclose(got, want, rtol=1e-4, atol=1e-3)
+        x, y, z, v, w, u = (Buffer.from_numpy(array, device) for array in (a, b, c, bias, s, t))
+        for _ in range(2):
+            assert np.allclose(portatile.gemm(x, y, z, bias=v, scale_a=w, scale_b=u, **given).numpy(), want, rtol=1e-4, atol=1e-3)
+
+
+def test_quantised(device: Device) -> None:
+    """int8 and floats of eight bits with scales; results of sixteen bits."""
+    rng = np.random.default_rng(new_seed("quantised"))
+    a, b = rng.integers(-127, 128, (19, 40), np.int8), rng.integers(-127, 128, (40, 23), np.int8)
+    s, t = (rng.random(size).astype(np.float32) / 100 for size in (19, 23))
+    want = s[:, None] * t * (a.astype(float) @ b.astype(float))
+    got = portatile.gemm(a, b, scale_a=s, scale_b=t, device=device.info.id)
+    assert got.dtype == np.float32
+    assert np.allclose(got, want, rtol=1e-5)
+    half = portatile.gemm(a, b, scale_a=0.01, scale_b=t, dtype="bfloat16", activation="relu", device=device.info.id)
+    assert half.dtype.name == "bfloat16"
+    assert np.allclose(half.astype(float), np.maximum(0.01 * t * (a.astype(float) @ b.astype(float)), 0), rtol=2**-8)
+    eight = (rng.random((19, 40)) - 0.5).astype(dtypes.ELEMENTS["float8_e4m3fn"].numpy)
+    got = portatile.gemm(eight, eight, trans_b="T", scale_a=s, dtype="float16", device=device.info.id)
+    assert np.allclose(got.astype(float), s[:, None] * (eight.astype(float) @ eight.astype(float).T), rtol=2**-10, atol=2**-14)
+
+
+def test_nothing_else_is_touched(device: Device) -> None:
+    """beta = 0 does not read C, alpha = 0 neither A nor B; what surrounds the output stays."""
+    nothing, bias = np.full((5, 5), np.nan, np.float32), np.arange(5, dtype=np.float32)
+    around = np.full((7, 9), 7, np.float32)
+    portatile.gemm(nothing, nothing, alpha=0, bias=bias, out=around[1:6, 2:7], device=device.info.id)
+    assert (around[1:6, 2:7] == bias).all()
+    around[1:6, 2:7] = 7
+    assert (around == 7).all()
+    one = np.ones((5, 5), np.float32)
+    assert (portatile.gemm(one, one, nothing, activation="relu", device=device.info.id) == 5).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"bias": np.ones(4, np.float32)}, r"bias has shape \(4,\); with a result of 6 x 5"),
+        ({"scale_a": np.ones(5, np.float32)}, "scale_a has shape"),
+        ({"scale_b": np.ones((5, 1), np.float32)}, "scale_b has shape"),
+        ({"bias": np.ones(5)}, "it must be float32, the type of the sums"),
+        ({"bias": np.ones(10, np.float32)[::2]}, "copy it"),
+        ({"activation": "tanh"}, "is not one of relu, gelu, silu"),
+        ({"scale_a": 1j}, "no real number"),
+        ({"alpha": 1j, "activation": "relu"}, "no real number"),
+    ],
+)
+def test_what_does_not_fit(device: Device, given: dict[str, Any], message: str) -> None:
+    a, b = np.ones((6, 7), np.float32), np.ones((7, 5), np.float32)
+    with pytest.raises(ArgumentError, match=message):
+        portatile.gemm(a, b, device=device.info.id, **given)
+
+
+def test_products_without_epilogues(device: Device) -> None:
+    stack, numbers = np.ones((2, 3, 3), np.float32), np.ones((3, 3), np.complex64)
+    with pytest.raises(ArgumentError, match="belong to one product"):
+        portatile.gemm(stack, stack, activation="relu", device=device.info.id)
+    with pytest.raises(ArgumentError, match="for real matrices"):
+        portatile.gemm(numbers, numbers, activation="relu", device=device.info.id)
+    whole = np.ones((3, 3), np.int8)
+    with pytest.raises(ArgumentError, match="floating-point"):
+        portatile.gemm(whole, whole, dtype="int32", activation="relu", device=device.info.id)

@@ -1,0 +1,164 @@
+"""The forms of GEMM on matrix units: fragments on every device, by plain arithmetic where it has none; warp groups on devices with them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import portatile
+from portatile import workloads
+from portatile.device.base import Device
+from portatile.errors import ArgumentError
+from portatile.records import Layout, Problem
+from portatile.workload import Inputs
+from portatile.workloads.gemm import units
+from portatile.workloads.gemm.forms.hopper import point as hopper
+from portatile.workloads.gemm.forms.matrix import point as matrix
+from portatile.workloads.gemm.point import Point
+from support.checking import check
+from support.seeds import new_seed
+
+pytestmark = pytest.mark.unoptimised
+
+WORKLOAD = workloads.get("gemm")
+TYPES = ("float16", "bfloat16", "int8", "tfloat32", "float16:float32", "bfloat16:float32")
+SMALL = matrix.tile((2, 1), (2, 4), 2, double=0)
+POINTS: dict[str, Point] = {
+    "small": SMALL,
+    "fragments ahead": replace(SMALL, STAGES=3, DOUBLE=1),
+    "split k": replace(SMALL, SPLIT_K=3, RASTER=0),
+    "bands": replace(SMALL, TBR=1, TBC=2, TRR=4, TCR=2, RASTER=8),
+}
+GROUPS: dict[str, Point] = {
+    "two warp groups": hopper.tile(128, 256, 4),
+    "one": hopper.tile(64, 128, 6),
+    "two blocks of rows each": hopper.tile(256, 128, 4, blocks=2),
+    "192 columns": replace(hopper.tile(128, 192, 4), RASTER=0),
+    "split k": replace(hopper.tile(64, 64, 4), SPLIT_K=3, RASTER=1),
+}
+
+
+def drawn(rng: np.random.Generator, dtype: str, options: dict[str, str]) -> Problem:
+    """One of the awkward shapes, or one that no tile divides whose operands are copied as they lie."""
+    if rng.integers(2):
+        cases = WORKLOAD.awkward(WORKLOAD.problem({"m": 1, "n": 1, "k": 1}, dtype, options))
+        return cases[int(rng.integers(len(cases) - 1))]
+    sizes = {name: int(rng.integers(1, 200)) for name in "mnk"}
+    shapes = WORKLOAD.shapes(WORKLOAD.problem(sizes, dtype, options))
+    layout = {
+        name: Layout((-(-shape[1] // 16) * 16 + 16 * int(rng.integers(2)), 1), 16 * int(rng.integers(2))) for name, shape in shapes.items()
+    }
+    return WORKLOAD.problem(sizes, dtype, options, layout)
+
+
+def right(device: Device, point: Point, dtype: str, rng: np.random.Generator) -> None:
+    """The point on a shape and a way to store the operands that are drawn."""
+    options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
+    case = drawn(rng, dtype, options)
+    verdict = check(device, WORKLOAD, case, point.config(), rng)
+    assert verdict.ok, f"{options} {dtype} {case.sizes}: {verdict.message}"
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_matrix_form_is_right(device: Device, dtype: str) -> None:
+    rng = np.random.default_rng(new_seed(dtype))
+    right(device, POINTS[str(rng.choice(list(POINTS)))], dtype, rng)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", GROUPS)
+def test_warp_groups_are_right(device: Device, dtype: str, name: str) -> None:
+    if not device.info.can.warp_groups:
+        pytest.skip("no warp groups multiply here")
+    rng = np.random.default_rng(new_seed(f"{dtype} {name}"))
+    for _ in range(4):
+        right(device, GROUPS[name], dtype, rng)
+
+
+@pytest.mark.parametrize(("a", "b"), [("N", "N"), ("N", "T"), ("T", "N"), ("T", "T")])
+def test_operands_are_taken_as_they_lie_where_that_is_possible(device: Device, a: str, b: str) -> None:
+    """16-bit floats with aligned rows need no copy, whatever way they are stored; bytes need one where k is slow."""
+    rng = np.random.default_rng(new_seed(a + b))
+    sizes = {"m": 96, "n": 64, "k": 160}
+    for dtype, copies in (("bfloat16", 0), ("int8", (a == "T") + (b == "N"))):
+        case = WORKLOAD.problem(sizes, dtype, {"trans_a": a, "trans_b": b})
+        assert len(WORKLOAD.plan(case, SMALL.config(), device.info).steps) == 1 + copies
+        if dtype == "bfloat16" or copies == 2:
+            verdict = check(device, WORKLOAD, case, SMALL.config(), rng)
+            assert verdict.ok, verdict.message
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.0), (0.0, 1.25), (-2.5, 1.0)])
+def test_factors_decide_what_is_read(device: Device, alpha: float, beta: float) -> None:
+    """beta = 0 ignores a C of NaN, alpha = 0 ignores A and B of NaN; of those that are copied first, too."""
+    rng = np.random.default_rng(new_seed(f"{alpha} {beta}"))
+    points = [SMALL, hopper.tile(128, 256, 4)] if device.info.can.warp_groups else [SMALL]
+    for point, trans in itertools.product(points, "NT"):
+        case = WORKLOAD.problem({"m": 40, "n": 72, "k": 70}, "float16", {"trans_a": trans})
+
+        def alter(inputs: Inputs) -> Inputs:
+            memory = {
+                name: np.full_like(given, np.nan)
+                if (beta == 0 if name == "c" else alpha == 0)
+                else rng.uniform(-0.5, 0.5, given.shape).astype(given.dtype)
+                for name, given in inputs.operands.items()
+            }
+            return Inputs(memory, {"alpha": alpha, "beta": beta})
+
+        verdict = check(device, WORKLOAD, case, point.config(), rng, alter)
+        assert verdict.ok, verdict.message
+
+
+def test_batches_are_right(device: Device) -> None:
+    """Stacks whose matrices share one operand or lie apart, copied first or not."""
+    rng = np.random.default_rng(new_seed("matrix batch"))
+    batched = workloads.get("gemm_batched")
+    points = [SMALL, hopper.tile(64, 64, 4)] if device.info.can.warp_groups else [SMALL]
+    for dtype in ("bfloat16", "int8"):
+        options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
+        cases = batched.awkward(batched.problem({"batch": 1, "m": 1, "n": 1, "k": 1}, dtype, options))
+        cases.append(batched.problem({"batch": 3, "m": 64, "n": 80, "k": 32}, dtype, options))
+        case = cases[int(rng.integers(len(cases)))]
+        for point in points:
+            verdict = check(device, batched, case, point.config(batched=True), rng)
+            assert verdict.ok, f"{case.sizes}: {verdict.message}"
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16:float32", "int8:float16"])
+def test_epilogues_are_right(device: Device, dtype: str) -> None:
+    """Scales, a bias and an activation in the launch of the product, or with split k in the one that adds."""
+    rng = np.random.default_rng(new_seed(dtype))
+    workload = workloads.get("gemm_epilogue")
+    options = {"scale_a": "rows", "scale_b": "columns", "bias": str(rng.choice(["rows", "columns"])), "activation": "relu"}
+    case = workload.problem({"m": 70, "n": 100, "k": 150}, dtype, options)
+    points = [SMALL, replace(SMALL, SPLIT_K=2)]
+    for point in [*points, hopper.tile(64, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
+        verdict = check(device, workload, case, point.config(), rng)
+        assert verdict.ok, f"{options}: {verdict.message}"
+
+
+def test_defaults_use_the_units_of_a_device(device: Device) -> None:
+    for dtype in TYPES:
+        case = WORKLOAD.problem({"m": 1024, "n": 1024, "k": 1024}, dtype)
+        form = WORKLOAD.default(case, device.info)["FORM"]
+        assert (form in ("matrix", "hopper")) == units.unit(case, device.info)
+
+
+def test_float32_may_be_multiplied_with_fewer_digits(device: Device) -> None:
+    """Where there are no units for it, in full; of other types it is refused."""
+    rng = np.random.default_rng(new_seed("tf32"))
+    a, b = rng.standard_normal((70, 90)).astype(np.float32), rng.standard_normal((90, 50)).astype(np.float32)
+    bound = 2.0**-8 * (np.abs(a).astype(np.float64) @ np.abs(b))
+    for got in (
+        portatile.matmul(a, b, precision="tf32", device=device.info.id),
+        portatile.gemm(a, b, precision="tf32", device=device.info.id),
+    ):
+        assert got.dtype == np.float32
+        assert (np.abs(got - a.astype(np.float64) @ b) <= bound).all()
+    with pytest.raises(ArgumentError, match="for products of float32"):
+        portatile.matmul(a.astype(np.float64), b.astype(np.float64), precision="tf32", device=device.info.id)
+    with pytest.raises(ArgumentError, match="precision='low'"):
+        portatile.gemm(a, b, precision="low", device=device.info.id)  # type: ignore[arg-type]

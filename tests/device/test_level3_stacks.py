@@ -1,0 +1,144 @@
+"""Level-3 routines on stacks and vectors: every matrix as if it came alone, broadcast as NumPy's, on the host and as Buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+
+import portatile
+from portatile import Buffer
+from portatile.device.base import Device
+from portatile.errors import ArgumentError
+from support.seeds import new_seed
+
+pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
+
+N, M, K = 9, 7, 5
+
+# Of each routine: the call on arrays by name, and the core shapes of the arrays, the last of which is the result's.
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, int]]]] = {
+    "trsm": (lambda a, b, **o: portatile.trsm(a, b, **o), {"a": (N, N), "b": (N, M)}),
+    "trsm from the right": (lambda a, b, **o: portatile.trsm(a, b, side="R", uplo="U", **o), {"a": (N, N), "b": (M, N)}),
+    "trmm": (lambda a, b, **o: portatile.trmm(a, b, trans="T", alpha=2.0, **o), {"a": (N, N), "b": (N, M)}),
+    "trmm from the right": (lambda a, b, **o: portatile.trmm(a, b, side="R", **o), {"a": (N, N), "b": (M, N)}),
+    "symm": (lambda a, b, c, **o: portatile.symm(a, b, c, beta=0.5, **o), {"a": (N, N), "b": (N, M), "c": (N, M)}),
+    "symm from the right": (lambda a, b, c, **o: portatile.symm(a, b, c, side="R", beta=0.5, **o), {"a": (N, N), "b": (M, N), "c": (M, N)}),
+    "syrk": (lambda a, c, **o: portatile.syrk(a, c, beta=0.5, **o), {"a": (N, K), "c": (N, N)}),
+    "syrk transposed": (lambda a, c, **o: portatile.syrk(a, c, beta=0.5, uplo="U", trans="T", **o), {"a": (K, N), "c": (N, N)}),
+    "syr2k": (lambda a, b, c, **o: portatile.syr2k(a, b, c, beta=2.0, **o), {"a": (N, K), "b": (N, K), "c": (N, N)}),
+}
+
+
+def drawn(cores: dict[str, tuple[int, int]], batches: dict[str, tuple[int, ...]], seed: str) -> dict[str, np.ndarray]:
+    """Arrays of float32; squares are well conditioned as triangles."""
+    rng = np.random.default_rng(new_seed(seed))
+    made = {name: rng.uniform(-1, 1, (*batches.get(name, ()), *core)).astype(np.float32) for name, core in cores.items()}
+    if cores["a"] == (N, N):
+        made["a"] = made["a"] / 4 + 2 * np.eye(N, dtype=np.float32)
+    return made
+
+
+def one_by_one(call: Callable[..., Any], arrays: dict[str, np.ndarray], device: Device) -> np.ndarray:
+    batch = np.broadcast_shapes(*(array.shape[:-2] for array in arrays.values()))
+    whole = {name: np.broadcast_to(array, (*batch, *array.shape[-2:])) for name, array in arrays.items()}
+    found = [call(**{name: array[at].copy() for name, array in whole.items()}, device=device.info.id) for at in np.ndindex(*batch)]
+    return np.array(found).reshape(*batch, *found[0].shape)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("alone", ["nothing", "a", "the others"])
+def test_stacks(device: Device, name: str, alone: str) -> None:
+    call, cores = CALLS[name]
+    last = list(cores)[-1]
+    batches: dict[str, tuple[int, ...]] = dict.fromkeys(cores, (2, 3))
+    if alone == "a":
+        batches["a"] = ()
+    elif alone == "the others":
+        batches = {one: (2, 1) if one == "a" else (3,) for one in cores}
+    arrays = drawn(cores, batches, name + alone)
+    wanted = one_by_one(call, arrays, device)
+    for _ in range(2):
+        assert np.allclose(call(**arrays, device=device.info.id), wanted, rtol=1e-4, atol=1e-5)
+    moved = {one: Buffer.from_numpy(array, device) for one, array in arrays.items()}
+    if alone != "the others":
+        assert np.allclose(call(**moved).numpy(), wanted, rtol=1e-4, atol=1e-5)
+        for given, place in ((arrays, {"device": device.info.id}), (moved, {})):
+            for _ in range(2):  # over the last operand
+                mine = {one: array.copy() for one, array in given.items()}
+                assert call(**mine, out=mine[last], **place) is mine[last]
+                got = mine[last].numpy() if isinstance(mine[last], Buffer) else mine[last]
+                held = got if "sy" not in name or name.startswith("symm") else np.where(_triangle(name), got, wanted)
+                assert np.allclose(held, wanted, rtol=1e-4, atol=1e-5)
+    out = np.full(wanted.shape, 7, np.float32)
+    assert call(**arrays, out=out, device=device.info.id) is out
+    if name.startswith(("syrk", "syr2k")):
+        assert (out[..., ~_triangle(name)] == 7).all(), "the other triangle stays"
+        wanted = np.where(_triangle(name), wanted, 7)
+    assert np.allclose(out, wanted, rtol=1e-4, atol=1e-5)
+
+
+def _triangle(name: str) -> np.ndarray:
+    lower = np.tri(N, dtype=bool)
+    return lower.T if name == "syrk transposed" else lower
+
+
+@pytest.mark.parametrize("side", ["L", "R"])
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("routine", [portatile.trsm, portatile.trmm])
+def test_vectors(device: Device, routine: Any, batch: tuple[int, ...], side: str) -> None:
+    a = drawn({"a": (N, N)}, {"a": batch}, f"vectors {side}")["a"]
+    b = np.arange(1.0, 2 * N + 1)[::2].astype(np.float32)
+    index = (..., None) if side == "L" else (..., None, slice(None))
+    wanted = np.array([routine(one.copy(), b[index].copy(), side=side, device=device.info.id) for one in a.reshape(-1, N, N)])
+    wanted = wanted.reshape(*batch, N)
+    for _ in range(2):
+        assert np.allclose(routine(a, b, side=side, device=device.info.id), wanted, rtol=1e-5)
+    out = np.zeros((*batch, N), np.float32)
+    assert routine(a, b, side=side, out=out, device=device.info.id) is out
+    assert np.allclose(out, wanted, rtol=1e-5)
+    moved = Buffer.from_numpy(b, device)
+    got = routine(Buffer.from_numpy(a, device), moved, side=side)
+    assert got.shape == wanted.shape
+    assert np.allclose(got.numpy(), wanted, rtol=1e-5)
+    if not batch:
+        mine = b.copy()
+        assert routine(a, mine, side=side, out=mine, device=device.info.id) is mine
+        assert np.allclose(mine, wanted, rtol=1e-5)
+
+
+S = np.ones((3, 4, 4), np.float32)
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "batches": (lambda: portatile.trsm(S, S[:2]), "cannot be broadcast"),
+    "orders": (lambda: portatile.trsm(S[:, :3, :3], S), "needs"),
+    "dtypes": (lambda: portatile.symm(S, S.astype(float)), "convert one"),
+    "out": (lambda: portatile.syrk(S, out=np.zeros((4, 4), np.float32)), "out has shape"),
+    "an output over another": (lambda: portatile.trmm(S[:2], S[:2].copy(), out=S[1:]), "overlaps a"),
+    "an output over its neighbours": (lambda: portatile.trmm(S[:2].copy(), S[:2], out=S[1:]), "overlaps b"),
+    "an output over itself": (
+        lambda: portatile.syrk(S, out=as_strided(S.copy(), S.shape, (0, 16, 4))),
+        "overlaps itself",
+    ),
+    "a list": (lambda: portatile.trsm(S, S.tolist()), "b is a list"),  # type: ignore[arg-type]
+    "a vector of another length": (lambda: portatile.trsm(S[0], np.ones(3, np.float32)), "needs"),
+    "a vector in syrk": (lambda: portatile.syrk(S[0, 0]), "two dimensions"),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_mistakes_are_told(what: str) -> None:
+    call, message = MISTAKES[what]
+    before = S.copy()
+    with pytest.raises(ArgumentError, match=message):
+        call()
+    assert (before == S).all()
+
+
+def test_no_matrices_at_all(device: Device) -> None:
+    empty = np.ones((0, 4, 4), np.float32)
+    assert portatile.trsm(empty, empty, device=device.info.id).shape == (0, 4, 4)
+    assert portatile.syrk(empty, device=device.info.id).shape == (0, 4, 4)
+    assert not portatile.syrk(np.ones((2, 3, 0), np.float32), device=device.info.id).any()

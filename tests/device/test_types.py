@@ -1,0 +1,161 @@
+"""Products of other types than float32 and float64, as users call them: half precision, bfloat16, eight bits, integers, complex numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import portatile
+from portatile import Buffer, dtypes, workloads
+from portatile.device.base import Device
+from portatile.errors import ArgumentError
+from support.seeds import new_seed
+
+pytestmark = pytest.mark.unoptimised
+
+FLOATS = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+COMPLEX = ("complex64", "complex128")
+
+
+def drawn(rng: np.random.Generator, shape: tuple[int, ...], name: str) -> Any:
+    """Random elements of a type, in [-0.5, 0.5) and the same beside i."""
+    kind = dtypes.ELEMENTS[name].numpy
+    if kind.kind == "i":
+        return rng.integers(-128, 128, shape, kind)
+    real = rng.random(shape) - 0.5
+    return (real + 1j * (rng.random(shape) - 0.5) if kind.kind == "c" else real).astype(kind)
+
+
+def wide(array: Any) -> Any:
+    return array.astype(complex if array.dtype.kind == "c" else float)
+
+
+def close(got: Any, a: Any, b: Any) -> None:
+    """Within the bound of the rounding analysis, which the workload states."""
+    a, b = wide(a), wide(b)
+    types = dtypes.product_name(dtypes.name_of(dtypes.ELEMENTS[got.operand].numpy), got.array.dtype.name)
+    problem = workloads.get("gemm").problem({"m": a.shape[-2], "n": b.shape[-1], "k": a.shape[-1]}, types)
+    bound = workloads.get("gemm").bound(problem, workloads.get("gemm").default(problem, got.device.info))
+    scale = np.maximum(np.abs(a) @ np.abs(b), dtypes.product(types).result.normal)
+    assert (np.abs(wide(got.array) - a @ b) <= bound * scale).all()
+
+
+class Got:
+    """A result, of what, on which device."""
+
+    def __init__(self, array: Any, operand: str, device: Device) -> None:
+        self.array, self.operand, self.device = array, operand, device
+
+
+def fitting(device: Device, name: str) -> None:
+    if name in ("complex128", "float64") and not device.info.fp64:
+        pytest.skip(f"{device.info.name} has no double precision")
+
+
+@pytest.mark.parametrize("name", [*FLOATS, *COMPLEX, "int8"])
+def test_matmul(device: Device, name: str) -> None:
+    """Of host arrays and Buffers, at the first call and when it is found again; into every type that results may have."""
+    fitting(device, name)
+    rng = np.random.default_rng(new_seed(name))
+    m, n, k = (int(size) for size in rng.integers(1, 90, 3))
+    a, b = drawn(rng, (m, k), name), drawn(rng, (k, n), name)
+    for result in dtypes.RESULTS[name]:
+        usual = result == dtypes.RESULTS[name][0] and name != "int8"  # which is multiplied as such where int32 is asked for
+        for _ in range(2):
+            got = portatile.matmul(a, b, dtype=None if usual else result, device=device.info.id)
+            assert got.dtype == dtypes.ELEMENTS[result].numpy
+            close(Got(got, name, device), a, b)
+        out = np.full((m, n + 3), 77, dtypes.ELEMENTS[result].numpy)
+        portatile.matmul(a, b, out=out[:, 1:-2], device=device.info.id)
+        assert (out[:, 1:-2] == got).all()
+        assert (out[:, [0, -1, -2]] == 77).all()
+        on_device = portatile.matmul(Buffer.from_numpy(a, device), Buffer.from_numpy(b, device), dtype=result)
+        assert (on_device.numpy() == got).all()
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_conjugate_transposes(device: Device, name: str) -> None:
+    """All of N, T and C, with complex factors, row- and column-major, and a C of NaN that beta = 0 does not read."""
+    fitting(device, name)
+    rng = np.random.default_rng(new_seed(name))
+    m, n, k = (int(size) for size in rng.integers(2, 50, 3))
+    tolerance = 1e-4 if name == "complex64" else 1e-12
+
+    def op(array: Any, how: str) -> Any:
+        return array if how == "N" else array.T if how == "T" else array.conj().T
+
+    for trans_a in "NTC":
+        for trans_b in "NTC":
+            a = drawn(rng, (m, k) if trans_a == "N" else (k, m), name)
+            b = drawn(rng, (k, n) if trans_b == "N" else (n, k), name)
+            a = a if rng.random() < 0.5 else np.asfortranarray(a)
+            c, out = drawn(rng, (m, n), name), np.full((n, m), np.nan, a.dtype).T
+            letters: dict[str, Any] = {"trans_a": trans_a, "trans_b": trans_b, "device": device.info.id}
+            wanted = op(wide(a), trans_a) @ op(wide(b), trans_b)
+            for _ in range(2):
+                got = portatile.gemm(a, b, c, alpha=0.5 - 2j, beta=1j, **letters)
+                assert np.allclose(got, (0.5 - 2j) * wanted + 1j * c, atol=tolerance)
+            portatile.gemm(a, b, out=out, alpha=2, **letters)
+            assert np.allclose(out, 2 * wanted, atol=tolerance)
+    nothing = np.full((m, k), np.nan, a.dtype)
+    got = portatile.gemm(nothing, np.full((k, n), np.nan, a.dtype), c, alpha=0, beta=2j, device=device.info.id)
+    assert np.allclose(got, 2j * c)
+
+
+@pytest.mark.parametrize("name", ["float16", "complex64", "int8"])
+def test_stacks(device: Device, name: str) -> None:
+    rng = np.random.default_rng(new_seed(name))
+    a, b = drawn(rng, (3, 2, 9, 17), name), drawn(rng, (2, 17, 5), name)
+    close(Got(portatile.matmul(a, b, dtype="int32" if name == "int8" else None, device=device.info.id), name, device), a, b)
+    got = portatile.gemm(a, b.swapaxes(1, 2), trans_b="C", device=device.info.id)
+    close(Got(got, name, device), a, b.conj() if name == "complex64" else b)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_every_value_is_read_as_it_is(device: Device, name: str) -> None:
+    """All bit patterns of a type, denormals, infinities and NaN too, times one: float32 has them all."""
+    kind = dtypes.ELEMENTS[name].numpy
+    bits = np.arange(1 << 8 * kind.itemsize, dtype=np.uint32).astype(f"u{kind.itemsize}")
+    every, one = bits.view(kind)[:, None], np.ones((1, 1), kind)
+    got = portatile.matmul(every, one, dtype="float32", device=device.info.id)
+    want = every.astype(np.float32)
+    if device.info.kind == "cpu":  # other devices may flush denormals
+        assert np.array_equal(got, want, equal_nan=True)
+    else:
+        assert np.array_equal(got[np.abs(want) >= 2.0**-126], want[np.abs(want) >= 2.0**-126], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_results_round_to_nearest_even(device: Device, name: str) -> None:
+    """Products of two numbers, across the range: overflow gives infinities, halfway cases the even neighbour."""
+    kind = dtypes.ELEMENTS[name].numpy
+    rng = np.random.default_rng(new_seed(name))
+    low, high = (-13, 9) if name == "float16" else (-50, 40)
+    a = np.ldexp(rng.uniform(-2, 2, 400), rng.integers(low, high, 400)).astype(kind)
+    b = np.ldexp(rng.uniform(-2, 2, 40), rng.integers(low, high, 40)).astype(kind)
+    got = portatile.matmul(a[:, None], b[None, :], device=device.info.id)
+    exact = a.astype(np.float32)[:, None] * b.astype(np.float32)[None, :]  # exact: 22 bits at most
+    with np.errstate(over="ignore"):
+        want = exact.astype(kind)
+    assert np.array_equal(got.astype(np.float32), want.astype(np.float32), equal_nan=True)
+
+
+def test_types_that_do_not_go_together(device: Device) -> None:
+    whole, half = np.ones((3, 3), np.int8), np.ones((3, 3), ml_dtypes.bfloat16)
+    single = np.ones((3, 3), np.float32)
+    with pytest.raises(ArgumentError, match="whole numbers"):
+        portatile.gemm(whole, whole, alpha=0.5, device=device.info.id)
+    portatile.gemm(whole, whole, alpha=2, device=device.info.id)
+    with pytest.raises(ArgumentError, match="whole numbers"):  # also where the call is found again
+        portatile.gemm(whole, whole, alpha=2.5, device=device.info.id)
+    with pytest.raises(ArgumentError, match="no real number"):
+        portatile.gemm(single, single, alpha=1j, device=device.info.id)
+    with pytest.raises(ArgumentError, match="convert one of them"):
+        portatile.gemm(half, single, device=device.info.id)
+    with pytest.raises(ArgumentError, match="bfloat16, float32; pass out="):
+        portatile.gemm(half, half, dtype="float64", device=device.info.id)
+    with pytest.raises(ArgumentError, match="must have shape"):
+        portatile.gemm(half, half, np.ones((3, 3)), beta=1.0, device=device.info.id)

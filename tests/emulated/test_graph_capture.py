@@ -1,0 +1,220 @@
+"""Every routine inside a graph that is captured on the caller's stream, after one call: in the emulated driver, which says what a real one
+refuses meanwhile. Arrays are those of a library that is known, which are recorded, and of one that is not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portatile import wavelets
+from portatile.arguments import described
+from portatile.device.base import Device
+from portatile.device.cuda.driver import call
+from portatile.device.cuda.driver import driver as cuda
+from portatile.errors import UsageError
+from portatile.runtime import perform
+from support import capture_cases, fake_cuda
+from support.cuda_driver import EmulatedDriver
+from support.ptx_machine.thread import GLOBAL_BASE
+
+CASES = capture_cases.cases()
+KNOWN, UNKNOWN = "torch", "another"
+OF_ANOTHER = ("gemm", "trsm", "symm", "convolve1d", "mri_q", "magicfilter3d", "apply_potential", "kinetic")
+EVERY = [*[(KNOWN, name) for name in CASES], *[(UNKNOWN, name) for name in OF_ANOTHER]]
+"""Libraries and routines: for one that the recorder does not know, a routine of each kind."""
+
+
+class Arrays:
+    """Makes arrays in the driver's memory whose library works on ``stream``."""
+
+    def __init__(self, driver: EmulatedDriver, stream: int) -> None:
+        self.driver, self.stream = driver, stream
+
+    def place(self, shape: tuple[int, ...], dtype: Any) -> int:
+        return int(self.driver.library.emulated_take(max(int(np.prod(shape)) * np.dtype(dtype).itemsize, 1)))
+
+
+def library(name: str, arrays: Arrays) -> type:
+    """A type of arrays: PyTorch's tensors as far as anybody looks, or another library's, which knows its stream alone."""
+
+    class Tensor(fake_cuda.Tensor):
+        __module__ = "torch" if name == "torch" else "another"
+
+        def __init__(self, shape: tuple[int, ...], dtype: str = "float32", strides: Any = None, place: int = 0) -> None:
+            super().__init__(tuple(shape), dtype, strides, place or arrays.place(shape, dtype))
+
+        def new_empty(self, shape: tuple[int, ...]) -> Any:
+            return Tensor(shape, self.dtype.name)
+
+        def _bytes(self) -> tuple[int, ...]:
+            return tuple(step * self.dtype.itemsize for step in self._strides)
+
+        def host(self) -> np.ndarray[Any, Any]:
+            """The array's memory, which the emulated device shares with the host."""
+            size = sum((n - 1) * step for n, step in zip(self.shape, self._bytes(), strict=True)) + self.dtype.itemsize
+            raw = (ctypes.c_ubyte * size).from_address(self._place)
+            return np.ndarray(self.shape, self.dtype, np.frombuffer(raw, np.uint8), 0, self._bytes())  # type: ignore[call-overload,no-any-return]
+
+        def _of(self, seen: np.ndarray[Any, Any]) -> Any:
+            """Another view of the memory."""
+            steps = tuple(step // self.dtype.itemsize for step in seen.strides)
+            return Tensor(seen.shape, self.dtype.name, steps, seen.__array_interface__["data"][0])
+
+        def __getitem__(self, key: Any) -> Any:
+            return self._of(self.host()[key])
+
+        @property
+        def T(self) -> Any:
+            return self._of(self.host().T)
+
+        def reshape(self, *shape: Any) -> Any:
+            return self._of(self.host().reshape(*shape))
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {**super().__cuda_array_interface__, "stream": arrays.stream}
+
+    return Tensor
+
+
+@pytest.fixture
+def stream(gpu: Device) -> Iterator[Any]:
+    """A stream of the caller's."""
+    with gpu.current():  # type: ignore[attr-defined]
+        made = call(cuda.cuStreamCreate, 1)
+        yield made
+        perform.forget()
+        engine = perform.engine_of(gpu)
+        engine._streams.pop(int(made), None)
+        call(cuda.cuStreamDestroy, made)
+
+
+@pytest.fixture
+def tensor(request: pytest.FixtureRequest, driver: EmulatedDriver, stream: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[type]:
+    """A library's type of arrays."""
+    monkeypatch.setattr(described, "known", {})
+    with fake_cuda.torch(int(stream), monkeypatch):
+        yield library(request.param, Arrays(driver, int(stream)))
+
+
+@contextmanager
+def captured(stream: Any) -> Iterator[list[Any]]:
+    """What is queued on the stream becomes a graph, which is in the list afterwards."""
+    found: list[Any] = []
+    call(cuda.cuStreamBeginCapture, stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+    try:
+        yield found
+    finally:
+        error, graph = cuda.cuStreamEndCapture(stream)
+        if not int(error):
+            found += [graph, call(cuda.cuGraphInstantiate, graph, 0)]
+
+
+def on_device(tensor: type, case: capture_cases.Case) -> list[Any]:
+    made = []
+    for array in case.arrays:
+        there = tensor(array.shape, array.dtype.name)
+        there.host()[...] = array
+        made.append(there)
+    return made
+
+
+def hosts(result: Any) -> list[np.ndarray[Any, Any]]:
+    return [one.host() for one in (result if isinstance(result, tuple) else (result,))]
+
+
+@pytest.fixture
+def idle(gpu: Device, driver: EmulatedDriver) -> Iterator[EmulatedDriver]:
+    """The driver, which notes launches instead of running them."""
+    gpu.default_queue().finish()
+    driver.runs = False
+    yield driver
+    driver.runs = True
+
+
+def queued(driver: EmulatedDriver, work: Callable[[], Any], *arrays: Any) -> tuple[Any, list[Any]]:
+    """What ``work`` gives and which kernels it runs, with the places of arrays, and of what it gives, in place of addresses."""
+    driver.log.clear()
+    result = work()
+    ends = [(host.__array_interface__["data"][0], host) for one in (*arrays, result) if one is not None for host in hosts(one)]
+
+    def named(argument: bytes) -> object:
+        value = int.from_bytes(argument, "little")
+        if len(argument) != 8 or value < GLOBAL_BASE:
+            return argument
+        found = [(at, value - start) for at, (start, host) in enumerate(ends) if start <= value < start + host.nbytes]
+        return found[0] if found else "memory of the package's own"
+
+    return result, [(name, grid, block, tuple(map(named, arguments))) for name, grid, block, arguments in driver.log]
+
+
+@pytest.mark.parametrize(("tensor", "name"), EVERY, indirect=["tensor"])
+def test_a_routine_is_captured_after_one_call(idle: EmulatedDriver, tensor: type, stream: Any, name: str) -> None:
+    """The graph runs what the call did, on the caller's arrays."""
+    case = CASES[name]
+    given = on_device(tensor, case)
+    _, expected = queued(idle, lambda: case.call(*given), *given)
+    assert expected
+    with captured(stream) as found:
+        result, meanwhile = queued(idle, lambda: case.call(*given), *given)
+    assert found, "the capture was made invalid"
+    assert not meanwhile, "nothing runs while it is captured"
+    for _ in range(2):
+        _, replayed = queued(idle, lambda: call(cuda.cuGraphLaunch, found[1], stream), *given, result)
+        assert replayed == expected
+    call(cuda.cuGraphDestroy, found[0])
+    assert queued(idle, lambda: case.call(*given), *given)[1] == expected
+
+
+@pytest.mark.parametrize(("tensor", "name"), EVERY[::2], indirect=["tensor"])
+def test_what_was_never_called_is_refused_with_the_reason(idle: EmulatedDriver, tensor: type, stream: Any, name: str) -> None:
+    """Nothing of it goes into the graph, and the capture goes on."""
+    perform.forget()
+    case = CASES[name]
+    given = on_device(tensor, case)
+    with captured(stream) as found, pytest.raises(UsageError, match="was not called before this capture: call it once before"):
+        case.call(*given)
+    assert found, "the capture was made invalid"
+    idle.log.clear()
+    call(cuda.cuGraphLaunch, found[1], stream)
+    assert not idle.log
+
+
+@pytest.mark.parametrize("tensor", [KNOWN], indirect=True)
+def test_what_gives_numbers_cannot_be_captured(idle: EmulatedDriver, tensor: type, stream: Any) -> None:
+    arrays = CASES["apply_potential"].arrays
+    given = on_device(tensor, capture_cases.Case(arrays, wavelets.potential_energy))
+    wavelets.potential_energy(*given)
+    with captured(stream) as found, pytest.raises(UsageError, match="captured"):
+        wavelets.potential_energy(*given)
+    assert found
+    wavelets.potential_energy(*given)
+
+
+@pytest.mark.parametrize(("tensor", "name"), [(KNOWN, "matmul"), (KNOWN, "trsm"), (UNKNOWN, "convolve1d")], indirect=["tensor"])
+def test_the_values_of_a_graph(driver: EmulatedDriver, tensor: type, stream: Any, name: str) -> None:
+    case = CASES[name]
+    given = on_device(tensor, case)
+    expected = [host.copy() for host in hosts(case.call(*given))]
+    with captured(stream) as found:
+        result = case.call(*given)
+    for host in hosts(result):
+        host[...] = np.nan
+    call(cuda.cuGraphLaunch, found[1], stream)
+    for host, wanted in zip(hosts(result), expected, strict=True):
+        np.testing.assert_array_equal(host, wanted)
+    a, b = case.arrays[0], case.arrays[min(1, len(case.arrays) - 1)]
+    if name == "matmul":
+        np.testing.assert_allclose(expected[0], a @ b, rtol=1e-5)
+    elif name == "trsm":
+        np.testing.assert_allclose(a @ expected[0], b, rtol=1e-5, atol=1e-6)
+
+
+def test_every_routine_is_here() -> None:
+    assert capture_cases.routines() == {name.split(",")[0] for name in CASES} | set(capture_cases.LEFT_OUT)

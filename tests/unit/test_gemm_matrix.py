@@ -1,0 +1,112 @@
+"""The forms of GEMM on matrix units without a device: what they compile to, which operands are copied first, what a default chooses."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from portatile import workloads
+from portatile.capabilities import of_nvidia
+from portatile.device.cuda import compiler
+from portatile.device.cuda.info import capabilities
+from portatile.errors import ArgumentError
+from portatile.records import DeviceInfo, Launch, Layout, Problem
+from portatile.workloads.gemm import forms
+from portatile.workloads.gemm.forms.hopper import point as hopper
+from portatile.workloads.gemm.forms.matrix import point as matrix
+from portatile.workloads.gemm.point import Point
+from support.devices import on_paper
+
+WORKLOAD = workloads.get("gemm")
+HOPPER = replace(on_paper("gpu"), capabilities=capabilities("sm_90"))
+AMPERE = replace(on_paper("gpu", "sm_80"), capabilities=capabilities("sm_80"))
+OPENCL = replace(on_paper("gpu"), backend="opencl", capabilities=of_nvidia("sm_90"))
+
+
+def problem(size: int, dtype: str, trans: str = "NN") -> Problem:
+    return WORKLOAD.problem({"m": size, "n": size, "k": size}, dtype, {"trans_a": trans[0], "trans_b": trans[1]})
+
+
+def product(case: Problem, point: Point, device: DeviceInfo) -> Launch:
+    """The launch that multiplies."""
+    return next(step for step in WORKLOAD.plan(case, point.config(), device).steps if isinstance(step, Launch) and step.kernel == "gemm")
+
+
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+def test_warp_groups_end_with_an_epilogue() -> None:
+    workload = workloads.get("gemm_epilogue")
+    case = workload.problem({"m": 500, "n": 500, "k": 500}, "int8:bfloat16", {"scale_a": "rows", "bias": "columns", "activation": "gelu"})
+    step = next(
+        step
+        for step in workload.plan(case, hopper.tile(128, 128, 4).config(), HOPPER).steps
+        if isinstance(step, Launch) and step.kernel == "gemm"
+    )
+    target = compiler.target("sm_90")
+    binary = target.compile(*target.lower(step.source))
+    assert binary.resources["gemm"].spill_stores == 0
+    assert "serialized" not in binary.log
+
+
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+@pytest.mark.parametrize(("dtype", "trans"), [("bfloat16", "NN"), ("float16:float32", "TT"), ("int8", "NT")])
+def test_fragments_are_multiplied_by_the_units(dtype: str, trans: str) -> None:
+    source = product(problem(512, dtype, trans), matrix.tile((2, 2), (2, 2), 4), AMPERE).source
+    target = compiler.target("sm_80", "ptx")
+    binary = target.compile(*target.lower(source))
+    text = target.assembly(binary)
+    assert binary.resources["gemm"].spill_stores == 0
+    assert "cp.async.cg" in text
+    assert {"bfloat16": "m16n8k16.row.col.f32.bf16", "float16:float32": "m16n8k16.row.col.f32.f16", "int8": "m16n8k32"}[dtype] in text
+    assert (".x4.trans" in text) == (dtype != "int8")  # k slow somewhere
+
+
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+@pytest.mark.parametrize(("dtype", "trans", "rows", "columns"), [("bfloat16", "TN", 128, 256), ("int8", "NT", 64, 128)])
+def test_warp_groups_multiply_without_spills_and_without_waiting_for_each_product(dtype: str, trans: str, rows: int, columns: int) -> None:
+    source = product(problem(1000, dtype, trans), hopper.tile(rows, columns, 4), HOPPER).source
+    target = compiler.target("sm_90")
+    binary = target.compile(*target.lower(source))
+    assert binary.resources["gemm"].spill_stores == 0
+    assert "serialized" not in binary.log
+
+
+@pytest.mark.parametrize(("dtype", "trans"), list(itertools.product(("float16", "int8"), ("NN", "NT", "TN", "TT"))))
+def test_operands_that_units_cannot_take_are_copied_first(dtype: str, trans: str) -> None:
+    """Bytes with k slow, and rows that are not aligned to 16 bytes."""
+    case, point = problem(256, dtype, trans), hopper.tile(128, 128, 4)
+    slow = (trans[0] == "T") + (trans[1] == "N") if dtype == "int8" else 0
+    assert [step.kernel for step in launches(case, point)] == ["gemm_lines"] * slow + ["gemm"]
+    odd = {name: Layout((257, 1)) if name != "c" else layout for name, layout in case.layout.items()}
+    assert [step.kernel for step in launches(replace(case, layout=odd), point)] == ["gemm_lines"] * 2 + ["gemm"]
+
+
+def launches(case: Problem, point: Point) -> list[Launch]:
+    return [step for step in WORKLOAD.plan(case, point.config(), HOPPER).steps if isinstance(step, Launch)]
+
+
+def test_groups_go_from_tile_to_tile() -> None:
+    launch = product(problem(4096, "bfloat16"), hopper.tile(128, 256, 4), HOPPER)
+    assert launch.global_size[0] == 132 * launch.local_size[0]
+    assert launch.source.options == ("-arch=sm_90a",)
+
+
+def test_a_default_is_legal_and_uses_what_the_device_has() -> None:
+    for dtype, size in itertools.product(("bfloat16", "float16:float32", "int8"), (64, 500, 1024, 4096)):
+        case = problem(size, dtype, "NT")
+        for device, expected in ((HOPPER, {"hopper", "matrix"}), (AMPERE, {"matrix"}), (OPENCL, {"matrix"})):
+            config = WORKLOAD.default(case, device)
+            assert config["FORM"] in expected
+            assert WORKLOAD.space(case, device).violated(config) is None
+            assert WORKLOAD.plan(case, config, device).steps
+    assert WORKLOAD.default(problem(4096, "bfloat16"), HOPPER)["FORM"] == "hopper"
+    assert WORKLOAD.default(problem(4096, "float32"), HOPPER)["FORM"] == "gpu"
+
+
+def test_other_types_are_refused() -> None:
+    for point in (matrix.tile((2, 2), (2, 2), 4), hopper.tile(128, 128, 4)):
+        with pytest.raises(ArgumentError, match="multiplies 16-bit floats, tfloat32 and bytes"):
+            WORKLOAD.plan(problem(128, "float32"), point.config(), HOPPER)
+    with pytest.raises(ArgumentError, match="whole 64s"):
+        forms.read({**matrix.tile((2, 2), (2, 2), 4).config(), "TRR": 1})

@@ -1,0 +1,67 @@
+"""Simulated time of fleets and shared products: exact where it can be reckoned by hand, and what binds is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from portatile.cli import main
+from portatile.studies import scale
+from portatile.studies.form import simulation
+from portatile.studies.form.simulation import Machine, Overheads, SharedProduct, TrialCost
+from support.trials import trial
+
+FREE = Overheads(client=0.0, scheduler=0.0, message=0.0, start=0.0)
+COSTS = [TrialCost(3.0, 1.0)] * 24
+
+
+def test_workers_that_compile_themselves() -> None:
+    assert simulation.tuning(COSTS, 1, 0, FREE).seconds == pytest.approx(24 * 4)
+    assert simulation.tuning(COSTS, 6, 0, FREE).seconds == pytest.approx(4 * 4)
+    assert simulation.tuning(COSTS, 6, 0, replace(FREE, start=2.0)).seconds == pytest.approx(2 + 4 * 4)
+
+
+def test_compilers_run_ahead_of_one_worker() -> None:
+    assert simulation.tuning(COSTS, 1, 1, FREE).seconds == pytest.approx(24 * 3 + 1)
+    found = simulation.tuning(COSTS, 1, 12, FREE)
+    assert found.seconds == pytest.approx(3 + 24)
+    assert found.binds == "workers"
+
+
+def test_one_client_binds_many_workers() -> None:
+    many = simulation.tuning(COSTS * 50, 1000, 0, replace(FREE, client=0.1))
+    assert many.binds == "client"
+    assert many.seconds == pytest.approx(0.1 * 1200 + 4, rel=0.01)
+
+
+def test_trials_that_end_workers_are_tried_again() -> None:
+    assert simulation.tuning(COSTS * 20, 1, 0, replace(FREE, failing=0.5, restart=4.0), seed=1).seconds > 1.5 * 24 * 20 * 4
+
+
+def test_products_are_shared_by_rate_until_links_or_memory_bind() -> None:
+    work = SharedProduct(4096, flops=1e9, row_bytes=1e3, shared_bytes=0.0)
+    fast = Machine((1e12,), link=1e12, host=1e13, piece=0.0)
+    assert simulation.product(work, fast).seconds == pytest.approx(4.096)
+    uneven = simulation.product(work, replace(fast, rates=(3e12, 1e12)))
+    assert uneven.seconds == pytest.approx(1.024, rel=0.02)
+    assert simulation.product(replace(work, row_bytes=1e10), fast).binds == "links"
+    crowded = simulation.product(replace(work, row_bytes=1e10), replace(fast, rates=(1e12,) * 20))
+    assert crowded.binds == "host memory"
+
+
+def test_a_recorded_run_stands_beside_its_simulation() -> None:
+    trials = [replace(trial(n), seconds={"compile": 0.5, "run": 0.5}, time=f"2026-11-23T10:00:{n:02}+00:00") for n in range(10)]
+    row = scale.as_recorded(trials, 0, FREE)
+    assert row is not None
+    assert row.seconds == pytest.approx(9.0)
+    assert row.measured == 9.0
+    assert scale.as_recorded(trials[:1], 0, FREE) is None
+    assert "simulated +0%" in scale.notes([row])[-1]
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "scale", "--trials", "200"]) == 0
+    shown = capsys.readouterr().out
+    assert "1000" in shown
+    assert "what binds there" in shown
