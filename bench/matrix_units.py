@@ -43,8 +43,8 @@ POINTS: dict[str, Point] = {
     "m 64x64": matrix.tile((2, 2), (2, 2), 4),
     "m 64x64 w8": matrix.tile((2, 4), (2, 1), 4),
 }
-TORCH = {"float16": "float16", "bfloat16": "bfloat16", "int8": "int8"}
-ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 0.0}
+HELD = {"float16": "float16", "bfloat16": "bfloat16", "int8": "int8", "tfloat32": "float32"}  # what arrays hold
+ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 0.0, "tfloat32": 0.0}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def compiled(text: Any, architecture: str) -> Binary:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dtypes", default="bfloat16,float16,int8")
+    parser.add_argument("--dtypes", default="bfloat16,tfloat32,int8,float16")
     parser.add_argument("--sizes", default="512,1000,1024,2048,4096,8192")
     parser.add_argument("--shapes", default="4097x4095x4099,8192x64x8192,64x64x65536", help="timed by the default only")
     parser.add_argument("--trans", default="NN,NT,TN,TT")
@@ -196,10 +196,11 @@ def _run(torch: Any, job: Job, built: dict[str, Binary], kernels: dict[str, Any]
     m, n, k = job.sizes
     problem, flops = job.problem(), 2.0 * m * n * k
     a, b = (_operand(torch, job, problem, name) for name in "ab")
-    result = torch.int32 if job.dtype == "int8" else getattr(torch, job.dtype)
+    result = torch.int32 if job.dtype == "int8" else getattr(torch, HELD[job.dtype])
     if job.name == "cuBLAS":
         x, y = (a.t() if job.trans[0] == "T" else a), (b.t() if job.trans[1] == "T" else b)
         out = torch.empty((m, n), device="cuda", dtype=result)
+        torch.backends.cuda.matmul.allow_tf32 = job.dtype == "tfloat32"
         return (
             flops / _seconds(torch, (lambda: torch._int_mm(x, y)) if job.dtype == "int8" else lambda: torch.mm(x, y, out=out), flops) / 1e12
         )
@@ -224,7 +225,7 @@ def _operand(torch: Any, job: Job, problem: Problem, name: str) -> Any:
     if job.dtype == "int8":
         whole = torch.randint(-128, 128, (shape[0], pitch), device="cuda", dtype=torch.int8)
     else:
-        whole = torch.randn((shape[0], pitch), device="cuda").to(getattr(torch, job.dtype))
+        whole = torch.randn((shape[0], pitch), device="cuda").to(getattr(torch, HELD[job.dtype]))
         whole[:, shape[1] :] = float("nan")
     return whole[:, : shape[1]]
 
@@ -279,7 +280,9 @@ def _check(torch: Any, job: Job, a: Any, b: Any, c: Any, kept: Any, factors: tup
     y = (b.t() if job.trans[1] == "T" else b).double()
     expected = alpha * (x @ y) + beta * old[rows][:, :n].double()
     scale = abs(alpha) * (x.abs() @ y.abs()) + abs(beta) * 90
-    allowed = ROUNDING[job.dtype] * expected.abs() + (0 if job.dtype == "int8" else 1e-5 * scale + 1e-7)
+    allowed = ROUNDING[job.dtype] * expected.abs() + (
+        0 if job.dtype == "int8" else (2.0**-9 if job.dtype == "tfloat32" else 1e-5) * scale + 1e-7
+    )
     bad = ~((got[rows][:, :n].double() - expected).abs() <= allowed)
     if bool(bad.any()):
         i, j = bad.nonzero()[0].tolist()

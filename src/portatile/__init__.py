@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from portatile.routines.coulomb import coulomb_potential
     from portatile.routines.gemm import gemm, matmul
     from portatile.routines.mri import mri_fhd, mri_q
-    from portatile.routines.symmetric import symm, syr2k, syrk
+    from portatile.routines.symmetric import hemm, her2k, herk, symm, syr2k, syrk
     from portatile.routines.triangular import trmm, trsm
     from portatile.runtime.memory_limit import memory_limit
     from portatile.shipping.own_kernels import export
@@ -69,6 +69,9 @@ __all__ = [
     "filter_bank1d",
     "gemm",
     "get_device",
+    "hemm",
+    "her2k",
+    "herk",
     "matmul",
     "memory_limit",
     "mri_fhd",
@@ -93,7 +96,7 @@ _MODULES = {
     "portatile.routines.compiled": ("Compiled", "compile"),
     "portatile.routines.convolve": ("convolve1d", "convolve3d_separable", "filter_bank1d"),
     "portatile.routines.coulomb": ("coulomb_potential",),
-    "portatile.routines.symmetric": ("symm", "syr2k", "syrk"),
+    "portatile.routines.symmetric": ("hemm", "her2k", "herk", "symm", "syr2k", "syrk"),
     "portatile.routines.triangular": ("trmm", "trsm"),
     "portatile.runtime.memory_limit": ("memory_limit",),
     "portatile.routines.mri": ("mri_fhd", "mri_q"),

@@ -28,7 +28,7 @@ MEASURING = ("stream", "peak")
 
 _BYTES = {"cpu": 1 << 26}  # of a stream's array; elsewhere two of them are BEYOND_CACHES. 64 MiB are many times a core's cache
 
-_TELLING = 0.5  # the least share of memory that says what binds, where the ceiling of arithmetic is not known
+_TELLING = 0.5  # the least share that says what binds, where the traffic or the ceiling of arithmetic is not known
 
 BRIEF = "brief"
 """Among the details of a measurement that took a fraction of a second, when the device was first used: how often it was tried."""
@@ -213,11 +213,12 @@ class Binding:
 
 
 def binding(known: Ceilings | None, work: Work, seconds: float) -> Binding | None:
-    """What binds a run of ``seconds``; None where the ceilings that matter are not known."""
+    """What binds a run of ``seconds``; None where too little is known to say."""
     if known is None:
         return None
     name, share = max(known.shares(work, seconds).items(), key=lambda item: item[1], default=("", 0.0))
-    certain = not work.flops or known.arithmetic(work.dtype, work.products) is not None or share >= _TELLING
+    arithmetic = not work.flops or known.arithmetic(work.dtype, work.products) is not None
+    certain = (arithmetic and work.traffic > 0) or share >= _TELLING
     return Binding(name, share) if share > 0 and certain else None
 
 

@@ -114,6 +114,8 @@ class Types:
         return self.operand.name if self.complex else self.real
 
 
+COMPLEX = ("float32", "float64", "complex64", "complex128")
+"""The types of the other routines of the BLAS."""
 PRODUCTS: tuple[str, ...] = tuple(
     operand if result == results[0] else f"{operand}:{result}" for operand, results in RESULTS.items() for result in results
 )

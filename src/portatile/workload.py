@@ -84,7 +84,8 @@ class Workload(ABC):
     """A computation that can be tuned. One folder in ``workloads``, found by its name.
 
     Class attributes: ``name``; ``sizes`` (name -> meaning); ``options`` (name -> allowed values, the first is the
-    default); ``dtypes``; ``operands``; ``scalars`` (name -> default value); ``presets`` (name of a configuration -> what it is);
+    default); ``implied`` (options that a problem names only where they have not the first value);
+    ``dtypes``; ``operands``; ``scalars`` (name -> default value); ``presets`` (name of a configuration -> what it is);
     ``meanings`` (parameter -> what it does; a workload of few parameters says it in its docstring, after "Parameters:");
     ``products``: whether its operations are those of matrix products, which a device's matrix units may do; ``aliases``: other
     names that users may write; ``hint``: a sentence that ``portatile tune`` prints for users who may mean another workload.
@@ -97,6 +98,7 @@ class Workload(ABC):
     operands: tuple[Operand, ...] = ()
     scalars: Mapping[str, float] = {}
     products: bool = False
+    implied: frozenset[str] = frozenset()
     presets: Mapping[str, str] = {}
     meanings: Mapping[str, str] = {}
     aliases: tuple[str, ...] = ()
@@ -128,6 +130,7 @@ class Workload(ABC):
         if dtype not in self.dtypes:
             raise ArgumentError(f"{self.name} does not support dtype {dtype!r}; it supports {', '.join(self.dtypes)}")
         chosen = {name: values[0] for name, values in self.options.items()} | dict(options or {})
+        chosen = {name: value for name, value in chosen.items() if name not in self.implied or value != self.options[name][0]}
         for name, value in chosen.items():
             if value not in self.options[name]:
                 raise ArgumentError(f"{self.name}: {name}={value!r} is not one of {self.options[name]}")
@@ -250,7 +253,7 @@ class Workload(ABC):
         if one.dtype != other.dtype:
             return float("inf")
         apart = sum(abs(np.log2((one.sizes[s] + 1) / (other.sizes[s] + 1))) for s in self.sizes)
-        return float(apart + 2 * sum(one.options[o] != other.options[o] for o in self.options))
+        return float(apart + 2 * sum(one.options.get(o) != other.options.get(o) for o in self.options))
 
 
 def packed_layout(shape: tuple[int, ...]) -> Layout:

@@ -26,14 +26,18 @@ interrupted = finished = 0
 for _ in range(count):
     out, after = call.empty.copy(), rng.uniform(0, 1.2 * lasts) + 1e-6
     asynchronous = rng.random() < 0.5
-    timer = threading.Timer(after, lambda: thrown(here, ctypes.py_object(KeyboardInterrupt)))
+    fired = []
+    timer = threading.Timer(after, lambda: (thrown(here, ctypes.py_object(KeyboardInterrupt)), fired.append(True)))
+    timer.daemon = True  # and never joined: Thread.join does not survive an exception of another thread
     try:
         if asynchronous:
             timer.start()
         else:
             signal.setitimer(signal.ITIMER_REAL, after)
         call.run(out)
-        timer.join() if asynchronous else signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        while asynchronous and not fired:
+            time.sleep(0.0005)
         time.sleep(0.001)
         finished += 1
     except KeyboardInterrupt:

@@ -21,7 +21,7 @@ import pytest
 from portatile import device as devices
 from portatile import processes, workloads
 from portatile.cli import main
-from portatile.errors import DeviceNotFoundError, UsageError
+from portatile.errors import DeviceError, DeviceNotFoundError, UsageError
 from portatile.records import Config, DeviceInfo, Problem, canonical, from_json
 from portatile.store import ResultStore
 from portatile.trials import Budget
@@ -32,7 +32,7 @@ from support.trials import trial
 
 distributed = pytest.importorskip("distributed", reason="Dask distributed is not installed (extra cluster)")
 
-from portatile.fleet import members, search, serve, session  # noqa: E402 - only where Dask is
+from portatile.fleet import agreement, members, search, serve, session  # noqa: E402 - only where Dask is
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*leaked semaphore", "ignore:a worker on:RuntimeWarning")
 QUICK = Timing(samples=3, burst=0.0005, most=0.05, race=0.2)
@@ -61,12 +61,11 @@ def fleet(info: DeviceInfo) -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def no_one_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three workers on two cores never agree about the default."""
-    monkeypatch.setattr(search, "_AGREE", float("inf"))
+    monkeypatch.setattr(agreement, "LEAST", float("inf"))
 
 
 def request(evaluations: int, seed: int = 0) -> TuningRequest:
-    limits = PhaseLimits(launch=3, run=3, least=1.0)
-    return TuningRequest(PROBLEM, None, Budget(evaluations=evaluations), "random", seed, timing=QUICK, limits=limits, model=False, warm=0)
+    return TuningRequest(PROBLEM, None, Budget(evaluations=evaluations), "random", seed, timing=QUICK, model=False, warm=0)
 
 
 def each_once(result: TuningResult, store: ResultStore, count: int) -> None:
@@ -146,7 +145,7 @@ def test_a_configuration_that_ends_workers_is_quarantined_and_one_that_hangs_tim
         evaluate=with_faults(poison, hang), finish=session.finish, close=session.close, compile_texts=session.compile_texts
     )
     monkeypatch.setattr(search, "session", faulty)
-    asked = replace(request(4, seed=3), start=(poison, hang))
+    asked = replace(request(4, seed=3), start=(poison, hang), limits=PhaseLimits(launch=20, least=5.0))
     with ResultStore(None) as store:
         result = search.tune(asked, fleet, store)
         each_once(result, store, 4)
@@ -219,6 +218,13 @@ def test_wrong_use_says_what_to_do(fleet: str, info: DeviceInfo, monkeypatch: py
         serve.options([info, replace(info, id="opencl:9:0")], 0)
 
 
+def test_workers_that_are_all_gone_end_the_search(info: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_GONE", 0.1)
+    empty = SimpleNamespace(address="tcp://x", connected=True, with_device=lambda info: {}, compilers=lambda: 0)
+    with ResultStore(None) as store, pytest.raises(DeviceError, match=r"no worker with .* is left at tcp://x"):
+        search._Search(request(2), empty, store, None, info, time.monotonic()).run()  # type: ignore[arg-type]
+
+
 def test_the_command_lists_the_devices(fleet: str, info: DeviceInfo, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "devices", fleet]) == 0
     shown = capsys.readouterr().out
@@ -240,6 +246,6 @@ def test_workers_that_disagree_about_the_default_are_left_out(monkeypatch: pytes
     monkeypatch.undo()
     problem = Problem("gemm", {"m": 1}, "float32")
     same = {name: trial(1, seconds, problem=problem) for name, seconds in (("a", 1.0), ("b", 1.02), ("c", 2.5))}
-    assert search.disagreeing(same) == {"c"}
-    assert search.disagreeing({"a": same["a"]}) == set()
-    assert search.disagreeing({"a": same["a"], "x": trial(1, status="crash", problem=problem)}) == set()
+    assert agreement.disagreeing(same) == {"c"}
+    assert agreement.disagreeing({"a": same["a"]}) == set()
+    assert agreement.disagreeing({"a": same["a"], "x": trial(1, status="crash", problem=problem)}) == set()

@@ -152,7 +152,7 @@ def test_products_are_compared_with_matrix_units() -> None:
     assert both.shares(other, 1.0) == one.shares(product, 1.0) == pytest.approx({"arithmetic": 58 / 33.2})
     assert both.arithmetic("float32", products=True) is None
     assert {name for name in workloads.names() if workloads.get(name).products} == {
-        *("gemm", "gemm_batched", "symm", "syrk", "syr2k", "trmm", "triangular")
+        *("gemm", "gemm_batched", "gemm_epilogue", "symm", "syrk", "syr2k", "trmm", "triangular")
     }
 
 
@@ -172,6 +172,9 @@ def test_what_binds_is_the_ceiling_that_a_run_is_nearest_to() -> None:
     assert [None if one is None else one.name for one in found] == ["arithmetic", "memory"]
     assert str(found[0]) == "69 % arithmetic"
     assert ceilings.binding(None, ceilings.work_of(gemm, large), 1.0) is None
+    unknown = [Work("float32", flops=1e12, traffic=0.0), Work("float64", flops=1e12, traffic=1e9)]  # traffic; the ceiling of float64
+    assert [ceilings.binding(known, work, 10.0) for work in unknown] == [None, None]
+    assert [ceilings.binding(known, work, seconds) is None for work, seconds in zip(unknown, (0.8, 0.15), strict=True)] == [False, False]
 
 
 def test_nothing_is_measured_where_ceilings_are_known_or_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from portatile import workloads
 from portatile.capabilities import of_nvidia
+from portatile.device.amdgcn import compiler as amd
 from portatile.device.cuda import compiler
 from portatile.device.cuda.info import capabilities
-from portatile.errors import ArgumentError
+from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import DeviceInfo, Launch, Layout, Problem
 from portatile.workloads.gemm import forms
 from portatile.workloads.gemm.forms.hopper import point as hopper
@@ -84,6 +85,17 @@ def test_operands_that_units_cannot_take_are_copied_first(dtype: str, trans: str
 
 def launches(case: Problem, point: Point) -> list[Launch]:
     return [step for step in WORKLOAD.plan(case, point.config(), HOPPER).steps if isinstance(step, Launch)]
+
+
+@pytest.mark.parametrize(("dtype", "instructions"), [("float16", "v_wmma_f32_16x16x16_f16"), ("int8", "v_wmma_i32_16x16x16_iu8")])
+def test_fragments_become_amds_instructions(dtype: str, instructions: str) -> None:
+    try:
+        target = amd.target("gfx1100")
+    except DeviceNotFoundError as error:
+        pytest.skip(str(error))
+    device = replace(on_paper("gpu"), backend="opencl", local_memory=65536)
+    source = product(problem(500, dtype, "NT"), matrix.tile((2, 2), (2, 2), 2), device).source
+    assert instructions in target.assembly(target.compile(*target.lower(source)))
 
 
 def test_groups_go_from_tile_to_tile() -> None:

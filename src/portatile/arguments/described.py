@@ -70,7 +70,7 @@ class Numpy(Library):
                 return None
             place = address(array)
             places.append(place)
-            said.append((array.shape, array.strides, array.dtype, array.flags.num, place & -place & MASK))
+            said.append((array.shape, array.strides, array.dtype, array.flags.num, place & MASK and place & -place & MASK))
         return places
 
     def new(self, model: Any, shape: tuple[int, ...]) -> Any:
@@ -98,7 +98,7 @@ class Buffers(Library):
                 base = id(memory) << _SPACE
             offset = array.offset
             places.append(base + offset)
-            said.append((array.shape, array.strides, array.dtype, offset, memory.device, base & -base & MASK))
+            said.append((array.shape, array.strides, array.dtype, offset, memory.device, base & MASK and base & -base & MASK))
         return places
 
     def new(self, model: Any, shape: tuple[int, ...]) -> Any:
@@ -125,7 +125,9 @@ class Torch(Library):
                 return None
             place = array.data_ptr()
             places.append(place)
-            said.append((array.shape, array.stride(), array.dtype, array.get_device(), array.requires_grad, place & -place & MASK))
+            said.append(
+                (array.shape, array.stride(), array.dtype, array.get_device(), array.requires_grad, place & MASK and place & -place & MASK)
+            )
         return places
 
     def place(self, array: Any) -> int:
@@ -160,7 +162,7 @@ class Cupy(Library):
             data = array.data
             place = data.ptr
             places.append(place)
-            said.append((array.shape, array.strides, array.dtype, data.device_id, place & -place & MASK))
+            said.append((array.shape, array.strides, array.dtype, data.device_id, place & MASK and place & -place & MASK))
         return places
 
     def place(self, array: Any) -> int:

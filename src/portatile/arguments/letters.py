@@ -33,4 +33,9 @@ def conjugate(stored: Matrix, trans: str) -> Matrix:
 
 def letter(stored: Matrix) -> str:
     """How a kernel reads a matrix: as it is stored (N), transposed (T), the conjugate of either (R, C)."""
-    return ("C" if stored.transposed else "R") if stored.conjugated else "T" if stored.transposed else "N"
+    return named(stored.transposed, stored.conjugated)
+
+
+def named(transposed: bool, conjugated: bool) -> str:
+    """The letter for a transpose, a conjugate (R), both (C) or neither."""
+    return ("C" if transposed else "R") if conjugated else "T" if transposed else "N"

@@ -149,12 +149,17 @@ def _loaded(word: str, declared: str) -> Array:
     array: Array = np.ascontiguousarray(np.load(path, allow_pickle=False))
     if ELEMENT.fullmatch(declared.removesuffix("*")) and array.dtype != _element(declared).base:
         raise ValueError(f"the file has elements of {array.dtype}, not of {_element(declared).base}")
+    if not array.size:
+        raise ValueError("the file has no elements")
     return array
 
 
 def _scalar(kind: str, word: str) -> np.generic:
     if word.startswith("@"):
-        return _bytes(_loaded(word, ""))
+        array = _loaded(word, "")
+        if ELEMENT.fullmatch(kind) and array.nbytes != _element(kind).itemsize:
+            raise ValueError(f"the file has {array.nbytes} bytes, a {kind} {_element(kind).itemsize}")
+        return _bytes(array)
     element = _element(kind)
     if not element.shape:
         number: np.generic = _number(word, element)

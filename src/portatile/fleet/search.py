@@ -22,7 +22,7 @@ import numpy as np
 
 from portatile import device, execute, program, select, strategies, workloads
 from portatile.errors import CompileError, DeviceError, LaunchError, NoValidVariantError, UsageError
-from portatile.fleet import members, session
+from portatile.fleet import agreement, members, session
 from portatile.fleet.members import Fleet
 from portatile.fleet.session import Decision, Order
 from portatile.records import Config, DeviceInfo, canonical, from_json, to_json
@@ -36,9 +36,9 @@ from portatile.tuning.search.request import Listener, Progress, Stopped, TuningR
 
 _WAIT = 0.2  # seconds between two looks at the fleet
 _RESULT_SECONDS = 3.0  # for which the result of a finished task is waited for: its worker may have gone with it
+_GONE = 60.0  # seconds for which workers may all be gone
 _ATTEMPTS = 3  # of a trial that fails for no reason of its own
 _AHEAD = 14  # trials that are compiled ahead for each worker, at most: a later choice knows more results
-_AGREE = 0.1  # by which two workers may differ about the default, or by three times the spread of their samples
 _FINAL = 0.2  # share of the budget that is kept for the final comparison, as far as that needs it
 
 
@@ -100,6 +100,7 @@ class _Search:
     apart: set[str] = field(default_factory=set)  # workers that disagree
     decision: Decision | None = None
     number: int = 0
+    seen: float = 0.0  # when there was a worker last
 
     def __post_init__(self) -> None:
         problem = self.request.problem
@@ -161,8 +162,16 @@ class _Search:
             self._collect()
 
     def _meet_workers(self) -> None:
-        """Workers that are new, from the start or late, evaluate the default, each its own time."""
+        """Workers that are new, from the start or late, evaluate the default, each its own time.
+
+        Raises DeviceError where there has been none for a while.
+        """
         present = self.fleet.with_device(self.info)
+        now = time.monotonic()
+        self.seen = now if present or not self.seen else self.seen
+        if now > self.seen + _GONE:
+            kept = f"; {len(self.trials)} trials are stored, and the next search goes on from them" if self.trials else ""
+            raise DeviceError(f"no worker with {self.info.name} is left at {self.fleet.address}{kept}")
         checking = {task.worker for task in self.under_way.values()}
         for address in present.keys() - self.defaults.keys() - checking:
             self._submit(f"default {address}", self.default, address)
@@ -311,7 +320,7 @@ class _Search:
         self.defaults[worker] = trial
         if canonical(self.default) not in self.trials:
             self._take(replace(trial, config=dict(self.default)))
-        for other in disagreeing(self.defaults) - self.apart:
+        for other in agreement.disagreeing(self.defaults) - self.apart:
             self.apart.add(other)
             ratio = self.defaults[other].median / median(one.median for one in self.defaults.values())
             where = self.fleet.members()[other].host if other in self.fleet.members() else other
@@ -397,19 +406,3 @@ class _Search:
 
 def _refusal(error: Exception) -> Status:
     return "compile" if isinstance(error, CompileError) else "launch"
-
-
-def disagreeing(defaults: dict[str, Trial]) -> set[str]:
-    """The workers whose time for the default is not that of most, by more than the noise of their samples."""
-    valid = {worker: trial for worker, trial in defaults.items() if trial.status == "ok"}
-    if len(valid) < 2:
-        return set()
-    usual = sorted(trial.median for trial in valid.values())[(len(valid) - 1) // 2]
-    return {worker for worker, trial in valid.items() if abs(trial.median / usual - 1) > max(_AGREE, 3 * _spread(trial))}
-
-
-def _spread(trial: Trial) -> float:
-    """Half the distance of the samples' quartiles over their median."""
-    ordered = sorted(trial.samples)
-    quarter = len(ordered) // 4
-    return (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median

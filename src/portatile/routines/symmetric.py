@@ -1,4 +1,4 @@
-"""symm, syrk and syr2k: products with a symmetric matrix, and sums of products that are symmetric, on the arrays that gemm takes."""
+"""symm, syrk, syr2k and hemm, herk, her2k: products with a symmetric or Hermitian matrix, and sums of products that are such."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any, cast
 
 from portatile.arguments import matrices, outputs, stacks
-from portatile.arguments.checks import check_options, factor
-from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, op
+from portatile.arguments.checks import COMPLEX, check_factors, check_options, complex_factor
+from portatile.arguments.letters import OPPOSITE, OTHER, Side, Trans, Uplo, letter, op
 from portatile.arguments.matrices import Array, check_square
 from portatile.arguments.outputs import Begin
 from portatile.device import Selector
+from portatile.dtypes import name_of
 from portatile.errors import ArgumentError
 from portatile.routines import stacked
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
@@ -24,8 +25,8 @@ def symm(
     *,
     side: Side = "L",
     uplo: Uplo = "L",
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
@@ -41,7 +42,31 @@ def symm(
         array([[1., 2.],
                [2., 3.]])
     """
-    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo), out, device)))
+    return cast(Array, _SYMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "T"), out, device)))
+
+
+def hemm(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    side: Side = "L",
+    uplo: Uplo = "L",
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    out: Array | None = None,
+    device: Selector | None = None,
+) -> Array:
+    """As ``symm`` for a Hermitian ``a``, as BLAS's HEMM: what is imaginary on its diagonal is not used. Of real matrices it is ``symm``.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> a = np.array([[1.0, np.nan], [2.0 + 1j, 3.0]])
+        >>> portatile.hemm(a, np.eye(2, dtype=complex))
+        array([[1.+0.j, 2.-1.j],
+               [2.+1.j, 3.+0.j]])
+    """
+    return cast(Array, _HEMM.call(_plan_symm, *_call((a, b), c, (alpha, beta), (side, uplo, "C"), out, device)))
 
 
 def syrk(
@@ -50,8 +75,8 @@ def syrk(
     *,
     uplo: Uplo = "L",
     trans: Trans = "N",
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
@@ -67,7 +92,31 @@ def syrk(
         array([[1., 0.],
                [2., 4.]])
     """
-    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans), out, device)))
+    return cast(Array, _SYRK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "T"), out, device)))
+
+
+def herk(
+    a: Array,
+    c: Array | None = None,
+    *,
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    out: Array | None = None,
+    device: Selector | None = None,
+) -> Array:
+    """The triangle ``uplo`` of ``alpha op(a) op(a)^H + beta c`` with real factors, as BLAS's HERK; the rest is as for ``syrk``.
+
+    What is imaginary on the diagonal of ``c`` is not used, and is zero in the result. Of real matrices it is ``syrk``.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.herk(np.array([[1.0 + 1j], [2.0]]))
+        array([[2.+0.j, 0.+0.j],
+               [2.-2.j, 4.+0.j]])
+    """
+    return cast(Array, _HERK.call(_plan_syrk, *_call((a,), c, (alpha, beta), (uplo, trans, "C"), out, device)))
 
 
 def syr2k(
@@ -77,8 +126,8 @@ def syr2k(
     *,
     uplo: Uplo = "L",
     trans: Trans = "N",
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
@@ -92,13 +141,38 @@ def syr2k(
         array([[ 6.,  0.],
                [11., 20.]])
     """
-    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans), out, device)))
+    return cast(Array, _SYR2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "T"), out, device)))
+
+
+def her2k(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    uplo: Uplo = "L",
+    trans: Trans = "N",
+    alpha: complex = 1.0,
+    beta: float = 0.0,
+    out: Array | None = None,
+    device: Selector | None = None,
+) -> Array:
+    """The triangle ``uplo`` of ``alpha op(a) op(b)^H + conj(alpha) op(b) op(a)^H + beta c``, as BLAS's HER2K; ``beta`` is real.
+
+    The diagonal is as for ``herk``, the rest as for ``syr2k``. Of real matrices it is ``syr2k``.
+
+    Examples:
+        >>> import numpy as np, portatile
+        >>> portatile.her2k(np.array([[1j], [2.0]]), np.array([[3.0], [5.0 + 0j]]))
+        array([[ 0.+0.j,  0.+0.j],
+               [ 6.-5.j, 20.+0.j]])
+    """
+    return cast(Array, _HER2K.call(_plan_syr2k, *_call((a, b), c, (alpha, beta), (uplo, trans, "C"), out, device)))
 
 
 def _call(factors: tuple[Any, ...], c: Any, scalars: tuple[Any, Any], letters: tuple[str, ...], out: Any, device: Selector | None) -> Call:
     """A call with the arrays ``factors``, and ``c`` if there is one; ``scalars`` are alpha and beta."""
-    alpha, beta = scalars
-    return Call(factors if c is None else (*factors, c), (factor(alpha, "alpha"), factor(beta, "beta")), letters, out, device)
+    alpha, beta = complex_factor(scalars[0], "alpha"), complex_factor(scalars[1], "beta")
+    return Call(factors if c is None else (*factors, c), (alpha, beta), letters, out, device)
 
 
 def _plan_symm(call: Call) -> Planned | Converted:
@@ -112,18 +186,19 @@ def _plan_symm(call: Call) -> Planned | Converted:
 def _plan_one_symm(call: Call, made: Any = None) -> Planned:
     """The request for one product; the result goes to ``made`` if it is given."""
     a, b, c = call.arrays if len(call.arrays) == 3 else (*call.arrays, None)
-    (alpha, beta), (side, uplo) = call.factors, call.options
+    (alpha, beta), (side, uplo, mirror) = call.factors, call.options
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"))
-    stored_a, stored_b = matrices.matrix(a, "a"), matrices.matrix(b, "b")
+    stored_a, stored_b = matrices.matrix(a, "a", COMPLEX), matrices.matrix(b, "b", COMPLEX)
+    check_factors(call.factors, name_of(stored_b.array.dtype))
     m, n = stored_b.shape
     check_square(stored_a, side, (m, n))
     matrices.alike(stored_a, stored_b)
     result, stored_c, begin = outputs.receiving(call.out if made is None else made, (m, n), b, {"a": stored_a, "b": stored_b}, c, beta)
-    if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows
-        uplo = OTHER[uplo]
-    if stored_c.transposed:  # C^T = alpha B^T A + beta C^T
-        side, m, n, stored_b = OPPOSITE[side], n, m, stored_b.flipped()
-    options = (side, uplo, "T" if stored_b.transposed else "N")
+    if stored_a.transposed:  # a symmetric matrix by its columns: the other triangle by its rows, of a Hermitian one its conjugate
+        uplo, mirror = OTHER[uplo], _CONJUGATE[mirror]
+    if stored_c.transposed:  # C^T = alpha B^T A^T + beta C^T
+        side, m, n, stored_b, mirror = OPPOSITE[side], n, m, stored_b.flipped(), _CONJUGATE[mirror]
+    options = (side, uplo, "T" if stored_b.transposed else "N", mirror)
     operands = stored_a.reading(alpha != 0), stored_b.reading(alpha != 0), stored_c.reading(beta != 0)
     return Planned(result, [Request("symm", (m, n), options, operands, result, call.device, {"alpha": alpha, "beta": beta}, begin)])
 
@@ -145,10 +220,13 @@ def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: An
     """The request for one triangle; the result goes to ``made`` if it is given."""
     given = dict(zip(names, call.arrays, strict=False))
     c = call.arrays[-1] if len(call.arrays) > len(names) else None
-    (alpha, beta), (uplo, trans), out = call.factors, call.options, call.out
+    (alpha, beta), (uplo, trans, mirror), out = call.factors, call.options, call.out
     check_options(("uplo", uplo, "LU"), ("trans", trans, "NTC"))
-    stored = {name: op(matrices.matrix(array, name), trans, "trans") for name, array in given.items()}
+    stored = {name: op(matrices.matrix(array, name, COMPLEX), trans, "trans") for name, array in given.items()}
     first = stored["a"]
+    check_factors(call.factors, name_of(first.array.dtype))
+    if mirror == "C":
+        check_factors((0.0 if len(names) > 1 else alpha, beta), "float32 in what a Hermitian update multiplies by them")
     n, k = first.shape
     for name, matrix in stored.items():
         matrices.alike(first, matrix)
@@ -160,14 +238,18 @@ def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: An
     elif out is not None and begin is not None:  # the other triangle of out stays as it is
         flipped = stored_c.on_device and stored_c.transposed
         begin = begin._replace(triangle=OTHER[uplo] if flipped else uplo)
-    if stored_c.transposed:  # the transpose of what is symmetric: the other triangle
+    if stored_c.transposed:  # the transpose of what is symmetric: the other triangle; of what is Hermitian its conjugate
         uplo = OTHER[uplo]
-    letters = "".join("T" if matrix.transposed else "N" for matrix in stored.values())
+        if mirror == "C" and first.array.dtype.kind == "c":
+            stored = {name: matrix._replace(conjugated=not matrix.conjugated) for name, matrix in stored.items()}
+            alpha = alpha.conjugate()
+    letters = "".join(map(letter, stored.values()))
     how = letters if len(set(letters)) > 1 else letters[0]
     operands = *(matrix.reading(alpha != 0) for matrix in stored.values()), stored_c
     scalars = {"alpha": alpha, "beta": beta}
-    return Planned(result, [Request(workload, (n, k), (uplo, how), operands, result, call.device, scalars, begin)])
+    return Planned(result, [Request(workload, (n, k), (uplo, how, mirror), operands, result, call.device, scalars, begin)])
 
 
 _plan_syrk, _plan_syr2k = partial(_plan_update, "syrk", ("a",)), partial(_plan_update, "syr2k", ("a", "b"))
-_SYMM, _SYRK, _SYR2K = (Recorder(("alpha", "beta")) for _ in range(3))
+_CONJUGATE = {"T": "T", "C": "R", "R": "C"}
+_SYMM, _SYRK, _SYR2K, _HEMM, _HERK, _HER2K = (Recorder(("alpha", "beta")) for _ in range(6))

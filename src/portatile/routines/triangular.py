@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any, cast
 
 from portatile.arguments import outputs, stacks
-from portatile.arguments.checks import check_options, factor
-from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo
+from portatile.arguments.checks import COMPLEX, check_factors, check_options, complex_factor
+from portatile.arguments.letters import OPPOSITE, OTHER, Diag, Side, Trans, Uplo, named
 from portatile.arguments.matrices import Array, alike, check_square, matrix
 from portatile.device import Selector
+from portatile.dtypes import name_of
 from portatile.routines import stacked
 from portatile.runtime.recorded import Call, Converted, Planned, Recorder
 from portatile.runtime.request import Request
@@ -23,7 +24,7 @@ def trmm(
     uplo: Uplo = "L",
     trans: Trans = "N",
     diag: Diag = "N",
-    alpha: float = 1.0,
+    alpha: complex = 1.0,
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
@@ -39,7 +40,7 @@ def trmm(
         array([[1.],
                [5.]])
     """
-    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
+    return cast(Array, _TRMM.call(_plan_trmm, (a, b), (complex_factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
 
 
 def trsm(
@@ -50,7 +51,7 @@ def trsm(
     uplo: Uplo = "L",
     trans: Trans = "N",
     diag: Diag = "N",
-    alpha: float = 1.0,
+    alpha: complex = 1.0,
     out: Array | None = None,
     device: Selector | None = None,
 ) -> Array:
@@ -70,7 +71,7 @@ def trsm(
         array([[1. ],
                [0.5]])
     """
-    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
+    return cast(Array, _TRSM.call(_plan_trsm, (a, b), (complex_factor(alpha, "alpha"),), (side, uplo, trans, diag), out, device))
 
 
 def _plan(workload: str, call: Call) -> Planned | Converted:
@@ -89,7 +90,8 @@ def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
     """The request for one matrix ``b``; the result goes to ``made`` if it is given."""
     (a, b), (alpha,), (side, uplo, trans, diag), out = call.arrays, call.factors, call.options, call.out
     check_options(("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
-    stored_a, source = matrix(a, "a"), matrix(b, "b")
+    stored_a, source = matrix(a, "a", COMPLEX), matrix(b, "b", COMPLEX)
+    check_factors((alpha,), name_of(source.array.dtype))
     m, n = source.shape
     check_square(stored_a, side, (m, n))
     alike(stored_a, source)
@@ -97,12 +99,12 @@ def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
     stored_b = outputs.output(result, (m, n), source.array.dtype)
     outputs.apart(stored_b, stored_a, "a")
     begin = None if result is b else outputs.copying(source, stored_b, "b")
-    transpose = trans != "N"
+    transpose, conjugated = trans != "N", trans == "C" and source.array.dtype.kind == "c"
     if stored_a.transposed:  # the stored matrix is a^T: its other triangle, transposed once more
         uplo, transpose = OTHER[uplo], not transpose
     if stored_b.transposed:  # B^T op(a)^T
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
-    options = (side, uplo, "T" if transpose else "N", diag)
+    options = (side, uplo, named(transpose, conjugated), diag)
     operands = stored_a.reading(alpha != 0), stored_b
     return Planned(result, [Request(workload, (m, n), options, operands, result, call.device, {"alpha": alpha}, begin)])
 

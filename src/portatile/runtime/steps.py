@@ -110,9 +110,13 @@ class Launches:
         self._alike = not self._others and not fixed
         self._ready: Ready | None = self._executable.ready(places, beyond + len(fixed))
         self._alone = not self._executable.plan.temporaries
+        self._plain = self._ready if self._alike and self._alone else None
 
     def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Queue them; the caller holds the engine's lock."""
+        if self._plain is not None:  # most calls
+            self._plain.run(queue, (*places, *factors), self._own)
+            return
         if self._ready is None:
             memories = {name: operand.memory(queue.device, given, places) for name, operand in self._operands.items()}
             self._prepared.run(queue, memories, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})

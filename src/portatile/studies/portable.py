@@ -2,14 +2,15 @@
 
 Pennycook's measure of a configuration is the number of devices over the sum of its losses, so the search looks for the least sum. It
 starts with the devices' own winners and climbs from the best to neighbours that are legal everywhere, with random ones between. A group of
-candidates runs on one device after another; who cannot win any more, however fast on the devices that are left, goes no further.
+candidates runs on one device after another; who cannot win any more, however fast on the devices that are left, goes no further. A loss is
+over the fastest time that was seen on the device, so a winner that was tuned too little is no limit.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -23,7 +24,7 @@ from portatile.trials import Budget
 NAME = "portable"
 _GROUP = 8  # candidates that are measured together: a device is opened once for all
 _RANDOM = 2  # of them that are drawn at random
-_POOL = 64  # legal configurations of a device from which those are drawn
+_CHUNKS, _CHUNK = 16, 4  # so many draws of so many configurations before it is said that nothing new is found
 
 Seconds = Callable[[DeviceInfo, Sequence[Config]], Mapping[str, float]]
 """Measures configurations, as a device runs them, on it: seconds by canonical text, without those that fail."""
@@ -31,7 +32,7 @@ Seconds = Callable[[DeviceInfo, Sequence[Config]], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Portable:
-    """The configuration, how many were tried, and Pennycook's measure by the search's own times."""
+    """The configuration, how many were tried, and Pennycook's measure by the search's own times, over the fastest it saw on each device."""
 
     config: Config
     tried: int
@@ -55,32 +56,38 @@ def search(asked: Search, seconds: Seconds, say: Callable[[str], None] = lambda 
     workload = workloads.get(asked.problem.workload)
     spaces = [workload.space(asked.problem, info) for info in asked.devices]
     rng = np.random.default_rng(asked.seed)
-    best_of: dict[str, float] = {}
-    sums: dict[str, float] = {}  # of losses, infinite for what does not run everywhere
+    best_of = [math.inf] * len(asked.devices)  # seconds of the fastest of all that was measured on each device
+    took: dict[str, list[float]] = {}  # on each device, of what ran on all
+    sums: dict[str, float] = {}  # of losses, infinite for what does not run everywhere or went no further
     configs: dict[str, Config] = {}
     candidates = _candidates(asked, spaces, rng, sums, configs)
     for group in _groups(candidates, asked.budget.evaluations):
-        texts = [canonical(config) for config in group]
-        totals = dict.fromkeys(texts, 0.0)
+        times: dict[str, list[float]] = {canonical(config): [] for config in group}
         least = min(sums.values(), default=math.inf)
         for place, info in enumerate(asked.devices):
-            left = len(asked.devices) - place - 1  # each of which loses at least nothing: 1
-            alive = [text for text in texts if totals[text] + 1 + left < least]
-            lowered = {text: canonical(workload.lowered(configs[text], info)) for text in alive}
-            found = seconds(info, [workload.lowered(configs[text], info) for text in alive]) if alive else {}
-            if found and info.id not in best_of:
-                best_of[info.id] = min(found.values())  # of the winners, with whom the search begins
-            for text in texts:
-                took = found.get(lowered.get(text, ""))
-                totals[text] += math.inf if took is None else max(took / best_of[info.id], 1.0)
-        sums.update(totals)
-        say(f"{NAME}: {len(sums)} tried, {_score(min(sums.values()), len(asked.devices)):.3f} of the devices' best")
+            left = len(asked.devices) - place  # of which each loses at least nothing: 1
+            alive = [text for text, known in times.items() if len(known) == place and _losses(known, best_of) + left < least]
+            lowered = {text: workload.lowered(configs[text], info) for text in alive}
+            found = seconds(info, list(lowered.values())) if alive else {}
+            best_of[place] = min([best_of[place], *found.values()])
+            for text in alive:
+                if (one := found.get(canonical(lowered[text]))) is not None:
+                    times[text].append(one)
+        took.update({text: known for text, known in times.items() if len(known) == len(asked.devices)})
+        sums.update(dict.fromkeys(times, math.inf))
+        sums.update({text: _losses(known, best_of) for text, known in took.items()})
+        say(f"{NAME}: {len(sums)} tried, {_score(min(sums.values()), len(asked.devices)):.3f} of the fastest seen on each device")
         if asked.budget.seconds is not None and time.monotonic() - started > asked.budget.seconds:
             break
     best = min(sums, key=lambda text: sums[text], default=None)
     if best is None or not math.isfinite(sums[best]):
         return None
     return Portable(configs[best], len(sums), _score(sums[best], len(asked.devices)))
+
+
+def _losses(seconds: Sequence[float], best: Sequence[float]) -> float:
+    """The sum of the losses on the first devices, those that ``seconds`` are of."""
+    return sum(one / least for one, least in zip(seconds, best, strict=False))
 
 
 def _score(total: float, devices: int) -> float:
@@ -103,7 +110,7 @@ def _candidates(
     ``configs`` takes what was told, by its text. It is read between groups, when ``sums`` knows what became of it.
     """
 
-    def fresh(options: Sequence[Config]) -> Iterator[Config]:
+    def fresh(options: Iterable[Config]) -> Iterator[Config]:
         for config in options:
             text = canonical(config)
             if text not in configs and _everywhere(asked, spaces, config):
@@ -119,13 +126,17 @@ def _candidates(
         centre = configs[min(known, key=lambda text: sums[text])] if known else None
         nearby = [] if centre is None else _neighbours(asked, spaces, centre)
         rng.shuffle(nearby)
-        scattered = [config for space in spaces for config in space.scatter(rng, _POOL)]
-        rng.shuffle(scattered)
         new = [*islice(fresh(nearby), _GROUP - _RANDOM)]
-        new += islice(fresh(scattered), _GROUP - len(new))
+        new += islice(fresh(_scattered(spaces, rng)), _GROUP - len(new))
         if not new:
             return
         yield from new
+
+
+def _scattered(spaces: Sequence[ParameterSpace], rng: np.random.Generator) -> Iterator[Config]:
+    """Configurations at random, of the devices' spaces by turns; ends after some, most of which may be known."""
+    for place in range(_CHUNKS):
+        yield from spaces[place % len(spaces)].scatter(rng, _CHUNK)
 
 
 def _neighbours(asked: Search, spaces: Sequence[ParameterSpace], config: Config) -> list[Config]:

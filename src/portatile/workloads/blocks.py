@@ -75,8 +75,19 @@ def whole(
 
 
 def types(problem: Problem) -> dict[str, Value]:
-    """Definitions of the element type for a kernel text."""
-    return {"REAL": "float"} if problem.dtype == "float32" else {"REAL": "double", "DOUBLE": True}
+    """Definitions of the element type for a kernel text: a complex number is a vector of two."""
+    real: dict[str, Value] = {"REAL": "float"} if problem.dtype in ("float32", "complex64") else {"REAL": "double", "DOUBLE": True}
+    return {**real, "REAL": f"{real['REAL']}2"} if is_complex(problem) else real
+
+
+def is_complex(problem: Problem) -> bool:
+    """Whether the elements are complex."""
+    return problem.dtype.startswith("complex")
+
+
+def transposed(trans: str, hermitian: bool) -> str:
+    """The letter of the transpose of what the letter says, or of its conjugate transpose: of N, T, C and R (conjugate)."""
+    return {"N": "C", "T": "R", "C": "N", "R": "T"}[trans] if hermitian else {"N": "T", "T": "N", "C": "R", "R": "C"}[trans]
 
 
 def matrix(problem: Problem, name: str, role: Role) -> tuple[Arg, ...]:

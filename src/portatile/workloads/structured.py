@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.records import Config, DeviceInfo, Problem
+from portatile.dtypes import COMPLEX
+from portatile.records import Config, DeviceInfo, Layout, Problem, Value
 from portatile.space import ParameterSpace
 from portatile.workload import Expected, Inputs, Workload
 from portatile.workloads import operands
+from portatile.workloads.blocks import is_complex
 from portatile.workloads.gemm import reference as gemm
 from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.reals import TRANSPOSED
 
 _SPLIT = 100  # parts that a product may add up its sum of; more than any configuration of gemm has
 ORDERS = (0, 32, 64, 128, 256, 512, 1024)  # of blocks
@@ -31,15 +35,16 @@ def order(problem: Problem) -> int:
 
 def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
     """Blocks NB of at most twice the order ``size``, and a work-group; NB = 0, no blocks, where ``zeros.left_out``."""
-    facts = {**device.facts(), "order": size, "left_out": zeros.left_out(device)}
+    left_out = zeros.left_out(device) and not is_complex(problem)
+    facts = {**device.facts(), "order": size, "left_out": left_out}
     alone = "NB > 0 or (left_out and (WGS == 32 or device_kind != 'cpu'))"
     rules = ("NB == 32 or NB < 2 * order", alone, "WGS <= max_work_group_size")
     return ParameterSpace({"NB": ORDERS, "WGS": GROUPS}, rules, facts)
 
 
-def blocked(size: int, device: DeviceInfo) -> Config:
-    """No blocks where ``zeros.left_out``; else those of ``block``."""
-    if zeros.left_out(device):
+def blocked(size: int, device: DeviceInfo, whole: bool = True) -> Config:
+    """No blocks where ``zeros.left_out``, if the ``whole`` can be one product; else those of ``block``."""
+    if whole and zeros.left_out(device):
         return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
     return {"NB": block(size, device), "WGS": group(device)}
 
@@ -57,7 +62,7 @@ def group(device: DeviceInfo) -> int:
 
 def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator, written: NDArray[np.bool_] | None = None) -> Inputs:
     """Operands uniform in [-0.5, 0.5); alpha and beta as for a product; a C that beta = 0 must not read is NaN, where it is ``written``."""
-    alpha, beta = gemm.factors(rng)
+    alpha, beta = gemm.factors(rng, problem.dtype)
     names = list(shapes)
     memory = {name: operands.random(rng, problem.layout[name], shape, problem.dtype) for name, shape in shapes.items()}
     scalars = {"alpha": alpha, "beta": beta} if names[-1] == "c" else {"alpha": alpha}
@@ -65,6 +70,33 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator, written: 
         c = operands.view(memory["c"], problem.layout["c"], shapes["c"])
         c[... if written is None else written] = np.nan
     return Inputs(memory, scalars)
+
+
+class OfElements(Workload):
+    """A workload that complex numbers have too: of real ones the options that conjugate are what they are without that."""
+
+    dtypes = COMPLEX
+
+    def problem(
+        self,
+        sizes: Mapping[str, int],
+        dtype: str = "float32",
+        options: Mapping[str, Value] | None = None,
+        layout: Mapping[str, Layout] | None = None,
+    ) -> Problem:
+        """As of any workload; conjugates of real matrices are these themselves."""
+        given = dict(options or {})
+        if not str(dtype).startswith("complex"):
+            given |= {name: _real(str(value)) for name, value in given.items() if name.startswith("trans")}
+            if given.get("mirror") in ("C", "R"):
+                given["mirror"] = "T"
+        return super().problem(sizes, dtype, given, layout)
+
+
+def _real(letters: str) -> str:
+    """The letters of transpositions without conjugates; two that are alike are one."""
+    found = "".join(TRANSPOSED.get(one, one) for one in letters)
+    return found[0] if len(found) == 2 and found[0] == found[1] else found
 
 
 def touched(problem: Problem) -> NDArray[np.bool_]:
@@ -86,16 +118,20 @@ def views(problem: Problem, shapes: Shapes, given: Inputs) -> dict[str, NDArray[
     return {name: operands.view(given.operands[name], problem.layout[name], shape) for name, shape in shapes.items()}
 
 
-def symmetric(a: NDArray[Any], upper: bool) -> Wide:
-    """The whole of a symmetric matrix of which one triangle is stored."""
-    half = np.where(np.tri(len(a), dtype=bool).T if upper else np.tri(len(a), dtype=bool), a, 0).astype(np.float64)
-    return half + half.T - np.diag(np.diag(half))
+def symmetric(a: NDArray[Any], upper: bool, hermitian: bool = False) -> NDArray[Any]:
+    """The whole of a symmetric or Hermitian matrix of which one triangle is stored."""
+    half = operands.wide(np.where(np.tri(len(a), dtype=bool).T if upper else np.tri(len(a), dtype=bool), a, 0))
+    if hermitian:
+        found: NDArray[Any] = half + half.conj().T - np.diag(np.diag(half).real)
+        return found
+    whole: NDArray[Any] = half + half.T - np.diag(np.diag(half))
+    return whole
 
 
-def triangle(a: NDArray[Any], upper: bool, unit: bool) -> Wide:
+def triangle(a: NDArray[Any], upper: bool, unit: bool) -> NDArray[Any]:
     """A triangle with zeros beside it, and ones on its diagonal if ``unit``."""
     half = np.tri(len(a), k=-1 if unit else 0, dtype=bool)
-    found: Wide = np.where(half.T if upper else half, a, 0).astype(np.float64)
+    found: NDArray[Any] = operands.wide(np.where(half.T if upper else half, a, 0))
     return found + np.eye(len(a)) if unit else found
 
 
@@ -109,8 +145,7 @@ def product(
     kept: NDArray[np.bool_] | None = None,
 ) -> Expected:
     """alpha left right + beta C with its scale, for the output called ``name``; where ``kept``, what was there before."""
-    kind = np.dtype(problem.dtype).type
-    alpha, beta = (float(kind(given.scalars.get(factor, usual))) for factor, usual in (("alpha", 1.0), ("beta", 0.0)))
+    alpha, beta = gemm.given_factors(problem, given)
     shape = (left.shape[0], right.shape[1])
     layout = problem.layout[name]
     c = operands.view(given.operands[name], layout, shape)
@@ -130,7 +165,13 @@ def product(
 
 def bound(problem: Problem, terms: int) -> float:
     """gamma of a sum of ``terms`` products in any order, split into parts, with factors and last addition; see ``gemm.bound``."""
-    return operands.gamma(terms + _SPLIT, problem.dtype) + operands.gamma(terms + 3, "float64")
+    more, wider = (4, sqrt(2)) if is_complex(problem) else (0, 1.0)
+    return wider * (operands.gamma(terms + _SPLIT + more, problem.dtype) + operands.gamma(terms + 3 + more, "float64"))
+
+
+def operations(problem: Problem) -> float:
+    """Floating-point operations of a multiply-add, over those of real numbers."""
+    return 4.0 if is_complex(problem) else 1.0
 
 
 def reads(scalars: Mapping[str, float], output: str) -> frozenset[str]:

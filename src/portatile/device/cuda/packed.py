@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from portatile.device.base import Argument, Memory, Queue, Ready, ReadyLaunch, Slot
+from portatile.device.base import Argument, Memory, Ready, ReadyLaunch, Slot
 from portatile.device.cuda.context import CudaContext
 from portatile.device.cuda.driver import call, driver, failure
 from portatile.device.cuda.graph import LaunchGraph, Node
@@ -48,18 +48,18 @@ class PackedLaunches(Ready):
         self.exactly = exactly(launches) if len(launches) >= WORTH else None
         self._replays: dict[int, _Replays] = {}
 
-    def run(self, queue: Queue, values: Sequence[float], borrows: bool) -> None:
-        assert isinstance(queue, CudaQueue)
+    def run(self, queue: Any, values: Sequence[float], borrows: bool) -> None:  # a CudaQueue; to assert that would cost every launch
         borrows = borrows and queue.last is not None  # on a stream of our own memory of ours is there
         if borrows:
             queue.enter()
         stream = queue.stream
         if self.exactly is None or not self._again(self.exactly(values), values, queue):
             launch = driver.cuLaunchKernel
-            for place, (write, block, pick, function, x, y, z, wide, high, deep, dynamic, address) in enumerate(self._steps):
+            for write, block, pick, function, x, y, z, wide, high, deep, dynamic, address in self._steps:
                 write(block, 0, *pick(values))
                 error = launch(function, x, y, z, wide, high, deep, dynamic, stream, address, 0)[0]
                 if error:
+                    place = [step[-1] for step in self._steps].index(address)
                     if place == 0 and self._elsewhere():
                         with self._device.current():
                             return self.run(queue, values, borrows)

@@ -90,6 +90,73 @@ typedef struct { uint r[8]; } matrix_s32;
 static inline uint portatile_pair_f16(float x, float y) { uint v; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x)); return v; }
 static inline uint portatile_pair_bf16(float x, float y) { uint v; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(y), "f"(x)); return v; }
 
+#elif defined(__gfx1100__) || defined(__gfx1101__) || defined(__gfx1102__) || defined(__gfx1103__) || defined(__gfx1150__) || defined(__gfx1151__)
+
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#define HAVE_MATRIX 1
+#define MATRIX_LANES 32
+#define MATRIX_ELEMENTS 8
+#define MATRIX_ROW(lane, e) ((e) * 2 + (lane) / 16)
+#define MATRIX_COLUMN(lane, e) ((lane) % 16)
+/* a lane's row or column, which the lane 16 on holds too */
+typedef struct { uint8 line; } matrix_a;
+typedef struct { uint8 line; } matrix_b;
+typedef struct { float r[8]; } matrix_f32;
+typedef struct { uint r[8]; } matrix_s32;
+
+static inline uint8 portatile_matrix_line(__local const uchar *tile, int row, int chunk) {
+  return (uint8)(*(__local const uint4 *)(tile + MATRIX_AT(row, chunk)), *(__local const uint4 *)(tile + MATRIX_AT(row, chunk + 1)));
+}
+static inline uint portatile_matrix_pair(__local const uchar *tile, int k, int chunk, int across) {
+  const uint low = ((__local const ushort *)(tile + MATRIX_AT(k, chunk + across / 8)))[across % 8];
+  const uint high = ((__local const ushort *)(tile + MATRIX_AT(k + 1, chunk + across / 8)))[across % 8];
+  return low | high << 16;
+}
+static inline uint8 portatile_matrix_line_t(__local const uchar *t, int k, int chunk, int i) {
+  return (uint8)(portatile_matrix_pair(t, k, chunk, i), portatile_matrix_pair(t, k + 2, chunk, i), portatile_matrix_pair(t, k + 4, chunk, i),
+                 portatile_matrix_pair(t, k + 6, chunk, i), portatile_matrix_pair(t, k + 8, chunk, i), portatile_matrix_pair(t, k + 10, chunk, i),
+                 portatile_matrix_pair(t, k + 12, chunk, i), portatile_matrix_pair(t, k + 14, chunk, i));
+}
+#define MATRIX_LOAD_A(f, tile, row, chunk, lane) ((f).line = portatile_matrix_line(tile, (row) + (lane) % 16, chunk))
+#define MATRIX_LOAD_A_T(f, tile, k, chunk, lane) ((f).line = portatile_matrix_line_t(tile, k, chunk, (lane) % 16))
+#define MATRIX_LOAD_B(f, tile, row, chunk, lane) MATRIX_LOAD_A(f, tile, row, chunk, lane)
+#define MATRIX_LOAD_B_T(f, tile, k, chunk, lane) MATRIX_LOAD_A_T(f, tile, k, chunk, lane)
+
+#define PORTATILE_MATRIX_SUMS(T8, c) ((T8)((c).r[0], (c).r[1], (c).r[2], (c).r[3], (c).r[4], (c).r[5], (c).r[6], (c).r[7]))
+#define PORTATILE_MATRIX_TAKE(c, v) \
+  ((c).r[0] = (v).s0, (c).r[1] = (v).s1, (c).r[2] = (v).s2, (c).r[3] = (v).s3, (c).r[4] = (v).s4, (c).r[5] = (v).s5, (c).r[6] = (v).s6, (c).r[7] = (v).s7)
+#define MATRIX_MULTIPLY_ADD_F16(c, a, b) \
+  do { \
+    const float8 portatile_v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(as_half16((a).line), as_half16((b).line), PORTATILE_MATRIX_SUMS(float8, c)); \
+    PORTATILE_MATRIX_TAKE(c, portatile_v); \
+  } while (0)
+#define MATRIX_MULTIPLY_ADD_BF16(c, a, b) \
+  do { \
+    const float8 portatile_v = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(as_short16((a).line), as_short16((b).line), PORTATILE_MATRIX_SUMS(float8, c)); \
+    PORTATILE_MATRIX_TAKE(c, portatile_v); \
+  } while (0)
+#define MATRIX_MULTIPLY_ADD_S8(c, a, b) \
+  do { \
+    int8 portatile_v = as_int8(PORTATILE_MATRIX_SUMS(uint8, c)); \
+    portatile_v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(1, as_int4((a).line.lo), 1, as_int4((b).line.lo), portatile_v, 0); \
+    portatile_v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(1, as_int4((a).line.hi), 1, as_int4((b).line.hi), portatile_v, 0); \
+    PORTATILE_MATRIX_TAKE(c, as_uint8(portatile_v)); \
+  } while (0)
+/* no instruction: rows of A come from the lanes that hold them */
+static inline void portatile_matrix_tf32(matrix_f32 *c, uint8 a, uint8 b, int lane) {
+  for (int e = 0; e < 8; ++e) {
+    float sum = c->r[e];
+    const int from = (e * 2 + lane / 16) * 4;
+#define PORTATILE_TERM(s) \
+    sum += as_float((uint)__builtin_amdgcn_ds_bpermute(from, (int)a.s) & 0xffffe000u) * as_float(b.s & 0xffffe000u);
+    PORTATILE_TERM(s0) PORTATILE_TERM(s1) PORTATILE_TERM(s2) PORTATILE_TERM(s3)
+    PORTATILE_TERM(s4) PORTATILE_TERM(s5) PORTATILE_TERM(s6) PORTATILE_TERM(s7)
+#undef PORTATILE_TERM
+    c->r[e] = sum;
+  }
+}
+#define MATRIX_MULTIPLY_ADD_TF32(c, a, b) portatile_matrix_tf32(&(c), (a).line, (b).line, (int)get_local_id(0) % 32)
+
 #else
 
 #define MATRIX_LANES 32
@@ -150,6 +217,9 @@ PORTATILE_MATRIX_PRODUCT(s8, matrix_s32, for (int s = 0; s < 32; s += 8) c->r[e]
 #define MATRIX_MULTIPLY_ADD_TF32(c, a, b) portatile_matrix_tf32(&(c), &(a), &(b))
 #define MATRIX_MULTIPLY_ADD_S8(c, a, b) portatile_matrix_s8(&(c), &(a), &(b))
 
+#endif
+
+#ifndef MATRIX_STORE_F32
 #define MATRIX_STORE_F32(c, p, pitch, lane) \
   do { \
     for (int portatile_e = 0; portatile_e < MATRIX_ELEMENTS; ++portatile_e) \

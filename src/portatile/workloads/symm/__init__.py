@@ -9,14 +9,16 @@ import numpy as np
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Cut, Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import blocks, structured
+from portatile.workloads.gemm.reference import op
 
 
-class Symm(Workload):
+class Symm(structured.OfElements):
     """Symmetric A: C (m x n) = alpha A B + beta C (``side="L"``, A of order m) or alpha B A + beta C (``"R"``, order n), row-major.
 
-    Only the triangle ``uplo`` of the symmetric A is read. B is stored m x n, or n x m with ``trans_b="T"``. beta = 0 does not read
+    Only the triangle ``uplo`` of A is read. With ``mirror="C"`` A is Hermitian, with R the conjugate of what is stored of a Hermitian one.
+    B is stored m x n, or n x m with ``trans_b="T"``; C and R are conjugates. beta = 0 does not read
     C, alpha = 0 neither A nor B.
 
     Parameters: WGS: work-group of the kernel that expands A, of no account on a processor; the product is a problem of ``gemm``.
@@ -25,7 +27,13 @@ class Symm(Workload):
     name = "symm"
     products = True
     sizes: Mapping[str, str] = {"m": "rows of C", "n": "columns of C"}
-    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans_b": ("N", "T")}
+    options: Mapping[str, tuple[Value, ...]] = {
+        "side": ("L", "R"),
+        "uplo": ("L", "U"),
+        "trans_b": ("N", "T", "C", "R"),
+        "mirror": ("T", "C", "R"),
+    }
+    implied = frozenset({"mirror"})
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
 
@@ -33,7 +41,7 @@ class Symm(Workload):
         """A is square, of the order that the side asks for."""
         m, n = problem.sizes["m"], problem.sizes["n"]
         order = structured.order(problem)
-        return {"a": (order, order), "b": (m, n) if problem.options["trans_b"] == "N" else (n, m), "c": (m, n)}
+        return {"a": (order, order), "b": (m, n) if problem.options["trans_b"] in ("N", "R") else (n, m), "c": (m, n)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The work-group."""
@@ -54,18 +62,21 @@ class Symm(Workload):
         upper = problem.options["uplo"] == "U"
         serial, group = device.kind == "cpu", int(config["WGS"])
         form: dict[str, Value] = {"SERIAL": True, "SQUARE": structured.CACHED} if serial else {"WGS": group}
-        source = load(__file__, "expand.cl", {**blocks.types(problem), "UPPER": upper, **form})
+        mirror, conjugated = str(problem.options.get("mirror", "T")), blocks.is_complex(problem)
+        kinds = {"COMPLEX": conjugated, "HERMITIAN": conjugated and mirror != "T"}
+        source = load(__file__, "expand.cl", {**blocks.types(problem), "UPPER": upper, **form}, **kinds)
         size = ((-(-order // structured.CACHED), 1, 1), (1, 1, 1)) if serial else blocks.lines(order, order, group)
         workspace = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         known = (blocks.integer("order", order), blocks.scalar(problem, "alpha"), *blocks.matrix(problem, "a", "in"))
         expand = Launch(source, "symm_expand", *size, (*known, *workspace))
         b, trans = ("b", problem.layout["b"]), str(problem.options["trans_b"])
         target = ("c", problem.layout["c"])
+        whole = "R" if mirror == "R" else "N"
         if problem.options["side"] == "L":
-            operands, op, depth = {"a": ("full", full), "b": b, "c": target}, ("N", trans), m
+            operands, how, depth = {"a": ("full", full), "b": b, "c": target}, (whole, trans), m
         else:
-            operands, op, depth = {"a": b, "b": ("full", full), "c": target}, (trans, "N"), n
-        product: Call = blocks.product(problem, (m, n, depth), operands, op, ("alpha", "beta"))
+            operands, how, depth = {"a": b, "b": ("full", full), "c": target}, (trans, whole), n
+        product: Call = blocks.product(problem, (m, n, depth), operands, how, ("alpha", "beta"))
         return Plan((expand, product), (Temporary("full", order * full.strides[0] * problem.itemsize),))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -77,8 +88,10 @@ class Symm(Workload):
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """C in float64; with ``sample``, some of its rows and columns."""
         views = structured.views(problem, self.shapes(problem), inputs)
-        whole = structured.symmetric(views["a"], problem.options["uplo"] == "U")
-        b = views["b"] if problem.options["trans_b"] == "N" else views["b"].T
+        mirror = problem.options.get("mirror", "T")
+        whole = structured.symmetric(views["a"], problem.options["uplo"] == "U", mirror != "T")
+        whole = whole.conj() if mirror == "R" else whole
+        b = op(views["b"], str(problem.options["trans_b"]))
         left, right = (whole, b) if problem.options["side"] == "L" else (b, whole)
         return {"c": structured.product(problem, inputs, "c", left, right, sample)}
 
@@ -87,8 +100,8 @@ class Symm(Workload):
         return structured.bound(problem, structured.order(problem))
 
     def flops(self, problem: Problem) -> float:
-        """2 m n times the order of A, the BLAS's convention."""
-        return 2.0 * problem.sizes["m"] * problem.sizes["n"] * structured.order(problem)
+        """2 m n times the order of A, four times that of complex numbers, the BLAS's convention."""
+        return 2.0 * structured.operations(problem) * problem.sizes["m"] * problem.sizes["n"] * structured.order(problem)
 
     def traffic(self, problem: Problem) -> float:
         """The triangle and B read once, C written once."""
@@ -102,7 +115,7 @@ class Symm(Workload):
     def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
         """Along the size that A does not have: columns of B and C for a left A, rows for a right one."""
         size, of_c, across = ("n", "columns", "rows") if problem.options["side"] == "L" else ("m", "rows", "columns")
-        return (Cut(size, {"b": across if problem.options["trans_b"] == "T" else of_c, "c": of_c}),)
+        return (Cut(size, {"b": across if problem.options["trans_b"] in ("T", "C") else of_c, "c": of_c}),)
 
     def awkward(self, problem: Problem) -> list[Problem]:
         """Orders that nothing divides, with padded rows and offsets."""

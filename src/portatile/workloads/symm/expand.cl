@@ -1,9 +1,15 @@
 // A symmetric matrix of which one triangle is stored, as a whole one: full[i][j] is the stored one of (i, j) and (j, i).
 //
 // alpha = 0 must not read A: nothing is written then.
+{% from "scalars.cl" import functions, mirrored, nothing with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+{{ functions() }}
+{%- if HERMITIAN %}
+// Of a Hermitian one (j, i) is the conjugate, and what is imaginary on the diagonal counts as zero.
+#define DIAGONAL(element) ((REAL)((element).x, 0))
+{% endif %}
 
 #ifdef SERIAL
 // A work-item of a processor takes SQUARE rows, in squares, so that the columns that it reads stay in the first cache.
@@ -12,7 +18,7 @@ void symm_expand(const int order, const REAL alpha, __global const REAL* restric
                  __global REAL* restrict full, const long ldfull)
 {
     const int i0 = (int)get_global_id(0) * SQUARE, i1 = min(i0 + SQUARE, order);
-    if (alpha == 0)
+    if ({{ nothing("alpha") }})
         return;
     a += a_offset;
     for (int j0 = 0; j0 < order; j0 += SQUARE) {
@@ -23,13 +29,17 @@ void symm_expand(const int order, const REAL alpha, __global const REAL* restric
             __global const REAL* down = a + j0 * lda + i;
             if (j0 == i0 || j1 - j0 < SQUARE)
                 for (int e = 0; e < j1 - j0; ++e)
-                    to[e] = (UPPER ? i <= j0 + e : i >= j0 + e) ? along[e] : down[e * lda];
+                    to[e] = (UPPER ? i <= j0 + e : i >= j0 + e) ? along[e] : {{ mirrored("down[e * lda]") }};
             else if (across)
                 for (int e = 0; e < SQUARE; ++e)
-                    to[e] = down[e * lda];
+                    to[e] = {{ mirrored("down[e * lda]") }};
             else
                 for (int e = 0; e < SQUARE; ++e)
                     to[e] = along[e];
+{% if HERMITIAN %}
+            if (j0 == i0)
+                to[i - i0] = DIAGONAL(along[i - i0]);
+{% endif %}
         }
     }
 }
@@ -40,12 +50,16 @@ void symm_expand(const int order, const REAL alpha, __global const REAL* restric
                  __global REAL* restrict full, const long ldfull)
 {
     const int j = (int)get_global_id(0);
-    if (alpha == 0 || j >= order)
+    if ({{ nothing("alpha") }} || j >= order)
         return;
     a += a_offset;
     for (int i = (int)get_global_id(1); i < order; i += (int)get_global_size(1)) {
         const int here = UPPER ? i <= j : i >= j;
-        full[i * ldfull + j] = here ? a[i * lda + j] : a[j * lda + i];
+        full[i * ldfull + j] = here ? a[i * lda + j] : {{ mirrored("a[j * lda + i]") }};
+{% if HERMITIAN %}
+        if (i == j)
+            full[i * ldfull + j] = DIAGONAL(a[i * lda + j]);
+{% endif %}
     }
 }
 #endif

@@ -10,8 +10,9 @@ from portatile.template import load
 from portatile.workload import Operand
 from portatile.workloads import blocks, structured
 from portatile.workloads.gemm.plan import Shape
-from portatile.workloads.syrk import Syrk
+from portatile.workloads.syrk import Syrk, kinds
 
+_TRANS = ("N", "T", "NT", "TN", "C", "R", *(a + b for a in "NTCR" for b in "NTCR" if a != b and a + b not in ("NT", "TN")))
 _SQUARE = 32  # that a work-group adds of a block and its transpose
 _LINES = 16  # of A and B that a processor's work-item copies
 _SHORT = 128  # terms up to which a processor is faster without all of C as workspace ...
@@ -21,7 +22,8 @@ _FLAT = 6  # ... if the order is so many times that
 class Syr2k(Syrk):
     """Rank-2k update: the triangle ``uplo`` of C (n x n) = alpha op(A) op(B)^T + alpha op(B) op(A)^T + beta C, the other not touched.
 
-    A and B are stored n x k, or k x n with ``trans="T"``; ``NT`` and ``TN`` are for an A stored one way and a B stored the other.
+    A and B are stored n x k, or k x n with ``trans="T"``, C and R are conjugates; two letters are for an A read one way and a B another.
+    With ``mirror="C"`` C is Hermitian: alpha op(A) op(B)^H + conj(alpha) op(B) op(A)^H + beta C with a real beta.
     beta = 0 does not read C, alpha = 0 reads neither A nor B.
 
     Parameters: NB: order of the blocks on the diagonal, where W = alpha op(A) op(B)^T is computed whole, beside C: the other product is
@@ -30,14 +32,18 @@ class Syr2k(Syrk):
     """
 
     name = "syr2k"
-    options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": ("N", "T", "NT", "TN")}
+    options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": _TRANS, "mirror": ("T", "C")}
     operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
     pairs = (("a", "b"), ("b", "a"))
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """Blocks of at most twice the order, or one; a joined product on a processor."""
-        facts = {**device.facts(), "order": problem.sizes["n"]}
-        alone = ("not JOIN or (device_kind == 'cpu' and NB == 0)", "device_kind != 'cpu' or WGS == 32")
+        facts = {**device.facts(), "order": problem.sizes["n"], "complex": blocks.is_complex(problem)}
+        alone = (
+            "not JOIN or (device_kind == 'cpu' and NB == 0 and not complex)",
+            "device_kind != 'cpu' or WGS == 32",
+            "not complex or NB == 0",
+        )
         rules = ("NB <= 32 or NB < 2 * order", *alone, "WGS <= max_work_group_size")
         return ParameterSpace({"JOIN": (False, True), "NB": structured.ORDERS, "WGS": structured.GROUPS}, rules, facts)
 
@@ -45,9 +51,12 @@ class Syr2k(Syrk):
         """One block where it pays and fits into the device."""
         n, k = problem.sizes["n"], problem.sizes["k"]
         block = n * blocks.padded(n) * problem.itemsize
-        large = block > device.max_allocation or 2 * (block + n * k * problem.itemsize) > device.global_memory
+        large = not blocks.is_complex(problem) and (
+            block > device.max_allocation or 2 * (block + n * k * problem.itemsize) > device.global_memory
+        )
         if device.kind == "cpu":
-            return {"JOIN": large or k <= min(_SHORT, n // _FLAT), "NB": 0, "WGS": 32}
+            short = not blocks.is_complex(problem) and k <= min(_SHORT, n // _FLAT)
+            return {"JOIN": large or short, "NB": 0, "WGS": 32}
         group = next(group for group in reversed(structured.GROUPS) if group == 32 or group <= device.max_work_group_size)
         return {"JOIN": False, "NB": structured.block(n, device) if large else 0, "WGS": group}
 
@@ -73,9 +82,11 @@ class Syr2k(Syrk):
         workspace = (Arg("blocks", role="temporary"), blocks.long_integer("ldw", width))
         args = (*known, *workspace, *blocks.matrix(problem, "c", "inout"))
         if serial:
-            return Launch(load(__file__, "fold.cl", {**defines, "SERIAL": True}), "syr2k_fold", (squares, count, 1), (1, 1, 1), args)
+            return Launch(
+                load(__file__, "fold.cl", {**defines, "SERIAL": True}, **kinds(problem)), "syr2k_fold", (squares, count, 1), (1, 1, 1), args
+            )
         size = (squares * square, squares * lines, count)
-        return Launch(load(__file__, "fold.cl", {**defines, "WGS": group}), "syr2k_fold", size, (square, lines, 1), args)
+        return Launch(load(__file__, "fold.cl", {**defines, "WGS": group}, **kinds(problem)), "syr2k_fold", size, (square, lines, 1), args)
 
     def _joined(self, problem: Problem, device: DeviceInfo) -> Plan:
         """A, B and A side by side, and one product of their first two thirds and the last two."""

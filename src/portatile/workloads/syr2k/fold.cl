@@ -1,9 +1,17 @@
 // The blocks on the diagonal of C, of which only one triangle may be touched: C = W + W^T + beta C there, W a block of products.
 //
 // A block is NB x NB, what is left at the end less; block p begins p nb ldw elements into `blocks`.
+{% from "scalars.cl" import functions, mirrored, nothing, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+{{ functions() }}
+{%- if HERMITIAN %}
+// What is imaginary on the diagonal of a Hermitian C counts as zero, and is.
+#define SUM(sum, old, diagonal) ((diagonal) ? (REAL)((sum).x + ({{ nothing("beta") }} ? 0 : beta.x * (old).x), 0) : ({{ nothing("beta") }} ? (sum) : (sum) + {{ times("beta", "old") }}))
+{% elif COMPLEX %}
+#define SUM(sum, old, diagonal) ({{ nothing("beta") }} ? (sum) : (sum) + {{ times("beta", "old") }})
+{% endif %}
 
 #ifdef SERIAL
 // A work-item of a processor takes SQUARE rows of block y, in squares, so that the columns that it reads stay in the first cache.
@@ -21,6 +29,10 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
             __global REAL* to = c + i * ldc + first;
             __global const REAL* along = blocks + i * ldw + first;
             __global const REAL* down = blocks + first * ldw + i;
+{% if COMPLEX %}
+            for (int e = 0; e < last - first; ++e)
+                to[e] = SUM(along[e] + {{ mirrored("down[e * ldw]") }}, to[e], first + e == i);
+{% else %}
             if (last - first == SQUARE) {
                 if (beta == 0)
                     for (int e = 0; e < SQUARE; ++e)
@@ -32,6 +44,7 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
             else
                 for (int e = 0; e < last - first; ++e)
                     to[e] = along[e] + down[e * ldw] + (beta == 0 ? 0 : beta * to[e]);
+{% endif %}
         }
 }
 #else
@@ -60,9 +73,13 @@ void syr2k_fold(const int order, const int nb, const REAL beta, __global const R
     for (int step = 0; step < SQUARE; step += WGS / SQUARE) {
         const int i = i0 + y + step;
         if (i < size && j < size && (UPPER ? i <= j : i >= j)) {
-            const REAL value = blocks[i * ldw + j] + across[x][y + step];
+            const REAL value = blocks[i * ldw + j] + {{ mirrored("across[x][y + step]") }};
             __global REAL* to = c + i * ldc + j;
+{% if COMPLEX %}
+            *to = SUM(value, *to, i == j);
+{% else %}
             *to = beta == 0 ? value : value + beta * *to;
+{% endif %}
         }
     }
 }

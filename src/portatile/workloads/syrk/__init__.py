@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Expected, Inputs, Operand, Workload
-from portatile.workloads import blocks, get, structured
+from portatile.workload import Expected, Inputs, Operand
+from portatile.workloads import blocks, get, operands, structured
 from portatile.workloads.gemm.plan import Shape
+from portatile.workloads.gemm.reference import op
 
 _NO_TERMS = 32  # NB where there is nothing to multiply
 
 
-class Syrk(Workload):
+class Syrk(structured.OfElements):
     """Rank-k update: the triangle ``uplo`` of C (n x n) = alpha op(A) op(A)^T + beta C, row-major; the other one is not touched.
 
-    A is stored n x k, or k x n with ``trans="T"``. beta = 0 does not read C, alpha = 0 does not read A.
+    A is stored n x k, or k x n with ``trans="T"``; C and R are conjugates. With ``mirror="C"`` C is Hermitian: alpha op(A) op(A)^H + beta C
+    with real factors, and a diagonal without imaginary parts. beta = 0 does not read C, alpha = 0 does not read A.
 
     Parameters: NB: order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is
     kept; 0, on processors and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. WGS: work-group of the kernel
@@ -29,7 +32,8 @@ class Syrk(Workload):
     name = "syrk"
     products = True
     sizes: Mapping[str, str] = {"n": "order of C", "k": "terms of each sum"}
-    options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": ("N", "T")}
+    options: Mapping[str, tuple[Value, ...]] = {"uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "mirror": ("T", "C")}
+    implied = frozenset({"mirror"})
     operands: tuple[Operand, ...] = (Operand("a"), Operand("c", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
     pairs: tuple[tuple[str, str], ...] = (("a", "a"),)
@@ -47,7 +51,7 @@ class Syrk(Workload):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """Blocks that keep the device busy."""
-        return structured.blocked(problem.sizes["n"], device)
+        return structured.blocked(problem.sizes["n"], device, not blocks.is_complex(problem))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal as one batch, a product for each block row beside it, and the triangles."""
@@ -63,7 +67,7 @@ class Syrk(Workload):
             return blocks.whole(problem, (n, n, problem.sizes["k"]), operands, _op(problem, ("a", "a")), ("alpha", "beta"), shape, device)
         nb = nb or _NO_TERMS
         steps: list[Launch | Call] = [*self.diagonal(problem, nb), *self.beside(problem, nb)]
-        source = load(__file__, "merge.cl", {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group})
+        source = load(__file__, "merge.cl", {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}, **kinds(problem))
         known = (blocks.integer("order", n), blocks.scalar(problem, "beta"), Arg("blocks", role="temporary"))
         sizes = blocks.lines(n, min(nb, n), group)
         steps.append(Launch(source, "syrk_merge", *sizes, (*known, *blocks.matrix(problem, "c", "inout"))))
@@ -121,14 +125,28 @@ class Syrk(Workload):
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
         """Random operands; the triangle of C that is not touched is random too, the other one NaN where beta is 0."""
-        return structured.inputs(problem, self.shapes(problem), rng, structured.touched(problem))
+        given = structured.inputs(problem, self.shapes(problem), rng, structured.touched(problem))
+        if not hermitian(problem):
+            return given
+        real = ("beta",) if len(self.pairs) > 1 else ("alpha", "beta")
+        return replace(given, scalars={name: value.real if name in real else value for name, value in given.scalars.items()})
 
     def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
         """C in float64, and what it was beside the triangle; with ``sample``, some of its rows and columns."""
         views = structured.views(problem, self.shapes(problem), inputs)
-        op = {name: views[name] if _plain(problem, name) else views[name].T for name, _ in self.pairs}
-        left, right = (np.concatenate([op[pair[side]] for pair in self.pairs], axis=1) for side in range(2))
-        return {"c": structured.product(problem, inputs, "c", left, right.T, sample, ~structured.touched(problem))}
+        found = {name: op(views[name], _letter(problem, name)) for name, _ in self.pairs}
+        left, right = (np.concatenate([found[pair[side]] for pair in self.pairs], axis=1) for side in range(2))
+        right = right.conj().T if hermitian(problem) else right.T
+        if hermitian(problem) and len(self.pairs) > 1:  # the second product has the conjugate of alpha
+            alpha = complex(inputs.scalars["alpha"])
+            terms = problem.sizes["k"]
+            left = np.concatenate([operands.wide(left[:, :terms]) * alpha, operands.wide(left[:, terms:]) * alpha.conjugate()], axis=1)
+            inputs = replace(inputs, scalars={**inputs.scalars, "alpha": 1.0 if alpha else 0.0})
+        if hermitian(problem):
+            inputs = replace(inputs, operands={**inputs.operands, "c": inputs.operands["c"].copy()})
+            c = structured.views(problem, self.shapes(problem), inputs)["c"]
+            np.fill_diagonal(c, c.diagonal().real)
+        return {"c": structured.product(problem, inputs, "c", left, right, sample, ~structured.touched(problem))}
 
     def bound(self, problem: Problem, config: Config) -> float:
         """That of one sum of all products' terms, whatever their order; see ``structured.bound``."""
@@ -137,7 +155,7 @@ class Syrk(Workload):
     def flops(self, problem: Problem) -> float:
         """k n (n + 1) for each product, the BLAS's convention: those of one triangle."""
         n, k = problem.sizes["n"], problem.sizes["k"]
-        return float(len(self.pairs) * k * n * (n + 1))
+        return float(structured.operations(problem) * len(self.pairs) * k * n * (n + 1))
 
     def traffic(self, problem: Problem) -> float:
         """The factors read once, a triangle written once."""
@@ -155,12 +173,27 @@ class Syrk(Workload):
 
 def _plain(problem: Problem, name: str) -> bool:
     """Whether a factor is stored n x k; the letters of ``trans`` are those of A and B, one for both where there is one."""
-    return str(problem.options["trans"])[-1 if name == "b" else 0] == "N"
+    return _letter(problem, name) in ("N", "R")
+
+
+def _letter(problem: Problem, name: str) -> str:
+    """How a factor becomes op of it."""
+    return str(problem.options["trans"])[-1 if name == "b" else 0]
+
+
+def hermitian(problem: Problem) -> bool:
+    """Whether C is Hermitian."""
+    return problem.options.get("mirror") == "C"
+
+
+def kinds(problem: Problem) -> dict[str, bool]:
+    """What the kernel texts are told of the elements."""
+    return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem)}
 
 
 def _op(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:
     """How a product takes a pair, of which the second is transposed."""
-    return "N" if _plain(problem, pair[0]) else "T", "T" if _plain(problem, pair[1]) else "N"
+    return _letter(problem, pair[0]), blocks.transposed(_letter(problem, pair[1]), hermitian(problem))
 
 
 workload = Syrk()

@@ -1,9 +1,11 @@
 // The blocks on the diagonal of C, of which only one triangle may be touched: C = block + beta C there.
 //
 // Block p, NB x NB, is p NB^2 elements into `blocks`. A work-item takes one column of some rows.
+{% from "scalars.cl" import functions, nothing, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+{{ functions() }}
 
 __kernel __attribute__((reqd_work_group_size(WGS, 1, 1)))
 void syrk_merge(const int order, const REAL beta, __global const REAL* restrict blocks,
@@ -17,6 +19,15 @@ void syrk_merge(const int order, const REAL beta, __global const REAL* restrict 
             continue;
         const REAL value = blocks[(long)start * NB + (long)(i - start) * NB + column];
         __global REAL* to = c + i * ldc + j;
+{% if COMPLEX %}
+        REAL sum = {{ nothing("beta") }} ? value : value + {{ times("beta", "*to") }};
+{% if HERMITIAN %}
+        if (i == j)  // what is imaginary on the diagonal counts as zero, and is
+            sum = (REAL)({{ nothing("beta") }} ? value.x : value.x + beta.x * (*to).x, 0);
+{% endif %}
+        *to = sum;
+{% else %}
         *to = beta == 0 ? value : value + beta * *to;
+{% endif %}
     }
 }

@@ -8,19 +8,21 @@ import numpy as np
 
 from portatile.records import Config, DeviceInfo, Plan, Problem, Value
 from portatile.space import ParameterSpace
-from portatile.workload import Cut, Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import operands, structured
+from portatile.workloads.blocks import is_complex
 from portatile.workloads.triangular import reference, steps
 
 _LINE = 256  # bytes of right-hand sides that a processor's work-item substitutes in
 _LONG = 512  # the order from which smaller blocks leave more to products
 
 
-class Triangular(Workload):
+class Triangular(structured.OfElements):
     """TRSM, X over B (m x n): op(A) X = alpha B (``side="L"``, A of order m) or X op(A) = alpha B (``"R"``, order n), row-major.
 
-    ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is
-    not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities or NaN, as in BLAS.
+    ``uplo`` says which triangle of A is read, ``trans`` what op is (C conjugates and transposes, R conjugates), ``diag="U"`` that
+    the diagonal counts as ones and is not read. alpha = 0 makes X zero whatever A and B hold. A zero on the diagonal gives infinities
+    or NaN, as in BLAS. Complex systems are solved by substitution.
 
     Parameters: METHOD ``invert`` (blocks on the diagonal are inverted, all at once, and multiplied: fast), ``refine`` (one
     step of iterative refinement for each block after that) or ``substitute`` (solved by substitution: as accurate as BLAS
@@ -33,7 +35,7 @@ class Triangular(Workload):
     aliases = ("trsm",)
     products = True
     sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
-    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T"), "diag": ("N", "U")}
+    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "diag": ("N", "U")}
     operands = (Operand("a"), Operand("b", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0}
 
@@ -61,10 +63,11 @@ class Triangular(Workload):
                 "METHOD == 'substitute' or IB > 4",
                 "METHOD == 'substitute' or NB > IB or PANEL == 8",
                 "PANEL <= max(IB, 8)",
+                "METHOD == 'substitute' or not complex",
                 "METHOD == 'substitute' or itemsize * NB // 2 * PANEL <= min(local_memory, 49152)",
                 "METHOD == 'substitute' or itemsize * 2 * IB * (IB + 1) <= min(local_memory, 49152)",
             ),
-            {**problem.facts(), **device.facts(), "order": structured.order(problem)},
+            {**problem.facts(), **device.facts(), "order": structured.order(problem), "complex": is_complex(problem)},
         )
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
@@ -74,6 +77,9 @@ class Triangular(Workload):
         Larger blocks make fewer launches, which is what a GPU asks for.
         """
         order, gpu = structured.order(problem), device.kind == "gpu"
+        if is_complex(problem):
+            nb = min(max(16, 1 << max(order - 1, 0).bit_length()), 128 if gpu else 64)
+            return {"METHOD": "substitute", "NB": nb, "IB": 8, "WGS": 32, "PANEL": 8}
         if device.kind == "cpu":
             return _processor(problem, device)
         group = _group(device, 256 if gpu else 64)
@@ -100,8 +106,8 @@ class Triangular(Workload):
         return reference.bound(problem, str(config["METHOD"]), int(config["NB"]))
 
     def flops(self, problem: Problem) -> float:
-        """n m^2 (side L) or m n^2 (side R), the BLAS's convention."""
-        return float(problem.sizes["m"] * problem.sizes["n"] * structured.order(problem))
+        """n m^2 (side L) or m n^2 (side R), four times that of complex numbers, the BLAS's convention."""
+        return structured.operations(problem) * float(problem.sizes["m"] * problem.sizes["n"] * structured.order(problem))
 
     def traffic(self, problem: Problem) -> float:
         """The triangle of A read once, B read and written once."""

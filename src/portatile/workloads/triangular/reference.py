@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile import dtypes
 from portatile.records import Problem
 from portatile.workload import Expected, Inputs
 from portatile.workloads import operands
+from portatile.workloads.blocks import is_complex
 from portatile.workloads.structured import order
 from portatile.workloads.triangular.steps import forward
 
 _ALPHAS = (1.0, 0.7, -1.25)
+_COMPLEX = (1.0, 0.7j, -1.25 + 0.5j)
 _SAMPLE = 16  # right-hand sides of a sampled reference
 _ROWS = 128  # equations that the reference solves between two products
 
@@ -33,15 +37,17 @@ def inputs(problem: Problem, shapes: Shapes, rng: np.random.Generator) -> Inputs
     a -= a.dtype.type(0.5)
     a *= a.dtype.type(2 / max(n, 1))
     a[~np.tri(n, dtype=bool) if problem.options["uplo"] == "L" else np.tri(n, k=-1, dtype=bool)] = np.nan
-    np.fill_diagonal(a, np.nan if problem.options["diag"] == "U" else 1 + rng.random(n))
+    turns = np.exp(2j * np.pi * rng.random(n)) if is_complex(problem) else 1.0
+    np.fill_diagonal(a, np.nan if problem.options["diag"] == "U" else turns * (1 + rng.random(n)))
     b += b.dtype.type(0.5)
-    return Inputs(memory, {"alpha": _ALPHAS[int(rng.integers(len(_ALPHAS)))]})
+    alphas = _COMPLEX if is_complex(problem) else _ALPHAS
+    return Inputs(memory, {"alpha": alphas[int(rng.integers(len(alphas)))]})
 
 
 def solution(problem: Problem, shapes: Shapes, given: Inputs, sample: np.random.Generator | None) -> Expected:
     """X and the scale of its rounding errors, see ``bound``; with ``sample``, of some right-hand sides."""
     layout = problem.layout["b"]
-    alpha = float(np.dtype(problem.dtype).type(given.scalars.get("alpha", 1.0)))
+    alpha = dtypes.factor(problem.dtype, given.scalars.get("alpha", 1.0))
     left = problem.options["side"] == "L"
     b = operands.view(given.operands["b"], layout, shapes["b"])
     chosen = np.arange(b.shape[left]) if sample is None or 0 in b.shape else operands.lines(sample, b.shape[left], _SAMPLE)
@@ -51,7 +57,7 @@ def solution(problem: Problem, shapes: Shapes, given: Inputs, sample: np.random.
     else:
         lower = _lower(problem, operands.view(given.operands["a"], problem.layout["a"], shapes["a"]))
         turn = slice(None) if forward(problem) else slice(None, None, -1)
-        values, scale = (x[turn] for x in _substitute(lower, alpha * equations[turn].astype(np.float64), problem.options["diag"] == "U"))
+        values, scale = (x[turn] for x in _substitute(lower, alpha * operands.wide(equations[turn]), problem.options["diag"] == "U"))
     if not left:
         values, scale = values.T, scale.T
     if sample is None:
@@ -70,33 +76,34 @@ def bound(problem: Problem, method: str, nb: int) -> float:
     order. n grows by the roundings of the parts that a product may split its sum into. Inverses of NB x NB blocks, each
     with an error of at most c gamma_NB |Y| |L| |Y| (sections 14.2.1 and 14.2.2, c = 2 for each doubling), add c gamma_NB
     |L| |L^-1| |L| |X| to the residual; refinement makes it no larger. The factor 2 covers higher orders and, for float64,
-    the reference's own error.
+    the reference's own error. Complex products and quotients have errors of 2 sqrt(2) u at most (section 3.6).
     """
     n = order(problem)
     levels = 1 + math.ceil(math.log2(max(n / nb, 1)))
     total = operands.gamma(n + 4 + 32 * levels, problem.dtype)
     if method != "substitute":
         total += 2 * (1 + math.log2(nb)) * operands.gamma(min(nb, n) + 32, problem.dtype)
-    return 2 * total
+    return 2 * total * (2 * math.sqrt(2) if is_complex(problem) else 1)
 
 
-def _lower(problem: Problem, a: NDArray[np.generic]) -> NDArray[np.generic]:
+def _lower(problem: Problem, a: NDArray[Any]) -> NDArray[Any]:
     """A view of A in which the system is L X = B with L lower triangular."""
-    across = (problem.options["side"] == "L") == (problem.options["trans"] == "N")
+    across = (problem.options["side"] == "L") == (problem.options["trans"] in ("N", "R"))
+    a = a.conj() if problem.options["trans"] in ("C", "R") else a
     transposed = a if across else a.T
     return transposed if forward(problem) else transposed[::-1, ::-1]
 
 
-def _substitute(lower: NDArray[np.generic], right: NDArray[np.float64], unit: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _substitute(lower: NDArray[Any], right: NDArray[Any], unit: bool) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """X of L X = ``right`` and M M |X|; reads L's lower triangle only, without the diagonal if ``unit``."""
     n, count = right.shape
-    x, once, twice = np.zeros((n, count)), np.zeros((n, count)), np.zeros((n, count))
+    x, once, twice = np.zeros((n, count), right.dtype), np.zeros((n, count)), np.zeros((n, count))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for start in range(0, n, _ROWS):
             stop = min(start + _ROWS, n)
-            rows = lower[start:stop, :stop].astype(np.float64)
+            rows = operands.wide(lower[start:stop, :stop])
             rows[:, start:] = np.tril(rows[:, start:], -1)
-            size, diagonal = np.abs(rows), np.ones(stop - start) if unit else np.diagonal(lower)[start:stop].astype(np.float64)
+            size, diagonal = np.abs(rows), np.ones(stop - start) if unit else operands.wide(np.diagonal(lower)[start:stop])
             explained = rows[:, :start] @ x[:start]
             behind = [size[:, :start] @ known[:start] for known in (np.abs(x), once, twice)]
             for i, row in enumerate(range(start, stop)):

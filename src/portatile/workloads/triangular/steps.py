@@ -18,7 +18,7 @@ _MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
 
 def forward(problem: Problem) -> bool:
     """Whether the first unknowns are solved first: the lower triangle from the left, the upper one from the right."""
-    lower = (problem.options["uplo"] == "L") != (problem.options["trans"] == "T")
+    lower = (problem.options["uplo"] == "L") != (problem.options["trans"] in ("T", "C"))
     return lower == (problem.options["side"] == "L")
 
 
@@ -83,7 +83,7 @@ class _Recursion(ABC):
 
     def _update(self, known: _Block, rest: _Block, first: bool) -> None:
         """rest of B = scale * rest of B - op(A)[rest, known] X[known], or the mirror image of it from the right."""
-        row, column = (rest, known) if self.left == (self.trans == "N") else (known, rest)
+        row, column = (rest, known) if self.left == (self.trans in "NR") else (known, rest)
         a = self.problem.layout["a"]
         between = Layout(a.strides, a.offset + row.start * a.strides[0] + column.start, a.alignment)
         solved = self.part(self.solution_layout(), known)
@@ -113,8 +113,8 @@ class _Recursion(ABC):
 
     def source(self, file: str, defines: Mapping[str, Value]) -> Source:
         """The kernel text ``file`` with the definitions that every text here wants and ``defines``."""
-        types: dict[str, Value] = {"REAL": "float"} if self.problem.dtype == "float32" else {"REAL": "double", "DOUBLE": True}
-        return load(__file__, file, {**types, "UNIT": self.problem.options["diag"] == "U", **defines})
+        kinds = {"COMPLEX": blocks.is_complex(self.problem), "HERMITIAN": self.trans in "CR"}
+        return load(__file__, file, {**blocks.types(self.problem), "UNIT": self.problem.options["diag"] == "U", **defines}, **kinds)
 
     @property
     def alpha(self) -> Arg:
@@ -135,7 +135,7 @@ class _Substitution(_Recursion):
     def plan(self) -> Plan:
         """Launches and products by turns; no workspace."""
         defines = {"IB": self.config["IB"], "WGS": self.config["WGS"]}
-        self.serial = self.device.kind == "cpu"
+        self.serial = self.device.kind == "cpu" and not blocks.is_complex(self.problem)
         self.text = self.source("panel.cl", {**defines, **self._vectors()}) if self.serial else self.source("substitute.cl", defines)
         self.solve()
         return Plan(tuple(self.steps))
@@ -156,7 +156,7 @@ class _Substitution(_Recursion):
     def leaf(self, block: _Block, first: bool) -> None:
         """The block as a lower triangle: transposed by its strides, and read backwards where the last unknown comes first."""
         a, b = self.problem.layout["a"], self.part(self.problem.layout["b"], block)
-        across = self.left == (self.trans == "N")  # whether the stored rows of A are the equations
+        across = self.left == (self.trans in "NR")  # whether the stored rows of A are the equations
         a_row, a_column = (a.strides[0], 1) if across else (1, a.strides[0])
         b_row, b_column = (b.strides[0], 1) if self.left else (1, b.strides[0])
         a_offset, b_offset = a.offset + block.start * (a.strides[0] + 1), b.offset

@@ -1,9 +1,11 @@
 // L Y = B by substitution, Y over B, for a lower triangular L of some order and `count` columns of Y, one for each
 // work-item. The element (i, l) of L is a[a_offset + i a_row + l a_column], (i, j) of B is b[b_offset + i b_row + j b_column]:
 // with the right strides, negative ones among them, this is every case of side, triangle and transposition.
+{% from "scalars.cl" import functions, mirrored, nothing, one, times with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
+{{ functions() }}
 
 // IB elements of Y at a time are in registers. B is first scaled by alpha if `scaled` is not 0. With alpha = 0 the
 // solution is 0, whatever A and B hold.
@@ -16,24 +18,24 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substi
     if (j >= count)
         return;
     __global REAL* y = b + b_offset + j * b_column;
-    if (alpha == 0) {
+    if ({{ nothing("alpha") }}) {
         for (int i = 0; i < order; i++)
             y[i * b_row] = 0;
         return;
     }
     a += a_offset;
-    const REAL scale = scaled ? alpha : (REAL)1;
+    const REAL scale = scaled ? alpha : {{ one() }};
     for (int top = 0; top < order; top += IB) {
         const int last = min(IB, order - top) - 1;
         REAL x[IB];
 #pragma unroll
         for (int i = 0; i < IB; i++)
-            x[i] = scale * y[(top + min(i, last)) * b_row];
+            x[i] = {{ times("scale", "y[(top + min(i, last)) * b_row]") }};
         for (int l = 0; l < top; l++) {
             const REAL known = y[l * b_row];
 #pragma unroll
             for (int i = 0; i < IB; i++)
-                x[i] -= a[(top + min(i, last)) * a_row + l * a_column] * known;
+                x[i] -= {{ times(mirrored("a[(top + min(i, last)) * a_row + l * a_column]"), "known") }};
         }
 #pragma unroll
         for (int i = 0; i < IB; i++) {
@@ -41,9 +43,9 @@ __kernel __attribute__((reqd_work_group_size(WGS, 1, 1))) void triangular_substi
                 __global const REAL* row = a + (top + i) * a_row + top * a_column;
 #pragma unroll
                 for (int l = 0; l < i; l++)
-                    x[i] -= row[l * a_column] * x[l];
+                    x[i] -= {{ times(mirrored("row[l * a_column]"), "x[l]") }};
 #if !UNIT
-                x[i] /= row[i * a_column];
+                {{ "x[i] = quotient(x[i], %s)" % mirrored("row[i * a_column]") if COMPLEX else "x[i] /= row[i * a_column]" }};
 #endif
                 y[(top + i) * b_row] = x[i];
             }

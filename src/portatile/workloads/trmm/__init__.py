@@ -9,12 +9,13 @@ import numpy as np
 from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
 from portatile.space import ParameterSpace
 from portatile.template import load
-from portatile.workload import Cut, Expected, Inputs, Operand, Workload
+from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import blocks, structured
 from portatile.workloads.gemm.plan import Shape
+from portatile.workloads.gemm.reference import op
 
 
-class Trmm(Workload):
+class Trmm(structured.OfElements):
     """Triangular A: B (m x n) = alpha op(A) B (``side="L"``, A of order m) or alpha B op(A) (``"R"``, order n), row-major.
 
     ``uplo`` says which triangle of A is read, ``trans`` what op is, ``diag="U"`` that the diagonal counts as ones and is not
@@ -28,7 +29,7 @@ class Trmm(Workload):
     name = "trmm"
     products = True
     sizes: Mapping[str, str] = {"m": "rows of B", "n": "columns of B"}
-    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T"), "diag": ("N", "U")}
+    options: Mapping[str, tuple[Value, ...]] = {"side": ("L", "R"), "uplo": ("L", "U"), "trans": ("N", "T", "C", "R"), "diag": ("N", "U")}
     operands = (Operand("a"), Operand("b", "inout"))
     scalars: Mapping[str, float] = {"alpha": 1.0}
 
@@ -43,7 +44,7 @@ class Trmm(Workload):
 
     def default(self, problem: Problem, device: DeviceInfo) -> Config:
         """Blocks that keep the device busy."""
-        return structured.blocked(structured.order(problem), device)
+        return structured.blocked(structured.order(problem), device, not blocks.is_complex(problem))
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Expansion, copy, and a product for each block; no step for an empty B."""
@@ -56,7 +57,7 @@ class Trmm(Workload):
         full, copy = Layout((blocks.padded(order), 1)), Layout((blocks.padded(n), 1))
         upper, group = problem.options["uplo"] == "U", int(config["WGS"])
         defines = {**blocks.types(problem), "UPPER": upper, "UNIT": problem.options["diag"] == "U", "WGS": group}
-        source, alpha = load(__file__, "expand.cl", defines), blocks.scalar(problem, "alpha")
+        source, alpha = load(__file__, "expand.cl", defines, COMPLEX=blocks.is_complex(problem)), blocks.scalar(problem, "alpha")
         spread = (Arg("full", role="temporary"), blocks.long_integer("ldfull", full.strides[0]))
         kept = (Arg("copy", role="temporary"), blocks.long_integer("ldcopy", copy.strides[0]))
         triangle = (blocks.integer("order", order), alpha, *blocks.matrix(problem, "a", "in"), *spread)
@@ -76,7 +77,7 @@ class Trmm(Workload):
     def _whole(self, problem: Problem, device: DeviceInfo, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> Plan:
         """One product of ``triangle`` and ``full`` that leaves out what is zero."""
         left, trans = problem.options["side"] == "L", str(problem.options["trans"])
-        lower = (problem.options["uplo"] == "L") != (trans == "T")  # op(A)
+        lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
         factors = {"a": triangle, "b": full} if left else {"a": full, "b": triangle}
         operands = {**factors, "c": ("b", problem.layout["b"])}
         sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
@@ -88,10 +89,10 @@ class Trmm(Workload):
         """The rows (side L) or columns (side R) of B from ``start`` on: a block of op(A) times what it does not make zero."""
         m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
         left, trans = problem.options["side"] == "L", str(problem.options["trans"])
-        lower = (problem.options["uplo"] == "L") != (trans == "T")  # op(A)
+        lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
         stop = min(start + nb, order)
         first, last = (0, stop) if lower == left else (start, order)
-        row, column = (start, first) if left == (trans == "N") else (first, start)
+        row, column = (start, first) if left == (trans in "NR") else (first, start)
         triangle = ("full", blocks.part(full, row, column))
         if left:
             operands = {"a": triangle, "b": ("copy", blocks.part(copy, first, 0)), "c": ("b", blocks.part(problem.layout["b"], start, 0))}
@@ -109,7 +110,7 @@ class Trmm(Workload):
         """B in float64; with ``sample``, some of its rows and columns."""
         views = structured.views(problem, self.shapes(problem), inputs)
         a = structured.triangle(views["a"], problem.options["uplo"] == "U", problem.options["diag"] == "U")
-        a = a if problem.options["trans"] == "N" else a.T
+        a = op(a, str(problem.options["trans"]))
         left, right = (a, views["b"]) if problem.options["side"] == "L" else (views["b"], a)
         return {"b": structured.product(problem, inputs, "b", left, right, sample)}
 
@@ -119,7 +120,7 @@ class Trmm(Workload):
 
     def flops(self, problem: Problem) -> float:
         """m n times the order of A, the BLAS's convention."""
-        return float(problem.sizes["m"] * problem.sizes["n"] * structured.order(problem))
+        return structured.operations(problem) * float(problem.sizes["m"] * problem.sizes["n"] * structured.order(problem))
 
     def traffic(self, problem: Problem) -> float:
         """The triangle read once, B read and written once."""

@@ -1,6 +1,7 @@
 // What a product with a triangle needs: the triangle with zeros beside it, and a copy of B, which the products overwrite.
 //
 // alpha = 0 must read neither A nor B: nothing is written then. A work-item takes one column of some rows.
+{% from "scalars.cl" import nothing, one with context %}
 #ifdef DOUBLE
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
 #endif
@@ -10,13 +11,13 @@ void trmm_expand(const int order, const REAL alpha, __global const REAL* restric
                  __global REAL* restrict full, const long ldfull)
 {
     const int j = (int)get_global_id(0);
-    if (alpha == 0 || j >= order)
+    if ({{ nothing("alpha") }} || j >= order)
         return;
     a += a_offset;
     for (int i = (int)get_global_id(1); i < order; i += (int)get_global_size(1)) {
         const int here = UPPER ? i < j : i > j;
         if (i == j)
-            full[i * ldfull + j] = UNIT ? (REAL)1 : a[i * lda + j];
+            full[i * ldfull + j] = UNIT ? {{ one() }} : a[i * lda + j];
         else
             full[i * ldfull + j] = here ? a[i * lda + j] : (REAL)0;
     }
@@ -27,7 +28,7 @@ void trmm_copy(const int m, const int n, const REAL alpha, __global const REAL* 
                __global REAL* restrict copy, const long ldcopy)
 {
     const int j = (int)get_global_id(0);
-    if (alpha == 0 || j >= n)
+    if ({{ nothing("alpha") }} || j >= n)
         return;
     b += b_offset;
     for (int i = (int)get_global_id(1); i < m; i += (int)get_global_size(1))

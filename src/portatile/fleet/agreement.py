@@ -1,0 +1,26 @@
+"""Whether workers with the same device measure alike: each evaluates the default, and those that differ are found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from portatile.trials import Trial
+
+LEAST = 0.1
+"""The share by which two workers may differ however little their samples scatter; else three times the spread."""
+
+
+def disagreeing(defaults: Mapping[str, Trial]) -> set[str]:
+    """The workers whose time for the default is not that of most, by more than the noise of their samples."""
+    valid = {worker: trial for worker, trial in defaults.items() if trial.status == "ok"}
+    if len(valid) < 2:
+        return set()
+    usual = sorted(trial.median for trial in valid.values())[(len(valid) - 1) // 2]
+    return {worker for worker, trial in valid.items() if abs(trial.median / usual - 1) > max(LEAST, 3 * _spread(trial))}
+
+
+def _spread(trial: Trial) -> float:
+    """Half the distance of the samples' quartiles over their median."""
+    ordered = sorted(trial.samples)
+    quarter = len(ordered) // 4
+    return (ordered[-1 - quarter] - ordered[quarter]) / 2 / trial.median

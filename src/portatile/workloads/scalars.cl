@@ -1,0 +1,22 @@
+{# What kernel texts say of elements that are real or, with COMPLEX, vectors of a real and an imaginary part. #}
+{% macro nothing(x) %}{{ "(%s.x == 0 && %s.y == 0)" % (x, x) if COMPLEX else "%s == 0" % x }}{% endmacro %}
+{% macro times(a, b) %}{{ "times(%s, %s)" % (a, b) if COMPLEX else "%s * %s" % (a, b) }}{% endmacro %}
+{% macro one() %}{{ "(REAL)(1, 0)" if COMPLEX else "(REAL)1" }}{% endmacro %}
+{# the element in the mirror of a diagonal: itself, or with HERMITIAN its conjugate #}
+{% macro mirrored(x) %}{{ "conjugate(%s)" % x if HERMITIAN else x }}{% endmacro %}
+{% macro functions() %}
+{% if COMPLEX %}
+static inline REAL times(const REAL a, const REAL b) { return (REAL)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+// Smith's way, which neither overflows nor underflows where the quotient does not.
+static inline REAL quotient(const REAL a, const REAL b)
+{
+    if (fabs(b.x) >= fabs(b.y)) {
+        const REAL part = (REAL)(b.y / b.x, b.x + b.y * (b.y / b.x));
+        return (REAL)((a.x + a.y * part.x) / part.y, (a.y - a.x * part.x) / part.y);
+    }
+    const REAL part = (REAL)(b.x / b.y, b.y + b.x * (b.x / b.y));
+    return (REAL)((a.x * part.x + a.y) / part.y, (a.y * part.x - a.x) / part.y);
+}
+static inline REAL conjugate(const REAL a) { return (REAL)(a.x, -a.y); }
+{% endif %}
+{% endmacro %}
