@@ -34,7 +34,7 @@ class Element:
     @property
     def numpy(self) -> np.dtype[Any]:
         """NumPy's type; that of ml_dtypes for bfloat16 and the types of eight bits."""
-        return _numpy(self.name)
+        return numpy_type(self.name)
 
 
 ELEMENTS: Mapping[str, Element] = {
@@ -163,7 +163,8 @@ def name_of(dtype: np.dtype[Any]) -> str:
 
 
 @cache
-def _numpy(name: str) -> np.dtype[Any]:
+def numpy_type(name: str) -> np.dtype[Any]:
+    """NumPy's type of that name, or that of ml_dtypes."""
     try:
         return np.dtype(HELD.get(name, name))
     except TypeError:

@@ -149,6 +149,10 @@ class Workload(ABC):
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
         """The shape of each operand in memory."""
 
+    def element(self, problem: Problem, operand: str) -> str:
+        """The dtype of an operand's elements."""
+        return problem.dtype
+
     @abstractmethod
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""

@@ -145,7 +145,7 @@ def test_a_configuration_that_ends_workers_is_quarantined_and_one_that_hangs_tim
         evaluate=with_faults(poison, hang), finish=session.finish, close=session.close, compile_texts=session.compile_texts
     )
     monkeypatch.setattr(search, "session", faulty)
-    asked = replace(request(4, seed=3), start=(poison, hang), limits=PhaseLimits(launch=6, run=6, least=2.0))
+    asked = replace(request(4, seed=3), start=(poison, hang), limits=PhaseLimits(launch=20, least=5.0))
     with ResultStore(None) as store:
         result = search.tune(asked, fleet, store)
         each_once(result, store, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from portatile import workloads
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer
 from portatile.errors import ArgumentError
+from portatile.workloads.gemm import zeros
+from portatile.workloads.gemm.forms.gpu.point import pipeline
 from support.checking import check
 from support.seeds import new_seed
 
@@ -199,3 +202,34 @@ def test_the_other_triangle_of_out_stays_with_beta_too(device: Device, routine: 
             got = buffers[-1].numpy()
             assert np.all(got[~written] == 7)
             assert close(got[written], expected[written])
+
+
+_TILED = (
+    pipeline(2, (8, 8), (2, 1), 8, 2, 4, double=0),
+    replace(pipeline(4, (8, 8), (1, 1), 8, 2, 4, double=0), KG=2, PACK_A=True),
+    replace(pipeline(4, (8, 8), (1, 1), 8, 2, 4, double=0), SPLIT_K=4, JOIN=True),
+    replace(pipeline(2, (8, 8), (1, 2), 8, 2, 4, double=0), RASTER=8, PACK_B=True),
+)
+_STRUCTURED = [
+    *(("syrk", {"uplo": uplo, "trans": trans}) for uplo, trans in itertools.product("LU", "NT")),
+    *(("trmm", dict(zip(("side", "uplo", "trans", "diag"), choice, strict=True))) for choice in itertools.product("LR", "LU", "NT", "NU")),
+]
+
+
+@pytest.mark.parametrize("place", range(len(_TILED)))
+@pytest.mark.parametrize(("name", "options"), _STRUCTURED)
+def test_tiles_of_a_gpu_leave_out_what_is_zero(
+    device: Device, name: str, options: dict[str, str], place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plans that NVIDIA's GPUs get, on every device, with tiles that are small enough for a processor."""
+    workload, config = workloads.get(name), {"NB": 0, "WGS": 32}
+    monkeypatch.setattr(zeros, "point", lambda *_: _TILED[place].lowered(device.info))
+    sizes = [{"n": 70, "k": 45}, {"n": 33, "k": 130}] if name == "syrk" else [{"m": 70, "n": 45}, {"m": 33, "n": 100}]
+    rng = np.random.default_rng(new_seed(f"{name}{options}{place}"))
+    for size in sizes:
+        problem = workload.problem(size, "float32", options)
+        plan = workload.plan(problem, config, replace(device.info, kind="gpu"))
+        with monkeypatch.context() as patched:
+            patched.setattr(type(workload), "plan", lambda *_, plan=plan: plan)
+            verdict = check(device, workload, problem, config, rng)
+        assert verdict.ok, f"{problem}: {verdict.message}"

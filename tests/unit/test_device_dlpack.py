@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from portatile.device import dlpack
+from portatile.device import buffer, dlpack
 from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
 from portatile.device.dlpack import Strided
 from portatile.errors import ArgumentError
@@ -94,3 +96,26 @@ def test_packed_strides() -> None:
             assert dlpack.packed(shape, 4) == expected
         else:
             assert len(dlpack.packed(shape, 4)) == len(expected)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn"])
+def test_types_that_the_interface_does_not_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch calls bfloat16 two bytes, and says nothing of tensors of eight-bit floats: their bytes are asked."""
+    bits = {"bfloat16": "<V2", "float8_e4m3fn": "|u1"}[name]
+
+    class Tensor:
+        """What PyTorch says of a tensor."""
+
+        dtype = f"torch.{name}"
+        is_cuda = True
+        new_empty = None
+        __cuda_array_interface__ = {"shape": (3, 4), "typestr": bits, "data": (4096, False), "strides": None}
+
+        def view(self, kind: object) -> object:
+            assert kind == "bytes"
+            return self
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(uint8="bytes"))
+    monkeypatch.setattr(buffer, "_cuda", lambda: SimpleNamespace(ordinal=lambda pointer: 0))
+    view = buffer._foreign(Tensor())
+    assert (view.dtype.name, view.shape, view.strides[-1]) == (name, (3, 4), view.dtype.itemsize)

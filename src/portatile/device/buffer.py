@@ -19,9 +19,11 @@ from portatile.device.base import Device, Memory, Queue
 from portatile.device.copies import address
 from portatile.device.dlpack import CPU_DEVICE, CUDA_DEVICE, Strided, export, packed, take
 from portatile.device.strides import checked_sizes, places, reshaped, runs, span, wanted_shape
+from portatile.dtypes import ELEMENTS
 from portatile.errors import ArgumentError, DeviceNotFoundError
 
 _MOST_RUNS = 4096  # pieces that are copied one by one on a device; more take a way through the host
+_UNNAMED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # types that ``__cuda_array_interface__`` has no name for: they are bytes there
 LEGACY_STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ numbers it
 
 
@@ -401,9 +403,12 @@ def _device(chosen: Device | str | None) -> Device:
 
 
 def _foreign(array: Any) -> Strided:
-    interface = getattr(array, "__cuda_array_interface__", None)
+    named = str(getattr(array, "dtype", "")).rpartition(".")[2]
+    bits = array.view(sys.modules["torch"].uint8) if named.startswith("float8") and hasattr(array, "new_empty") else array
+    interface = getattr(bits, "__cuda_array_interface__", None)  # PyTorch has none of tensors of eight-bit floats
     if interface is not None:
-        dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
+        shape = tuple(interface["shape"])
+        dtype = ELEMENTS[named].numpy if named in _UNNAMED else np.dtype(interface["typestr"])
         strides = tuple(interface.get("strides") or packed(shape, dtype.itemsize))
         pointer = int(interface["data"][0])
         return Strided(pointer, shape, strides, dtype, _cuda().ordinal(pointer), array)

@@ -15,6 +15,7 @@ from portatile.arguments.matrices import Matrix
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
+from portatile.dtypes import numpy_type
 from portatile.errors import ArgumentError, UnknownNameError
 from portatile.records import Layout, Problem, Value, spelled
 from portatile.runtime.engine import Bound, engine_of
@@ -45,8 +46,8 @@ class Compiled:
         self.problem = workload.problem(problem.sizes, problem.dtype, problem.options, layout)
         self._alignment = alignment
         self._workload = workload
-        self._dtype = np.dtype(problem.dtype)
         self._shapes = workload.shapes(self.problem)
+        self._kinds = {name: numpy_type(workload.element(self.problem, name)) for name in self._shapes}
         outputs = [operand.name for operand in workload.operands if operand.role != "in"]
         if len(outputs) != 1:
             raise ArgumentError(f"{workload.name} has the outputs {', '.join(outputs)}; only computations with one can be compiled")
@@ -54,10 +55,10 @@ class Compiled:
         self._order = (*(name for name in self._shapes if name != self._output), self._output)  # the output last, as a Request wants it
         self._names = tuple(operand.name for operand in workload.operands)
         self._expected = {
-            name: (shape, packed(shape, self._dtype.itemsize), prod(shape[:-1]), shape[-1]) for name, shape in self._shapes.items()
+            name: (shape, packed(shape, self._kinds[name].itemsize), prod(shape[:-1]), shape[-1]) for name, shape in self._shapes.items()
         }
         self._addressed = device.info.can.addresses  # then wrapped arrays may begin anywhere
-        self._absent = {name: self._nothing(shape) for name, shape in self._shapes.items()}
+        self._absent = {name: self._nothing(name, shape) for name, shape in self._shapes.items()}
         self._scalars = dict(workload.scalars)
         self._usual = tuple(self._scalars.values())
         # how many operands stand before the output, where a call may give them alone
@@ -139,7 +140,8 @@ class Compiled:
         model = next((array for array in given.values() if array is not None), None)
         if model is None:
             raise ArgumentError(f"no operands; {self._workload.name} takes {', '.join(self._names)}")
-        return outputs.new(model, self._shapes[self._output])
+        kind = self._kinds[self._output]
+        return outputs.new(model, self._shapes[self._output], None if kind == self._kinds[self._names[0]] else kind)
 
     def _operand(self, name: str, given: Mapping[str, Any], needed: bool) -> Matrix:
         array = given.get(name)
@@ -155,14 +157,14 @@ class Compiled:
         if kind is np.ndarray:
             flags = array.flags
             fits = flags.carray if name == self._output else flags.c_contiguous
-            if not fits or array.shape != shape or array.dtype != self._dtype:
+            if not fits or array.shape != shape or array.dtype != self._kinds[name]:
                 self._refuse(name, array)
             return Matrix(array, False, rows, columns, columns, 0, self._alignment)
         if kind is not Buffer:
             if not is_cuda_array(array):
                 raise matrices.unknown(array, name)
             array = Buffer.wrap(array)
-        if array.strides != strides or array.shape != shape or array.dtype != self._dtype:
+        if array.strides != strides or array.shape != shape or array.dtype != self._kinds[name]:
             self._refuse(name, array)
         memory = array.memory
         if memory.device is not self.device:
@@ -172,10 +174,10 @@ class Compiled:
         return Matrix(array, False, rows, columns, columns, 0, self._alignment)
 
     def _refuse(self, name: str, array: Any) -> None:
-        shape = self._shapes[name]
-        if tuple(array.shape) != shape or array.dtype != self._dtype:
+        shape, kind = self._shapes[name], self._kinds[name]
+        if tuple(array.shape) != shape or array.dtype != kind:
             raise ArgumentError(
-                f"{name} has shape {tuple(array.shape)} and dtype {array.dtype}; this was compiled for shape {shape} and {self._dtype}"
+                f"{name} has shape {tuple(array.shape)} and dtype {array.dtype}; this was compiled for shape {shape} and {kind}"
             )
         checks.writable(array, name)
         raise ArgumentError(
@@ -196,10 +198,10 @@ class Compiled:
             if same:
                 raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
 
-    def _nothing(self, shape: tuple[int, ...]) -> Matrix:
+    def _nothing(self, name: str, shape: tuple[int, ...]) -> Matrix:
         """What stands for an operand that is not read."""
         rows = 0 if 0 in shape else 1
-        return Matrix(np.empty((rows, 1), self._dtype), False, rows, 1, 1, 0, self._alignment)
+        return Matrix(np.empty((rows, 1), self._kinds[name]), False, rows, 1, 1, 0, self._alignment)
 
 
 def compile(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Compiled:

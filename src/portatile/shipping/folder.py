@@ -208,7 +208,9 @@ def _operands(workload: Workload, problem: Problem) -> list[dict[str, Any]]:
             continue
         layout, shape = problem.layout[operand.name], shapes[operand.name]
         place = {"strides": list(layout.strides), "offset": layout.offset, "elements": max(layout.extent(shape), 1)}
-        made.append({"name": operand.name, "role": operand.role, "dtype": problem.dtype, "shape": list(shape), **place})
+        made.append(
+            {"name": operand.name, "role": operand.role, "dtype": workload.element(problem, operand.name), "shape": list(shape), **place}
+        )
     return made
 
 

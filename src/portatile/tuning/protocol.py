@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
@@ -57,14 +58,27 @@ class ExpectedSlices(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A problem that every variant is checked on; the last case is the one that is timed. ``forms`` has the operands that are images."""
+    """A problem that every variant is checked on; the last case is the one that is timed. ``forms`` has the operands that are images.
+
+    ``factors``: its scalars, complex ones as pairs.
+    """
 
     label: str
     operands: Mapping[str, Slice]
     roles: Mapping[str, str]
-    scalars: Mapping[str, float]
+    factors: Mapping[str, float | tuple[float, float]]
     expected: Mapping[str, ExpectedSlices]
     forms: Mapping[str, ImageForm] = {}
+
+    @property
+    def scalars(self) -> dict[str, Any]:
+        """The scalars as numbers."""
+        return {name: complex(*value) if isinstance(value, (tuple, list)) else value for name, value in self.factors.items()}
+
+
+def parted(scalars: Mapping[str, Any]) -> dict[str, float | tuple[float, float]]:
+    """Scalars as messages have them."""
+    return {name: (value.real, value.imag) if isinstance(value, complex) else value for name, value in scalars.items()}
 
 
 class Open(msgspec.Struct, frozen=True, tag=True):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from portatile.dtypes import numpy_type
 from portatile.tuning.protocol import ExpectedSlices, Slice
 from portatile.workload import Expected
 
@@ -55,7 +56,10 @@ class SharedArraysView:
 
     def get(self, place: Slice) -> NDArray[Any]:
         """The array at ``place``."""
-        return np.frombuffer(self._map, np.dtype(place.dtype), place.size, place.offset) if place.size else np.empty(0, place.dtype)
+        kind = numpy_type(place.dtype)
+        if not place.size:
+            return np.empty(0, kind)
+        return np.frombuffer(self._map, np.uint8, place.size * kind.itemsize, place.offset).view(kind)
 
     def get_expected(self, places: ExpectedSlices) -> Expected:
         """The expected content of an output."""

@@ -10,7 +10,7 @@ import msgspec
 from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get
-from portatile.workloads.gemm.forms.cpu.default import panels
+from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.plan import Shape, build
 
 MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
@@ -54,11 +54,11 @@ def whole(
     shape: Shape,
     device: DeviceInfo,
 ) -> Plan:
-    """As ``product``, in one launch for a processor, of operands packed before: so ``c`` may be one of them, and what ``shape`` says is
-    zero is left out.
+    """As ``product``, in one launch that leaves out what ``shape`` says is zero, on devices where ``zeros.left_out``. A processor packs the
+    operands before, so there ``c`` may be one of them.
     """
     called = product(problem, sizes, operands, trans, factors)
-    plan = build(called.problem, panels(called.problem, device, shape.operand != "a"), device, shape=shape)
+    plan = build(called.problem, zeros.point(called.problem, device, shape), device, shape=shape)
     target = operands["c"][0]
 
     def bind(arg: Arg) -> Arg:

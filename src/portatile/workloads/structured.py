@@ -16,6 +16,7 @@ from portatile.workload import Expected, Inputs, Workload
 from portatile.workloads import operands
 from portatile.workloads.blocks import is_complex
 from portatile.workloads.gemm import reference as gemm
+from portatile.workloads.gemm import zeros
 from portatile.workloads.gemm.reals import TRANSPOSED
 
 _SPLIT = 100  # parts that a product may add up its sum of; more than any configuration of gemm has
@@ -33,22 +34,25 @@ def order(problem: Problem) -> int:
 
 
 def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
-    """Blocks NB of at most twice the order ``size``, and a work-group; on a processor NB = 0 too, which has neither."""
-    facts = {**device.facts(), "order": size, "complex": is_complex(problem)}
-    whole = "NB > 0 or (device_kind == 'cpu' and WGS == 32 and not complex)"
-    rules = ("NB == 32 or NB < 2 * order", whole, "WGS <= max_work_group_size")
+    """Blocks NB of at most twice the order ``size``, and a work-group; NB = 0, no blocks, where ``zeros.left_out``."""
+    left_out = zeros.left_out(device) and not is_complex(problem)
+    facts = {**device.facts(), "order": size, "left_out": left_out}
+    alone = "NB > 0 or (left_out and (WGS == 32 or device_kind != 'cpu'))"
+    rules = ("NB == 32 or NB < 2 * order", alone, "WGS <= max_work_group_size")
     return ParameterSpace({"NB": ORDERS, "WGS": GROUPS}, rules, facts)
 
 
 def blocked(size: int, device: DeviceInfo, whole: bool = True) -> Config:
-    """None on a processor, if the ``whole`` can be one product there; else blocks of about an eighth of the order, that waste little on
-    the diagonal, and at least what a device likes.
-    """
-    if device.kind == "cpu" and whole:
-        return {"NB": 0, "WGS": 32}
+    """No blocks where ``zeros.left_out``, if the ``whole`` can be one product; else those of ``block``."""
+    if whole and zeros.left_out(device):
+        return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
+    return {"NB": block(size, device), "WGS": group(device)}
+
+
+def block(size: int, device: DeviceInfo) -> int:
+    """About an eighth of the order, so that little is wasted on the diagonal, and at least what a device likes."""
     least = 256 if device.kind == "gpu" else 128
-    nb = next(nb for nb in (1024, 512, 256, 128, 64, 32) if nb == 32 or (nb < 2 * size and nb <= max(least, size // 8)))
-    return {"NB": nb, "WGS": group(device)}
+    return next(nb for nb in (1024, 512, 256, 128, 64, 32) if nb == 32 or (nb < 2 * size and nb <= max(least, size // 8)))
 
 
 def group(device: DeviceInfo) -> int:

@@ -18,7 +18,7 @@ from portatile.records import Config, DeviceInfo, Plan, Problem, Source
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.trials import Certificate, Check
-from portatile.tuning.protocol import Case, Part, strip_sources
+from portatile.tuning.protocol import Case, Part, parted, strip_sources
 from portatile.tuning.search import host_memory
 from portatile.tuning.search.worker_process import Variant
 from portatile.tuning.shared_arrays import SharedArrays
@@ -48,7 +48,7 @@ def cases(workload: Workload, timed: Problem, seed: int, arena: SharedArrays) ->
         expected = {name: arena.put_expected(values) for name, values in workload.reference(problem, inputs, sample).items()}
         operands = {name: arena.put(array) for name, array in inputs.operands.items()}
         label = " ".join(f"{name}={value}" for name, value in problem.sizes.items())
-        found.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, inputs.scalars, expected, forms))
+        found.append(Case(label, operands, {name: roles.get(name, "inout") for name in operands}, parted(inputs.scalars), expected, forms))
     return problems, tuple(found)
 
 

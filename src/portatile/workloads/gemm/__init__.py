@@ -50,6 +50,10 @@ class Gemm(Workload):
         """The shapes of A, B and C as they are stored."""
         return dict(operand_shapes(problem))
 
+    def element(self, problem: Problem, operand: str) -> str:
+        """The operands' type, or the result's."""
+        return reference.element(problem, operand).name
+
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""
         return space.build(problem, device)

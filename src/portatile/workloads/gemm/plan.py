@@ -39,7 +39,8 @@ class Batch:
 class Shape:
     """What is zero of a product's operand, or not wanted of C: the part ``zeros`` ("below" or "above" the diagonal) of ``operand``.
 
-    With ``unit`` the operand's diagonal is not read and counts as ones. The cpu form with both operands packed knows of it.
+    The cpu form with both operands packed knows of it, and packs as zeros whatever lies there; with ``unit`` the diagonal is not read
+    and counts as ones. The gpu form knows of it too, but wants zeros in memory as far as a tile goes, and ones on such a diagonal.
     """
 
     operand: str
@@ -77,7 +78,7 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
     if k == 0:
         return Plan((_reduce(view, 0, batch),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
-    cut = point.cut(view, device) if batch is None else None
+    cut = point.cut(view, device) if batch is None and shape is None else None
     return _Steps(view, point, device, batch, shape).plan() if cut is None else _both(view, point, device, cut)
 
 

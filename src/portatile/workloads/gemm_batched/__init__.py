@@ -56,6 +56,10 @@ class GemmBatched(Workload):
         """The shapes of the stacks as they are stored."""
         return {name: (problem.sizes["batch"], *shape) for name, shape in operand_shapes(problem).items()}
 
+    def element(self, problem: Problem, operand: str) -> str:
+        """The operands' type, or the result's."""
+        return single_reference.element(problem, operand).name
+
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""
         return space.build(_first(problem), device, problem.sizes["batch"])

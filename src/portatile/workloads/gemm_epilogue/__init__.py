@@ -56,6 +56,11 @@ class GemmEpilogue(Workload):
         vectors = {name: (1, self._length(problem, name)) for name in epilogue.VECTORS}
         return {"a": found["a"], "b": found["b"], **vectors, "c": found["c"]}
 
+    def element(self, problem: Problem, operand: str) -> str:
+        """The operands' type, the result's, or of vectors that of the sums."""
+        types = dtypes.product(problem.dtype)
+        return epilogue.real(types) if operand in epilogue.VECTORS else of_gemm.element(problem, operand).name
+
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
         """The configurations that are legal for the problem on the device."""
         return space.build(problem, device)

@@ -58,7 +58,7 @@ class Syr2k(Syrk):
             short = not blocks.is_complex(problem) and k <= min(_SHORT, n // _FLAT)
             return {"JOIN": large or short, "NB": 0, "WGS": 32}
         group = next(group for group in reversed(structured.GROUPS) if group == 32 or group <= device.max_work_group_size)
-        return {"JOIN": False, "NB": structured.blocked(n, device)["NB"] if large else 0, "WGS": group}
+        return {"JOIN": False, "NB": structured.block(n, device) if large else 0, "WGS": group}
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """The blocks on the diagonal, both products beside them, and the sums of the blocks and their transposes."""

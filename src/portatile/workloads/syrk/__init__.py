@@ -25,7 +25,8 @@ class Syrk(structured.OfElements):
     with real factors, and a diagonal without imaginary parts. beta = 0 does not read C, alpha = 0 does not read A.
 
     Parameters: NB: order of the blocks on the diagonal, which are computed whole beside C and of which a triangle is
-    kept; 0, on a processor: one product that leaves out the tiles of the other triangle. WGS: work-group of the kernel that does that.
+    kept; 0, on processors and NVIDIA's GPUs: one product that leaves out the tiles of the other triangle. WGS: work-group of the kernel
+    that keeps a triangle.
     """
 
     name = "syrk"

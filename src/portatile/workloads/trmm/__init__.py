@@ -22,8 +22,8 @@ class Trmm(structured.OfElements):
     read. alpha = 0 makes B zero whatever A and B hold.
 
     Parameters: NB: rows (side L) or columns of B that one product computes, with the part of A that is not zero for them; inside a
-    block on the diagonal zeros are multiplied, so that an infinity in B may give NaN where BLAS does not. 0, on a processor: one
-    product whose register tiles are the blocks. WGS: work-group of the kernels that expand A and copy B.
+    block on the diagonal zeros are multiplied, so that an infinity in B may give NaN where BLAS does not. 0, on processors and NVIDIA's
+    GPUs: one product whose tiles are the blocks. WGS: work-group of the kernels that expand A and copy B.
     """
 
     name = "trmm"
@@ -52,8 +52,8 @@ class Trmm(structured.OfElements):
         m, n, order = problem.sizes["m"], problem.sizes["n"], structured.order(problem)
         if m == 0 or n == 0:
             return Plan(())
-        if config["NB"] == 0:
-            return self._whole(problem, device)
+        if config["NB"] == 0 and device.kind == "cpu":
+            return self._whole(problem, device, ("a", problem.layout["a"]), ("b", problem.layout["b"]))
         full, copy = Layout((blocks.padded(order), 1)), Layout((blocks.padded(n), 1))
         upper, group = problem.options["uplo"] == "U", int(config["WGS"])
         defines = {**blocks.types(problem), "UPPER": upper, "UNIT": problem.options["diag"] == "U", "WGS": group}
@@ -66,18 +66,22 @@ class Trmm(structured.OfElements):
             Launch(source, "trmm_expand", *blocks.lines(order, order, group), triangle),
             Launch(source, "trmm_copy", *blocks.lines(m, n, group), old),
         ]
+        spaces = (("full", order * full.strides[0]), ("copy", m * copy.strides[0]))
+        temporaries = tuple(Temporary(name, count * problem.itemsize) for name, count in spaces)
+        if config["NB"] == 0:
+            product = self._whole(problem, device, ("full", full), ("copy", copy))
+            return Plan((*steps, *product.steps), (*temporaries, *product.temporaries))
         steps += [self._product(problem, start, int(config["NB"]), full, copy) for start in range(0, order, int(config["NB"]))]
-        squares = Temporary("full", order * full.strides[0] * problem.itemsize)
-        return Plan(tuple(steps), (squares, Temporary("copy", m * copy.strides[0] * problem.itemsize)))
+        return Plan(tuple(steps), temporaries)
 
-    def _whole(self, problem: Problem, device: DeviceInfo) -> Plan:
-        """Both operands packed, and one product that leaves out what is zero."""
+    def _whole(self, problem: Problem, device: DeviceInfo, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> Plan:
+        """One product of ``triangle`` and ``full`` that leaves out what is zero."""
         left, trans = problem.options["side"] == "L", str(problem.options["trans"])
         lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
-        triangle, full = ("a", problem.layout["a"]), ("b", problem.layout["b"])
-        operands = {"a": triangle, "b": full, "c": full} if left else {"a": full, "b": triangle, "c": full}
+        factors = {"a": triangle, "b": full} if left else {"a": full, "b": triangle}
+        operands = {**factors, "c": ("b", problem.layout["b"])}
         sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
-        shape = Shape("a" if left else "b", "above" if lower else "below", problem.options["diag"] == "U")
+        shape = Shape("a" if left else "b", "above" if lower else "below", triangle[0] == "a" and problem.options["diag"] == "U")
         op = (trans, "N") if left else ("N", trans)
         return blocks.whole(problem, sizes, operands, op, ("alpha", 0.0), shape, device)
 

@@ -38,6 +38,14 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     return found if fits else None
 
 
+def half(problem: Problem, device: DeviceInfo) -> Gpu:
+    """The point for a product of which about half is left out; see ``plan.Shape``."""
+    found = estimate.fastest(problem, device, local_limit(device), kept=0.5) if _estimated(problem, device) else None
+    if found is None:
+        found = _nvidia(problem, device, 1)
+    return found if found.JOIN else replace(found, TAIL=0, SPLIT_K=1)
+
+
 def loss(problem: Problem, device: DeviceInfo) -> float:
     """Little where the default comes from an estimate that was fitted to timings of such a device."""
     return _ESTIMATED_LOSS if _estimated(problem, device) else UNKNOWN_LOSS

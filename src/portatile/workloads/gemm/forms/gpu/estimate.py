@@ -49,14 +49,19 @@ class Shape:
     fast: tuple[bool, bool]  # k is, in A and B
     whole: tuple[bool, bool]  # vectors can be copied
     units: int
+    kept: float = 1.0  # the part of it that is computed
 
 
-def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Gpu | None:
-    """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any."""
+def fastest(problem: Problem, device: DeviceInfo, limit: int, kept: float = 1.0) -> Gpu | None:
+    """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
+
+    With ``kept`` below 1 the time is that of such a part of the tiles, and only what leaves tiles out is a candidate: k is shared in one
+    launch, and there is no tail.
+    """
     costs = known(device, problem.dtype)
     if costs is None:
         return None
-    shape = shape_of(problem, device)
+    shape = replace(shape_of(problem, device), kept=kept)
     found: Gpu | None = None
     least = (math.inf, math.inf)
     for tile, rate in zip(tiles(problem), costs.rates, strict=True):
@@ -64,6 +69,8 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int) -> Gpu | None:
             continue
         for point in variants(problem, shape, tile, device):
             saved = None
+            if kept < 1 and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN)):
+                continue
             if point.TAIL:
                 cut = point.cut(problem, device)
                 if cut is None:
@@ -88,7 +95,7 @@ def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
 def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: float | None, costs: Costs) -> float:
     """The estimate for a point of which a multiprocessor holds ``groups``; ``saved`` of the waves by its tail, if it has one."""
     rows, columns, units = point.rows, point.columns, shape.units
-    tiles = ceil_div(shape.m, rows) * ceil_div(shape.n, columns)
+    tiles = math.ceil(ceil_div(shape.m, rows) * ceil_div(shape.n, columns) * shape.kept)
     chunk = ceil_div(ceil_div(shape.k, point.SPLIT_K), point.KB) * point.KB
     parts = ceil_div(shape.k, chunk)
     slower, copies, packs, packed = 1.0, 0.0, 0, 0.0
@@ -117,7 +124,7 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
         return float(((count * work / reached) ** _SOFT + wait**_SOFT) ** (1 / _SOFT))
 
     drain = costs.drain * 1e-3 * rows * columns * shape.itemsize if groups == 1 else 0.0
-    c = 1e-6 * shape.m * shape.n * shape.itemsize
+    c = 1e-6 * shape.m * shape.n * shape.itemsize * shape.kept
     took = costs.launch + (costs.pack * packs + packed / costs.packed if packs else 0.0)
     if saved is not None:
         waves = ceil_div(tiles, point.TAIL * units) * (1 - saved)

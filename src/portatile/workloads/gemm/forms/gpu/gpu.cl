@@ -72,7 +72,24 @@
 {% set space = [STAGES * stage, bm * bn if KG > 1 else 0] | max %}
 {# whether C is stored by way of local memory, in rows of this pitch #}
 {% set row_pitch = bn + VL %}
-{% set through = PLAIN and not C_VECTORS and not JOIN and TBR * TR * row_pitch <= space %}
+{# what is known to be zero, and left out as far as tiles go: "a above" has it above the diagonal of A, and so on; "c above" is not wanted #}
+{% set triangle = ZEROS[:1] == "c" %}
+{% set vectors = C_VECTORS and not triangle %}
+{% set through = PLAIN and not vectors and not JOIN and TBR * TR * row_pitch <= space %}
+{% set wanted = {"c above": "col0 + %s <= row0 + %s", "c below": "col0 + %s >= row0 + %s"}.get(ZEROS, "") %}
+{# whether element (i, j) of the tile belongs to C, as a condition; empty where all are #}
+{% macro belongs(i, j) %}
+{{ "row0 + %s < m && col0 + %s < n" | format(i, j) if C_EDGE }}{{ " && " if C_EDGE and triangle }}{{ wanted | format(j, i) if triangle }}
+{%- endmacro %}
+{% macro unless_belongs(i, j) %}
+{% if triangle %}
+            if (!({{ belongs(i, j) }}))
+                continue;
+{% elif C_EDGE %}
+            if (row0 + {{ i }} >= m || col0 + {{ j }} >= n)
+                continue;
+{% endif %}
+{% endmacro %}
 {% set local_argument = ", __local %s* tiles" % real if LOCAL_ARGUMENT else "" %}
 {% if real == "double" %}
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -217,17 +234,27 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
     const int tr = warp_row * {{ 32 // LANES }} + {{ "lane % 4" if flipped else "lane / %d" % LANES }}, tc = warp_col * {{ LANES }} + {{ "lane / 4" if flipped else "lane %% %d" % LANES }};
 
     const int across = (n - 1) / {{ bn }} + 1, group = (int)get_group_id(0);
+{% set first_row = "row_tile" if ZEROS == "a above" else "row0" %}
 {% if RASTER == 0 %}
-    const int down = (m - 1) / {{ bm }} + 1, row0 = group % down * {{ bm }}, col0 = group / down * {{ bn }};
+    const int down = (m - 1) / {{ bm }} + 1, {{ first_row }} = group % down * {{ bm }}, col0 = group / down * {{ bn }};
 {% elif RASTER == 1 %}
-    const int row0 = group / across * {{ bm }}, col0 = group % across * {{ bn }};
+    const int {{ first_row }} = group / across * {{ bm }}, col0 = group % across * {{ bn }};
 {% else %}
     const int band = group / ({{ RASTER }} * across), within = group - band * ({{ RASTER }} * across);
     const int height = min({{ RASTER }}, (m - 1) / {{ bm }} + 1 - band * {{ RASTER }});
-    const int row0 = (band * {{ RASTER }} + within % height) * {{ bm }}, col0 = within / height * {{ bn }};
+    const int {{ first_row }} = (band * {{ RASTER }} + within % height) * {{ bm }}, col0 = within / height * {{ bn }};
 {% endif %}
-    const int k0 = start + (int)get_group_id(1) * chunk;
-    const int k1 = {{ nothing("alpha") }} ? k0 : min(k, k0 + chunk);  // alpha = 0 must not read A or B
+{% if ZEROS == "a above" %}
+    const int row0 = ((m - 1) / {{ bm }} - row_tile / {{ bm }}) * {{ bm }};  // the longest sums first
+{% endif %}
+{% if triangle %}
+    // no early return: some compilers for processors lose a barrier after it
+    const int beside = {{ "col0 > row0 + %d" % (bm - 1) if ZEROS == "c above" else "row0 > col0 + %d" % (bn - 1) }};
+{% endif %}
+{% set least = {"a below": "row0", "b above": "col0"}.get(ZEROS, "") %}
+{% set most = {"a above": "row0 + %d" % bm, "b below": "col0 + %d" % bn}.get(ZEROS, "") %}
+    const int k0 = {{ "max(" if least }}start + (int)get_group_id(1) * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
+    const int k1 = {{ nothing("alpha") }}{{ " || beside" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + ((int)get_group_id(1) + 1) * chunk" if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 
 {{ place("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{{ place("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}
@@ -355,7 +382,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 
 {% set parts_c = 2 if COMPLEX else 1 %}
     __global {{ real if SPLIT and not JOIN else stored_c }}* c_at = c_base + c_offset + (long){{ "(row0 / 2)" if COMPLEX else "row0" }} * ldc + col0{{ " + (long)get_group_id(1) * %s * n" % ("(m / 2)" if COMPLEX else "m") if SPLIT and not JOIN }};
-{% set w = VL if C_VECTORS and PLAIN else 1 %}
+{% set w = VL if vectors and PLAIN else 1 %}
 {% set realw = real if w == 1 else real ~ w %}
 {% set paired = MMA and w == 2 and not flipped %}
 {% if paired %}
@@ -409,11 +436,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% else %}
             const {{ realw }} sum = ({{ realw }})({% for e in range(w) %}acc[r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
 {% endif %}
-{% if C_EDGE %}
-            if (row0 + i >= m || col0 + j >= n)
-                continue;
-{% endif %}
-{% if SPLIT %}
+{{ unless_belongs("i", "j") }}{% if SPLIT %}
             *to = sum;
 {% else %}
             if (beta == 0)

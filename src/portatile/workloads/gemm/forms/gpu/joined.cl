@@ -57,7 +57,7 @@
             {{ "if (row0 + i < m && col0 + j + %d < n)" % e if C_EDGE }}
                 put(c_at + (long)i * ldc + j + {{ e }}, total[t][0].s{{ e }}, alpha, beta{{ vectors_of("row0 + i", "col0 + j + %d" % e) }});
 {% else %}
-            {{ "if (row0 + i < m && col0 + j + %d < n)" % e if C_EDGE }} {
+            {{ "if (%s)" % belongs("i", "j + %d" % e) if C_EDGE or triangle }} {
                 __global {{ real }}* to = c_at + (long)i * ldc + j + {{ e }};
                 if (beta == 0)
                     *to = alpha * total[t][0].s{{ e }};
