@@ -29,9 +29,7 @@ from portatile.device.base import Device, Memory, Queue, ReadyLaunch, Slot
 from portatile.device.buffer import Buffer
 from portatile.device.cuda import packed
 from portatile.device.cuda.context import CudaContext
-from portatile.device.cuda.graph import LaunchGraph
 from portatile.device.cuda.packed import PackedLaunches
-from portatile.device.cuda.queue import CudaQueue
 from portatile.records import Source
 
 BATCH = 20  # calls of a round: fewer than any queue holds
@@ -171,21 +169,12 @@ def launch_cases(size: int, device: Device) -> Iterator[Case]:
     queue, memories = device.default_queue(), [device.allocate(1024) for _ in range(2)]
     for count in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32):
         launches = [ReadyLaunch(put, (256, 1, 1), (256, 1, 1), [Slot(0, Memory), Slot(1, np.float32)])] * count
-        for name in ("one by one", "as a graph", "as a graph, updated"):
+        for name in ("one by one", "as a graph"):
             ready = device.ready(launches)
             assert isinstance(ready, PackedLaunches)
             ready.exactly = packed.exactly(launches) if name == "as a graph" else None
             values = cycle([(memory.handle, 1.0) for memory in memories])
-            if "updated" in name:
-                yield Case("launches", f"{count} {name}", partial(_update, LaunchGraph(device, ready.nodes), count, queue), queue.finish)
-                continue
             yield Case("launches", f"{count} {name}", partial(_run, ready, queue, values), queue.finish)
-
-
-def _update(graph: LaunchGraph, count: int, queue: CudaQueue) -> None:
-    for place in range(count):
-        graph.update(place)
-    graph.launch(queue.stream)
 
 
 def _run(ready: PackedLaunches, queue: Queue, values: Iterator[tuple[int, float]]) -> None:

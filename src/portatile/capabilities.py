@@ -82,5 +82,7 @@ def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memo
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":
         bounds = replace(known, language="CUDA C++", static_local=_STATIC_LOCAL)
-        return replace(bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0)
+        return replace(
+            bounds, launch_bounds=True, carveout=True, addresses=True, launch_us=5.0, warp_groups=architecture.rstrip("af") == "sm_90"
+        )
     return replace(known, static_local=declared_by_nvidia(architecture, local_memory) if nvidia else 0)

@@ -21,6 +21,7 @@ from portatile.device.base import Device
 from portatile.device.buffer import Buffer, caller_stream
 from portatile.device.cuda import kernel as cuda_kernel
 from portatile.device.cuda.driver import driver
+from portatile.device.cuda.packed import PackedLaunches
 from portatile.records import Source
 
 SEED = 24
@@ -174,6 +175,13 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
             return pack(self, args)
 
         patch.setattr(cuda_kernel.CudaKernel, "pack", note)
+        run = PackedLaunches.run
+
+        def noted(self: PackedLaunches, queue: Any, values: Sequence[Any], borrows: bool) -> object:
+            seen.pointers.append([value for value in values if isinstance(value, int)])  # of a launch whose arguments are packed already
+            return run(self, queue, values, borrows)
+
+        patch.setattr(PackedLaunches, "run", noted)
         yield seen
 
 

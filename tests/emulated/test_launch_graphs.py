@@ -14,7 +14,7 @@ from portatile.device.base import Device, Memory, Queue, Ready, ReadyLaunch, Slo
 from portatile.device.cuda import graph
 from portatile.device.cuda.driver import call
 from portatile.device.cuda.driver import driver as cuda
-from portatile.device.cuda.graph import LaunchGraph
+from portatile.device.cuda.graph import Node
 from portatile.errors import LaunchError
 from portatile.records import Source
 from support.cuda_driver import EmulatedDriver
@@ -55,23 +55,22 @@ def pairs(gpu: Device) -> list[list[Memory]]:
 def test_a_graph_runs_what_the_launches_did(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
     """Three sets of addresses by turns, each with a graph of its own after two runs."""
     ready, queue = chain(gpu), gpu.default_queue()
-    graphs, launches, updates = (driver.count(name) for name in ("graphs", "launches", "updates"))
+    graphs, launches = (driver.count(name) for name in ("graphs", "launches"))
     for turn in range(12):
         value = turn % 3 + 0.5
         np.testing.assert_array_equal(run(ready, queue, pairs[turn % 3], value), np.full(N, 16 * value, np.float32))
     assert driver.count("launches") - launches == 3 * 2 * LAUNCHES, "the first runs alone"
     assert driver.count("graphs") - graphs == 3 * 2
-    assert driver.count("updates") == updates
     assert [name for name, *_ in driver.log[-LAUNCHES:]] == ["put", *["twice"] * 4]
 
 
-def test_the_oldest_graph_is_given_new_values(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
+def test_the_oldest_graph_makes_way(gpu: Device, driver: EmulatedDriver, pairs: list[list[Memory]]) -> None:
     ready, queue = chain(gpu), gpu.default_queue()
-    before = driver.count("updates")
+    before = driver.count("graphs")
     for value in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 1.0):
         for _ in range(4):
             np.testing.assert_array_equal(run(ready, queue, pairs[0], value), np.full(N, 16 * value, np.float32))
-    assert driver.count("updates") - before == 3 * LAUNCHES, "more than four sets of values"
+    assert driver.count("graphs") - before == 7 * 2, "the third and the fourth run with each of them"
     graphs = driver.count("graphs")
     run(ready, queue, pairs[0], 6.0)
     assert driver.count("graphs") == graphs + 1
@@ -103,19 +102,19 @@ def test_queues_have_graphs_of_their_own(gpu: Device, driver: EmulatedDriver, pa
         queue.release()
 
 
-def test_an_interrupt_between_two_updates(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_a_graph_is_made(gpu: Device, pairs: list[list[Memory]], monkeypatch: pytest.MonkeyPatch) -> None:
     ready, queue = chain(gpu), gpu.default_queue()
     for value in (1.0, 2.0, 3.0, 4.0) * 3:
         run(ready, queue, pairs[0], value)
-    update, seen = LaunchGraph.update, []
+    described, seen = Node.described, []
 
-    def interrupted(self: LaunchGraph, place: int) -> None:
-        seen.append(place)
+    def interrupted(self: Node) -> Any:
+        seen.append(self)
         if len(seen) == 3:
             raise KeyboardInterrupt
-        update(self, place)
+        return described(self)
 
-    monkeypatch.setattr(LaunchGraph, "update", interrupted)
+    monkeypatch.setattr(Node, "described", interrupted)
     for _ in range(2):
         run(ready, queue, pairs[1], 5.0)
     with pytest.raises(KeyboardInterrupt):

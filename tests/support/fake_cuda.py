@@ -147,11 +147,6 @@ class FakeDriver:
     def cuGraphInstantiate(self, graph: list[Launched], flags: int) -> tuple[int, list[Launched]]:
         return 0, graph.copy()
 
-    def cuGraphExecKernelNodeSetParams(self, executable: list[Launched], node: int, given: Any) -> tuple[int]:
-        self.log.append(("cuGraphExecKernelNodeSetParams", node))
-        executable[node] = _node(given)
-        return (0,)
-
     def cuGraphLaunch(self, executable: list[Launched], stream: Any) -> tuple[int]:
         self.log.append(("cuGraphLaunch", len(executable)))
         self.log += [launch._replace(stream=int(stream)) for launch in executable]

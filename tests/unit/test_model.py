@@ -161,5 +161,5 @@ def test_the_ranking_knows_good_tiles_of_a_product() -> None:
     default = workload.default(problem, GPU)
     drawn = workload.space(problem, GPU).scatter(np.random.default_rng(0), 30)
     order = planner.ranked([*drawn, default])
-    assert order.index(default) < 5
+    assert order.index(default) < len(order) // 5
     assert [config["FORM"] for config in order].index("cpu") > len(order) // 2

@@ -170,6 +170,8 @@ def several(selector: Sequence[str] | str) -> tuple[Device, ...]:
         if not found:
             raise DeviceNotFoundError(_listing("there is no device"))
         return tuple(found.values())
+    if not isinstance(selector, Sequence):
+        check(selector)
     named = [get(one) for one in selector]
     if not named:
         raise ArgumentError("device is an empty list; name devices by their ids, or leave it out")

@@ -20,7 +20,7 @@ from portatile.measure import code, optimisations, runs, transplant
 from portatile.measure.code import Code
 from portatile.measure.optimisations import RELAXED
 from portatile.measure.runs import Length, PreparedRun
-from portatile.records import Config, Launch, Plan, Problem, Source, canonical
+from portatile.records import Arg, Config, Launch, Plan, Problem, Source, canonical
 from portatile.store import known_results
 from portatile.studies.form import attribution
 from portatile.studies.form.study import Asked, Column, Option, Run, Study, now, option
@@ -31,7 +31,7 @@ from portatile.studies.portability import describe
 
 _LENGTH = Length(samples=4, seconds=0.06)
 _ON_CPUS = Length(samples=8, seconds=0.2)  # where other programs disturb, the fastest of more
-_NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(void) {}\n")
+_NOTHING_TO_DO = Source("empty.cl", "__kernel void empty(const int nothing) {}\n")
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _length(side: Side) -> Length:
 
 def _empty_launch(ready: PreparedRun, row: GapRow) -> GapRow:
     """Seconds of a launch of nothing, back to back."""
-    plan = Plan((Launch(_NOTHING_TO_DO, "empty", (1, 1, 1), (1, 1, 1), ()),))
+    plan = Plan((Launch(_NOTHING_TO_DO, "empty", (1, 1, 1), (1, 1, 1), (Arg("nothing", "scalar", dtype="int32", value=0),)),))
     with runs.loaded_plan(ready.device, plan) as executable:
         samples = runs.bursts(ready.queue, ready.clock, lambda: executable.run(ready.queue, {}, {}), _LENGTH)
     return replace(row, seconds=min(samples), samples=len(samples), time=now())

@@ -35,7 +35,7 @@ static Callbacks python;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What a test may ask about. */
-EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs, emulated_updates;
+EXPORT unsigned long long emulated_launches, emulated_allocations, emulated_live_bytes, emulated_graphs;
 
 /* Launches do nothing, to time what leads to them. */
 EXPORT int emulated_quiet;
@@ -112,7 +112,7 @@ typedef struct Command {
     CUdeviceptr to, from;
     size_t size, width;
     unsigned value;
-    struct Command *next, *origin; /* of an instance's command the graph's */
+    struct Command *next;
 } Command;
 typedef struct { unsigned magic; Command *first, *last; CUdeviceptr memory[64]; int memories, invalid; } Graph;
 enum { GRAPH = 0x94A94, EXECUTABLE = 0xE8EC0 };
@@ -342,19 +342,10 @@ EXPORT CUresult cuGraphInstantiateWithFlags(Graph **executable, Graph *graph, un
     (*executable)->magic = EXECUTABLE;
     for (Command *node = graph->first; node; node = node->next) {
         Command *made = append(*executable, node->kind), *next = made->next;
-        *made = *node, made->next = next, made->origin = node;
+        *made = *node, made->next = next;
         if (node->kind == LAUNCH) set_launch(made, node->function, node->grid, node->block, node->shared, node->parameters);
     }
     return OK;
-}
-EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(Graph *executable, Command *node, const KernelNode *given) {
-    if (!executable || executable->magic != EXECUTABLE || node->kind != LAUNCH) return INVALID_VALUE;
-    emulated_updates++;
-    if (emulated_quiet) return OK;
-    for (Command *mine = executable->first; mine; mine = mine->next)
-        if (mine->kind == LAUNCH && mine->function == node->function && mine->origin == node)
-            return set_launch(mine, given->func, given->grid, given->block, given->shared, given->parameters);
-    return INVALID_VALUE;
 }
 EXPORT CUresult cuGraphLaunch(Graph *executable, Handle *stream) {
     NEED_CONTEXT; NEED_STREAM(stream);

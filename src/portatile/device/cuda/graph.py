@@ -1,4 +1,4 @@
-"""Launches as a CUDA graph: the driver is given them once, later only the arguments that changed, and runs all of them for one call."""
+"""Launches as a CUDA graph: the driver is given them once, and runs all of them for one call."""
 
 from __future__ import annotations
 
@@ -30,24 +30,22 @@ class Node(NamedTuple):
 
 
 class LaunchGraph:
-    """Launches one after another, each with the arguments that its parameters had when it was made or last updated.
+    """Launches one after another, each with the arguments that its parameters had when it was made.
 
-    An update concerns the runs that are queued after it. A graph never runs twice at a time: the driver puts its runs one after the other,
+    A graph never runs twice at a time: the driver puts its runs one after the other,
     on whatever streams. ``alive`` until it is released; not safe between threads.
     """
 
     def __init__(self, device: CudaContext, nodes: Sequence[Node]) -> None:
         self._device, self._generation = device, device.generation
         self._kernels = tuple(node.kernel for node in nodes)  # kept loaded
-        self._described = [node.described() for node in nodes]
-        self._nodes: list[Any] = []
         self._graph: Any = None
         self._executable: Any = None
         with relaxed():
             self._graph = call(driver.cuGraphCreate, 0)
-            for described in self._described:
-                before = self._nodes[-1:]
-                self._nodes.append(call(driver.cuGraphAddKernelNode, self._graph, before, len(before), described))
+            before: list[Any] = []
+            for node in nodes:
+                before = [call(driver.cuGraphAddKernelNode, self._graph, before, len(before), node.described())]
             self._executable = call(driver.cuGraphInstantiate, self._graph, 0)
         device.graphs.append(ref(self))
         while len(device.graphs) > _MOST:
@@ -59,10 +57,6 @@ class LaunchGraph:
     def alive(self) -> bool:
         """Whether it can be launched."""
         return self._executable is not None
-
-    def update(self, place: int) -> None:
-        """Give a launch the arguments that its parameters have now."""
-        call(driver.cuGraphExecKernelNodeSetParams, self._executable, self._nodes[place], self._described[place])
 
     def launch(self, stream: Any) -> Any:
         """Queue all launches on a stream; the driver's error code."""

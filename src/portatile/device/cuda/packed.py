@@ -24,7 +24,7 @@ from portatile.errors import PortatileError
 from portatile.images import Sampler
 
 WORTH = 4  # launches from which on a graph costs the host less than they do
-_RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make, or to update, as several runs
+_RUNS = 2  # of them with the same values one by one before that: a graph takes as long to make as several runs
 _STREAMS = 4  # that launches have graphs for, so that they overlap on different ones
 _VALUES = 4  # sets of values, addresses mostly, that they have graphs for on a stream
 _COUNTED = 16  # sets of values of which it is known how often they came
@@ -94,14 +94,14 @@ class PackedLaunches(Ready):
         return True
 
     def _graph(self, replays: _Replays, bits: bytes, values: Sequence[float]) -> LaunchGraph | None:
-        """A graph with these values: a new one, or the oldest with its arguments updated. None where the driver makes none."""
-        graph = replays.oldest()  # nobody finds it until it has all of them: an interrupt may come between
+        """A graph with these values, for which the oldest makes way. None where the driver makes none."""
+        oldest = replays.oldest()
+        if oldest is not None:
+            oldest.release()
         try:
-            for place, (write, block, pick, *_) in enumerate(self._steps):
+            for write, block, pick, *_ in self._steps:
                 write(block, 0, *pick(values))
-                if graph is not None:
-                    graph.update(place)
-            graph = graph or LaunchGraph(self._device, self.nodes)
+            graph = LaunchGraph(self._device, self.nodes)
         except PortatileError:
             replays.refused = True
             return None
