@@ -16,4 +16,4 @@ def left_out(device: DeviceInfo) -> bool:
 
 def point(problem: Problem, device: DeviceInfo, shape: Shape) -> Point:
     """The configuration for such a product; None of a device's own results knows of the triangle."""
-    return panels(problem, device, shape.operand != "a") if device.kind == "cpu" else half(problem, device)
+    return panels(problem, device, shape.operand != "a") if device.kind == "cpu" else half(problem, device, shape.operand)

@@ -38,9 +38,9 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     return found if fits else None
 
 
-def half(problem: Problem, device: DeviceInfo) -> Gpu:
-    """The point for a product of which about half is left out; see ``plan.Shape``."""
-    found = estimate.fastest(problem, device, local_limit(device), kept=0.5) if _estimated(problem, device) else None
+def half(problem: Problem, device: DeviceInfo, zeros: str) -> Gpu:
+    """The point for a product of which about half is left out, for a triangle of the operand ``zeros``; see ``plan.Shape``."""
+    found = estimate.fastest(problem, device, local_limit(device), zeros) if _estimated(problem, device) else None
     if found is None:
         found = _nvidia(problem, device, 1)
     return found if found.JOIN else replace(found, TAIL=0, SPLIT_K=1)

@@ -49,19 +49,19 @@ class Shape:
     fast: tuple[bool, bool]  # k is, in A and B
     whole: tuple[bool, bool]  # vectors can be copied
     units: int
-    kept: float = 1.0  # the part of it that is computed
+    zeros: str = ""  # the operand of which a triangle is zero, or c, of which one is not wanted
 
 
-def fastest(problem: Problem, device: DeviceInfo, limit: int, kept: float = 1.0) -> Gpu | None:
+def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
-    With ``kept`` below 1 the time is that of such a part of the tiles, and only what leaves tiles out is a candidate: k is shared in one
-    launch, and there is no tail.
+    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Shape``), and only points that do so are
+    candidates: k is shared in one launch, and there is no tail.
     """
     costs = known(device, problem.dtype)
     if costs is None:
         return None
-    shape = replace(shape_of(problem, device), kept=kept)
+    shape = replace(shape_of(problem, device), zeros=zeros)
     found: Gpu | None = None
     least = (math.inf, math.inf)
     for tile, rate in zip(tiles(problem), costs.rates, strict=True):
@@ -69,7 +69,7 @@ def fastest(problem: Problem, device: DeviceInfo, limit: int, kept: float = 1.0)
             continue
         for point in variants(problem, shape, tile, device):
             saved = None
-            if kept < 1 and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN)):
+            if zeros and (point.TAIL or (point.SPLIT_K > 1 and not point.JOIN)):
                 continue
             if point.TAIL:
                 cut = point.cut(problem, device)
@@ -95,7 +95,7 @@ def shape_of(problem: Problem, device: DeviceInfo) -> Shape:
 def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: float | None, costs: Costs) -> float:
     """The estimate for a point of which a multiprocessor holds ``groups``; ``saved`` of the waves by its tail, if it has one."""
     rows, columns, units = point.rows, point.columns, shape.units
-    tiles = math.ceil(ceil_div(shape.m, rows) * ceil_div(shape.n, columns) * shape.kept)
+    tiles = _tiles(shape, rows, columns)
     chunk = ceil_div(ceil_div(shape.k, point.SPLIT_K), point.KB) * point.KB
     parts = ceil_div(shape.k, chunk)
     slower, copies, packs, packed = 1.0, 0.0, 0, 0.0
@@ -124,7 +124,7 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
         return float(((count * work / reached) ** _SOFT + wait**_SOFT) ** (1 / _SOFT))
 
     drain = costs.drain * 1e-3 * rows * columns * shape.itemsize if groups == 1 else 0.0
-    c = 1e-6 * shape.m * shape.n * shape.itemsize * shape.kept
+    c = 1e-6 * shape.m * shape.n * shape.itemsize * (0.5 if shape.zeros == "c" else 1.0)
     took = costs.launch + (costs.pack * packs + packed / costs.packed if packs else 0.0)
     if saved is not None:
         waves = ceil_div(tiles, point.TAIL * units) * (1 - saved)
@@ -139,6 +139,14 @@ def microseconds(shape: Shape, point: Gpu, groups: int, rate: float, saved: floa
     if parts > 1 and point.JOIN:
         return took + _ARRIVE + 1e-6 * rows * columns * shape.itemsize * parts / (_ALONE * math.sqrt(warps / _JOINED))
     return took + (costs.add + c * (parts + 1) / costs.added if parts > 1 else 0.0)
+
+
+def _tiles(shape: Shape, rows: int, columns: int) -> int:
+    """Tiles that are computed: of those whose sums are shortened half, for the longest are as long as all of k."""
+    down, across = ceil_div(shape.m, rows), ceil_div(shape.n, columns)
+    if shape.zeros == "c":
+        return sum(min(across, ((tile + 1) * rows - 1) // columns + 1) for tile in range(down))
+    return ceil_div(down * across, 2) if shape.zeros else down * across
 
 
 def variants(problem: Problem, shape: Shape, tile: Tile, device: DeviceInfo) -> Iterator[Gpu]:
