@@ -60,7 +60,7 @@ def test_the_reference_is_blas(case: dict[str, str]) -> None:
     problem = system(150, 9, case, "float64")
     inputs = WORKLOAD.inputs(problem, np.random.default_rng(new_seed(named(case))))
     a, b = (operands.view(inputs.operands[name], problem.layout[name], WORKLOAD.shapes(problem)[name]) for name in ("a", "b"))
-    flags = {"side": int(case["side"] == "R"), "lower": int(case["uplo"] == "L"), "trans_a": int(case["trans"] == "T")}
+    flags = {"side": int(case["side"] == "R"), "lower": int(case["uplo"] == "L"), "trans_a": int(case["trans"] in "TC")}
     expected = blas.dtrsm(inputs.scalars["alpha"], np.asfortranarray(a), np.asfortranarray(b), **flags, diag=int(case["diag"] == "U"))
     found = WORKLOAD.reference(problem, inputs)["b"]
     assert np.allclose(found.values.reshape(b.shape), expected, rtol=1e-12, atol=1e-13)
@@ -138,7 +138,7 @@ def test_a_small_residual_on_any_triangle(device: Device, method: str, case: dic
     )
     a = np.tril(stored, -1) if case["uplo"] == "L" else np.triu(stored, 1)
     a = a.astype(np.float64) + (np.eye(order) if case["diag"] == "U" else np.diag(np.diagonal(stored)))
-    a = a if case["trans"] == "N" else a.T
+    a = a if case["trans"] in "NR" else a.T
     product, size = (a @ x, np.abs(a) @ np.abs(x)) if case["side"] == "L" else (x @ a, np.abs(x) @ np.abs(a))
     residual = np.abs(float(np.float32(inputs.scalars["alpha"])) * b - product)
     assert (residual <= 3 * np.finfo(dtype).eps * size).all()
