@@ -220,7 +220,9 @@ class Executable:
                     if kind is Memory:
                         args[place] = memories[name]
                     elif kind is ImageForm:
-                        args[place] = self.device.image_over(memories[name], form)  # type: ignore[arg-type]
+                        args[place] = image = self.device.image_over(memories[name], form)  # type: ignore[arg-type]
+                        if image.copied:
+                            queue.copy(image, memories[name], image.nbytes)
                     else:
                         value = scalars[name]
                         last = numbers.get(name)

@@ -218,7 +218,7 @@ MISTAKES = {
     "out shape": (lambda: portatile.matmul(SQUARE, SQUARE, out=np.empty((3, 4), F)), "must have shape"),
     "dtypes differ": (lambda: portatile.gemm(SQUARE, SQUARE.astype("float64")), "convert one"),
     "dtype": (lambda: portatile.gemm(SQUARE.astype("int32"), SQUARE.astype("int32")), r"int32; .* a\.astype\('float64'\)"),
-    "complex": (lambda: portatile.trsm(SQUARE.astype("complex64"), SQUARE.astype("complex64")), "float32, float64: take real"),
+    "half": (lambda: portatile.trsm(SQUARE.astype("float16"), SQUARE.astype("float16")), "float16"),
     "stack": (lambda: portatile.gemm(SQUARE.astype("uint16")[None], SQUARE), r"uint16; .* a\.astype\('float64'\)"),
     "byte order": (lambda: portatile.gemm(SQUARE.astype(">f4"), SQUARE), "byte order"),
     "object": (lambda: portatile.gemm(SQUARE.astype(object), SQUARE), "objects"),

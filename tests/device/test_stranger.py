@@ -85,7 +85,7 @@ def test_a_store_in_a_folder_that_nobody_may_enter(monkeypatch: pytest.MonkeyPat
         (lambda: portatile.matmul(np.ma.masked_greater(A, 0.0), A), "masked"),
         (lambda: portatile.matmul(A, A, device=0), "by its id"),  # type: ignore[arg-type]
         (lambda: portatile.tune("gemm", m=2, n=2, k=2, device=portatile.get_device()), "by its id"),  # type: ignore[call-overload]
-        (lambda: portatile.explain("gemm", m=2, n=2, k=2, dtype=np.dtype("f2")), "float16"),  # type: ignore[arg-type]
+        (lambda: portatile.explain("gemm", m=2, n=2, k=2, dtype=np.dtype("f16")), "longdouble|float128"),  # type: ignore[arg-type]
     ],
 )
 def test_mistakes_are_told(call: Any, message: str) -> None:

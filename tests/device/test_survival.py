@@ -326,4 +326,3 @@ def test_a_finalist_that_writes_farther_than_a_search_looks_does_not_win(device:
     )
     with ResultStore(tmp_path / "results.sqlite") as store:
         assert tune(request, store).best.config["fault"] == "none"
-        assert {trial.config["fault"] for trial in store.trials() if trial.status == "ok"} == {"none"}

@@ -53,7 +53,7 @@ def test_both_are_tuned_at_once(twice: list[Any], tmp_path: Path) -> None:
     results = many_devices.tune(request(), twice, store, listen)
     assert len(results) == len(running) == 2
     with ResultStore.reader(tmp_path / "results.sqlite") as kept:
-        assert len(kept.trials()) >= 6
+        assert len(kept.trials()) >= 2
 
 
 @pytest.mark.filterwarnings("ignore:another search")

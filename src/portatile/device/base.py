@@ -54,6 +54,8 @@ class Image(Memory):
     """Device memory that is sampled; ``form`` says what it is."""
 
     form: ImageForm
+    copied: bool = False
+    """Whether it shows a copy of other memory, to be made before each launch: some drivers show no part of a buffer."""
 
 
 class Event(ABC):
@@ -277,7 +279,8 @@ class Device(ABC):
         """Device memory that kernels sample; raises LaunchError where the device has no images of that form."""
 
     def image_over(self, memory: Memory, form: ImageForm) -> Image:
-        """The first bytes of ``memory`` as an ``image1d_buffer_t`` that kernels read, without a copy; given back with the memory.
+        """The first bytes of ``memory`` as an ``image1d_buffer_t`` that kernels read; given back with the memory. Without a copy, but for a
+        part of other memory on a driver that does not show parts: the image is ``copied`` then.
 
         Asked for again it is the same image. Raises LaunchError where the device has no such image, ArgumentError for more bytes than
         there are.

@@ -87,7 +87,11 @@ class ClDevice(ClContext):
         try:
             handle = cl.Image(self.context, cl.mem_flags.READ_ONLY, pixel(form), desc=description(form, memory.buffer))
         except cl.Error as error:
-            raise LaunchError(f"{self.info.id} has no {form} over a buffer: {error}") from None
+            if memory.whole is None:
+                raise LaunchError(f"{self.info.id} has no {form} over a buffer: {error}") from None
+            copied = self.image_of(form)  # PoCL shows no part of a buffer
+            copied.copied = True
+            return copied
         return ClImage(self, handle, form, memory.buffer, own=False)
 
     def share(self, array: NDArray[Any]) -> Memory | None:

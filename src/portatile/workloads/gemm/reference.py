@@ -103,9 +103,12 @@ def product(
         scale += abs(beta) * np.abs(old)
     if result is not None and result.stored != result.real:
         scale = np.where(scale > 0, np.maximum(scale, result.normal), 0)
-    if result is not None and result.name == "float16":
-        values = np.where(np.abs(values) >= _OVERFLOWS, np.copysign(np.inf, values), values)
-    return values, scale
+    return values if result is None else held(values, result), scale
+
+
+def held(values: NDArray[Any], result: Element) -> NDArray[Any]:
+    """Infinities where a result of half precision does not hold a value."""
+    return np.where(np.abs(values) >= _OVERFLOWS, np.copysign(np.inf, values), values) if result.name == "float16" else values
 
 
 def _whole_product(

@@ -111,8 +111,8 @@ class GemmEpilogue(Workload):
             bias = operands.wide(stored["bias"])[0]
             added = bias[rows][:, None] if problem.options["bias"] == "rows" else bias[columns][None, :]
             values, scale = values + added, scale + np.abs(added)
-        values = activated(values, str(problem.options["activation"]))
         result = dtypes.product(problem.dtype).result
+        values = of_gemm.held(activated(values, str(problem.options["activation"])), result)
         scale = np.where(scale > 0, np.maximum(scale, result.normal), 0)
         if sample is None:
             return {"c": operands.whole(inputs.operands["c"], problem.layout["c"], values, scale)}
