@@ -133,6 +133,7 @@ def test_slabs_compares_the_whole_with_its_stages(tmp_path: Path) -> None:
     assert "apart / whole" in shown
 
 
+@pytest.mark.drawn(1 / 4)
 def test_warm_start_compares_searches(tmp_path: Path) -> None:
     document, shown = run("warm_start.py", tmp_path, "--workload", "matmul", "--shapes", "24x16x40,32x16x40", "--budget", "4")
     first, second = document["shapes"]

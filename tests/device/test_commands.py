@@ -35,6 +35,7 @@ def test_tune_prints_winner_default_and_counts(capsys: pytest.CaptureFixture[str
     assert "tried" in err
 
 
+@pytest.mark.drawn(1 / 2)
 def test_tune_says_who_raced_and_what_was_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, all_near: None
 ) -> None:
@@ -64,6 +65,7 @@ def test_tune_cold_and_without_the_model(capsys: pytest.CaptureFixture[str]) -> 
     assert not {"on paper", "once compiled"} & set(found["saved"])
 
 
+@pytest.mark.drawn(1 / 2)
 def test_tune_again_answers_from_the_store(capsys: pytest.CaptureFixture[str]) -> None:
     tune(capsys)
     out, err = tune(capsys)
@@ -71,6 +73,7 @@ def test_tune_again_answers_from_the_store(capsys: pytest.CaptureFixture[str]) -
     assert "3 from the store" in err
 
 
+@pytest.mark.drawn(1 / 2)
 def test_tune_json_is_one_document_that_warm_reads(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +106,7 @@ def test_the_cache_is_warmed_for_a_chip_that_is_elsewhere(tmp_path: Path, capsys
         assert re.search("sm_90|--arch", capsys.readouterr().err)
 
 
+@pytest.mark.drawn(1 / 2)
 def test_cache_is_warmed_from_the_store_counted_and_cleared(capsys: pytest.CaptureFixture[str]) -> None:
     tune(capsys)
     assert main(["cache", "clear"]) == 0

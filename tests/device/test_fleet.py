@@ -76,6 +76,7 @@ def each_once(result: TuningResult, store: ResultStore, count: int) -> None:
     assert set(kept.values()) == {1}
 
 
+@pytest.mark.drawn(1 / 3)
 def test_killed_workers_cost_no_trial(fleet: str) -> None:
     killed: list[int] = []
     seen: list[Progress] = []
@@ -132,6 +133,7 @@ def with_faults(poison: Config, hang: Config) -> Callable[..., bytes]:
     return evaluate
 
 
+@pytest.mark.drawn(1 / 3)
 def test_a_configuration_that_ends_workers_is_quarantined_and_one_that_hangs_times_out(
     fleet: str, info: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +161,7 @@ def test_a_configuration_that_ends_workers_is_quarantined_and_one_that_hangs_tim
         assert sum(canonical(one.config) == canonical(poison) for one in store.trials()) == 1
 
 
+@pytest.mark.drawn(1 / 3)
 def test_the_scheduler_is_restarted(info: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -205,6 +208,7 @@ def _once_there(address: str) -> str:
             time.sleep(0.2)
 
 
+@pytest.mark.drawn(1 / 3)
 def test_wrong_use_says_what_to_do(fleet: str, info: DeviceInfo, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with ResultStore(None) as store:
         with pytest.raises(DeviceNotFoundError, match=r"has no device that matches 'h100'; there is: opencl"):
@@ -218,6 +222,7 @@ def test_wrong_use_says_what_to_do(fleet: str, info: DeviceInfo, monkeypatch: py
         serve.options([info, replace(info, id="opencl:9:0")], 0)
 
 
+@pytest.mark.drawn(1 / 3)
 def test_workers_that_are_all_gone_end_the_search(info: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "_GONE", 0.1)
     empty = SimpleNamespace(address="tcp://x", connected=True, with_device=lambda info: {}, compilers=lambda: 0)
@@ -225,6 +230,7 @@ def test_workers_that_are_all_gone_end_the_search(info: DeviceInfo, monkeypatch:
         search._Search(request(2), empty, store, None, info, time.monotonic()).run()  # type: ignore[arg-type]
 
 
+@pytest.mark.drawn(1 / 3)
 def test_the_command_lists_the_devices(fleet: str, info: DeviceInfo, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "devices", fleet]) == 0
     shown = capsys.readouterr().out
@@ -233,6 +239,7 @@ def test_the_command_lists_the_devices(fleet: str, info: DeviceInfo, capsys: pyt
     assert set(from_json(capsys.readouterr().out, dict)) == {"members", "compilers"}
 
 
+@pytest.mark.drawn(1 / 3)
 def test_no_scheduler_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(members, "_CONNECT_SECONDS", 0.2)
     assert main(["tune", "stream", "-n", "64", "--scheduler", "tcp://127.0.0.1:9"]) == 2
@@ -242,6 +249,7 @@ def test_no_scheduler_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert "portatile[cluster]" in capsys.readouterr().err
 
 
+@pytest.mark.drawn(1 / 3)
 def test_workers_that_disagree_about_the_default_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     problem = Problem("gemm", {"m": 1}, "float32")

@@ -41,6 +41,7 @@ def absent(device: Device) -> Any:
     return SimpleNamespace(info=replace(device.info, id="absent:0"))
 
 
+@pytest.mark.drawn(1 / 3)
 def test_every_winner_on_every_device(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     other = absent(device)
     large = {**MEDIUM.config(), "TBR": 32, "TBC": 32, "KB": 6}  # not in any space: 1024 work-items
@@ -89,6 +90,7 @@ def test_a_tuned_winner(device: Device) -> None:
     assert portability.winner(device.info, small(), portability.PortabilityRequest((small(),))).found.startswith("tuned for this problem")
 
 
+@pytest.mark.drawn(1 / 3)
 def test_one_configuration_for_all(device: Device) -> None:
     request = portability.PortabilityRequest((small(),), portable=Budget(evaluations=2))
     own, best = portability.matrix([device], request)
@@ -98,6 +100,7 @@ def test_one_configuration_for_all(device: Device) -> None:
     assert any(note.startswith("portable: searched for") for note in portability.notes([own, best]))
 
 
+@pytest.mark.drawn(1 / 3)
 def test_winners_of_devices_that_are_elsewhere(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     problem = GEMM.problem({"m": 64, "n": 64, "k": 64}, "float64")
     (elsewhere,) = portability.recorded_devices("gemm", "H200 cuda")
@@ -118,6 +121,7 @@ def test_winners_of_devices_that_are_elsewhere(device: Device, tmp_path: Path, c
     assert [row["winner_of"] for row in written] == [device.info.id, "opencl NVIDIA H200"]
 
 
+@pytest.mark.drawn(1 / 3)
 def test_a_map(device: Device, tmp_path: Path) -> None:
     workload = workloads.get("matmul")
     problem = workload.problem({"m": 24, "n": 16, "k": 40})
@@ -162,6 +166,7 @@ def test_wrong_maps(device: Device) -> None:
             pairs.sweep(device, wrong)
 
 
+@pytest.mark.drawn(1 / 3)
 def test_the_commands(device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = ["-m", "24", "-n", "16", "-k", "40", "--device", device.info.id]
     axes = ["--down", "ALGORITHM=global,local", "--across", "BLOCK=4,8", "--tries", "1"]

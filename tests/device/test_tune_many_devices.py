@@ -39,6 +39,7 @@ def request(evaluations: int = 3) -> TuningRequest:
     )
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.filterwarnings("ignore:another search")
 def test_both_are_tuned_at_once(twice: list[Any], tmp_path: Path) -> None:
     together, running = threading.Barrier(2, timeout=60), set()
@@ -56,6 +57,7 @@ def test_both_are_tuned_at_once(twice: list[Any], tmp_path: Path) -> None:
         assert len(kept.trials()) >= 2
 
 
+@pytest.mark.drawn(1 / 2)
 @pytest.mark.filterwarnings("ignore:another search")
 def test_a_device_that_fails_is_warned_of(twice: list[Any], tmp_path: Path) -> None:
     gone = [twice[0], replace(twice[1], id="opencl:7:7")]
@@ -80,6 +82,7 @@ def test_an_interrupt_ends_all_with_what_they_have(twice: list[Any], monkeypatch
     assert 1 <= len(results) <= 2, "nothing is begun after it"
 
 
+@pytest.mark.drawn(1 / 2)
 def test_the_command_and_the_call(device: Device, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "stream", "-n", "4096", "--budget", "2", "--device", "all", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
