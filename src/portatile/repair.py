@@ -57,7 +57,7 @@ def examine(path: Path, wait: float = WAIT) -> Damage:
             if _has_trials(connection):
                 rows = connection.execute("SELECT id, record FROM trials")
             return Damage(tuple(number for number, raw in rows if not _reads(raw)), "" if answer == "ok" else str(answer))
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         return Damage(file=str(error))
 
 
@@ -96,7 +96,7 @@ def _alone(path: Path, wait: float) -> Iterator[None]:
         if "locked" in str(error) or "busy" in str(error):
             connection.close()
             raise
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         pass  # it is too damaged to be locked
     try:
         yield
@@ -128,12 +128,12 @@ def _records(path: Path) -> Iterator[bytes | None]:
         counted = True
         try:
             last = min(connection.execute("SELECT max(id) FROM trials").fetchone()[0] or 0, path.stat().st_size // _LEAST_ROW)
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
             last, counted = path.stat().st_size // _SMALLEST, False
         for number in range(1, last + 1):
             try:
                 row = connection.execute("SELECT record FROM trials WHERE id = ?", (number,)).fetchone()
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if "not a database" in str(error) or "no such table" in str(error):
                     return
                 if counted:

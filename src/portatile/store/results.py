@@ -103,7 +103,7 @@ class ResultStore:
                 return
             except sqlite3.OperationalError as error:
                 self._forget(error)
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 raise self._unusable(error) from error
         assert self._memory is not None
         sqlite.insert(self._memory, row)
@@ -115,7 +115,7 @@ class ResultStore:
         where, values = query.where()
         try:
             return int(self._file.execute(f"DELETE FROM trials WHERE {where}", values).rowcount)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._unusable(error) from error
 
     def trials(self, query: Query | None = None) -> list[Trial]:
@@ -172,7 +172,7 @@ class ResultStore:
             return set(COLUMNS)
         try:
             return sqlite.columns(connection)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._unusable(error) from error
 
     def _open(self, path: Path) -> sqlite3.Connection | None:
@@ -182,7 +182,7 @@ class ResultStore:
             return sqlite.create(str(path))
         except (OSError, sqlite3.OperationalError) as error:
             self._forget(error)
-        except (sqlite3.DatabaseError, StoreError) as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, StoreError) as error:
             raise self._unusable(error) from error
         return self._read_file(path)
 
@@ -200,7 +200,7 @@ class ResultStore:
                     return sqlite.create(":memory:")
             except sqlite3.OperationalError:
                 continue
-            except (sqlite3.DatabaseError, StoreError) as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError, StoreError) as error:
                 raise self._unusable(error) from error
             return connection
         return None
@@ -208,7 +208,7 @@ class ResultStore:
     def _connect(self, url: str) -> Server:
         try:
             return Server(url)
-        except (sqlite3.Error, StoreError) as error:
+        except (sqlite3.Error, UnicodeDecodeError, StoreError) as error:
             raise self._unusable(error) from error
 
     def _readable(self) -> list[Connection]:
@@ -234,7 +234,7 @@ class ResultStore:
         try:
             for row in kept.execute(f"SELECT {', '.join(COLUMNS)} FROM trials ORDER BY id").fetchall():
                 server.insert(row)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             if at_once:
                 count = kept.execute("SELECT count(*) FROM trials").fetchone()[0]
                 warnings.warn(f"the result store {self.place} is gone ({error}): {count} results are lost", RuntimeWarning, stacklevel=3)
@@ -247,7 +247,7 @@ class ResultStore:
         for connection in self._readable() if connections is None else connections:
             try:
                 rows = connection.execute(statement, values).fetchall()
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message about damaged names
                 raise self._unusable(error) from error
             found += [trial for number, raw in rows if (trial := self._trial(number, raw)) is not None]
         return found

@@ -63,7 +63,7 @@ class Hopper(Point):
         tried=(SHARES_K,),
     )
     RASTER: int = parameter(
-        1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER == 1 or tiles >= 64",)
+        1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER <= 8 or tiles >= 64",)
     )
 
     @property
