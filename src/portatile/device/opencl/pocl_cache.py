@@ -8,6 +8,7 @@ So do all that are not listed when the process that wrote them has crashed.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import sys
@@ -21,6 +22,7 @@ from portatile.cache import replace_file
 from portatile.device.backend import at_exit
 
 _LIST = "sound.json"
+_DIGEST = 64  # characters of it before the list
 _MOST_BYTES = 96 << 20  # of all programs: PoCL itself forgets nothing, and to look over so much takes 0.1 s
 _KEEPS = 0.75  # of that, after some had to go
 _AT_ONCE = 64  # programs that one process removes because there are too many
@@ -75,7 +77,9 @@ def look_over(folder: Path, crashed: bool = False) -> int:
 
     ``crashed``: nobody answers for files that are not listed.
     """
-    listed, sound, used = _listed(folder), dict[str, _Files](), dict[str, tuple[float, int]]()
+    known_list = _listed(folder)
+    listed, crashed = known_list or {}, crashed or known_list is None
+    sound, used = dict[str, _Files](), dict[str, tuple[float, int]]()
     damaged: list[str] = []
     for program in _programs(folder):
         found, known = _Files(), listed.get(program, {})
@@ -92,7 +96,8 @@ def look_over(folder: Path, crashed: bool = False) -> int:
         sound.pop(program, None)
     if sound != listed:
         with contextlib.suppress(OSError):
-            replace_file(folder / _LIST, msgspec.json.encode(sound), mode=0o700)
+            text = msgspec.json.encode(sound)
+            replace_file(folder / _LIST, _digest(text) + text, mode=0o700)
     return len(damaged)
 
 
@@ -108,11 +113,20 @@ def _too_many(used: dict[str, tuple[float, int]]) -> list[str]:
     return gone
 
 
-def _listed(folder: Path) -> dict[str, _Files]:
+def _listed(folder: Path) -> dict[str, _Files] | None:
+    """The files that were sound; None where the list itself is damaged."""
     try:
-        return msgspec.json.decode((folder / _LIST).read_bytes(), type=dict[str, _Files])
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        text = (folder / _LIST).read_bytes()
+    except OSError:
         return {}
+    try:
+        return msgspec.json.decode(text[_DIGEST:], type=dict[str, _Files]) if text[:_DIGEST] == _digest(text[_DIGEST:]) else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
 
 
 def _programs(folder: Path) -> Iterator[str]:
