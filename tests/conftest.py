@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support import seeds
@@ -53,3 +55,11 @@ def own_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No result and no binary is known yet, and the user's stay as they are."""
     monkeypatch.setenv("PORTATILE_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("PORTATILE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def earlier_children() -> Iterator[frozenset[psutil.Process]]:
+    """Child processes that earlier tests still run, a browser perhaps. At its end the test has left no others behind."""
+    before = frozenset(psutil.Process().children())
+    yield before
+    assert frozenset(psutil.Process().children()) <= before
