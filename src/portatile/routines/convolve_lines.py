@@ -82,7 +82,7 @@ def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | Bet
     operands = (
         stored,
         matrices.matrix(weights, "taps")._replace(alignment=weights.dtype.itemsize),
-        matrices.matrix(result, "out").reading(False),
+        matrices.matrix(result, "out").read_if(False),
     )
     sizes, options = (n, stored.columns), (boundary, bank, count, int(lower))
     return Planned(result, [Request("convolution", sizes, options, operands, result, call.device, constants=(1,))])
