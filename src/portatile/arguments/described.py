@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from portatile.arguments.outputs import new
-from portatile.device.buffer import LEGACY_STREAM, Buffer
+from portatile.device.buffer import Buffer
 from portatile.device.copies import address
+from portatile.device.foreign_arrays import LEGACY_STREAM
 
 MASK = 127  # the alignment of a place is its lowest bit, and known up to 128 bytes: 0 for those and better
 _SPACE = 48  # bits of an address within one memory, where memory has no address of its own
