@@ -230,7 +230,7 @@ def begins(what: str) -> None:
 
 
 def registered(infos: Sequence[DeviceInfo]) -> dict[str, str]:
-    """What the scheduler keeps of devices, by tag: a worker's resources have no room for it."""
+    """What the scheduler keeps of devices, by tag: a worker's resources hold only numbers."""
     return {tag(info): to_json(info).decode() for info in infos}
 
 
