@@ -132,8 +132,11 @@ def test_epilogues_are_right(device: Device, dtype: str) -> None:
     """Scales, a bias and an activation in the launch of the product, or with split k in the one that adds."""
     rng = np.random.default_rng(new_seed(dtype))
     workload = workloads.get("gemm_epilogue")
-    options = {"scale_a": "rows", "scale_b": "columns", "bias": str(rng.choice(["rows", "columns"])), "activation": "relu"}
-    case = workload.problem({"m": 70, "n": 100, "k": 150}, dtype, options)
+    options = {"scale_a": "rows", "scale_b": "columns", "bias": str(rng.choice(["rows", "columns"]))}
+    options["activation"] = str(rng.choice(["relu", "gelu", "silu"]))
+    case = workload.problem({"m": 70, "n": int(rng.choice([100, 104])), "k": 150}, dtype, options)  # stored one by one, or several
+    if rng.integers(2):  # vectors of which four cannot be read at once
+        case = replace(case, layout={**case.layout, **{name: replace(case.layout[name], offset=3) for name in ("bias", "scale_b")}})
     points = [SMALL, replace(SMALL, SPLIT_K=2)]
     for point in [*points, hopper.tile(64, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
         verdict = check(device, workload, case, point.config(), rng)

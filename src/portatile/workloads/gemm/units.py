@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from portatile.records import DeviceInfo, Problem, Value
+from portatile.records import DeviceInfo, Layout, Problem, Value
 from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.capabilities import local_limit
@@ -68,10 +68,17 @@ def facts(problem: Problem, tile: tuple[int, int], bare_sums: bool) -> dict[str,
     size = 4 if bare_sums else types.result.itemsize
     layout = packed_layout((m, n)) if bare_sums else problem.layout["c"]
     wide = _CHUNK // size
-    single = not bare_sums and (epilogue.options_of(problem) or (types.real == "uint32") != (types.result.real == "uint"))
-    found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide and not single else 1
-    found["OUT"] = "" if bare_sums else "put" if single else _STORED.get(types.result.name, "")
+    found["WIDE"] = wide if n % wide == 0 and layout.vector_width(size) >= wide else 1
+    found["OUT"] = "" if bare_sums else _STORED.get(types.result.name, "")
+    whole = (types.real == "uint32") != (types.result.real == "uint")  # integers become floats
+    found["ENDS"] = not bare_sums and (bool(epilogue.options_of(problem)) or whole)
+    found["ALIGNED"] = " ".join(name for name in epilogue.VECTORS if name in problem.layout and _aligned(problem.layout[name]))
     return found
+
+
+def _aligned(vector: Layout) -> bool:
+    """Whether every fourth element of a vector of float32 is aligned to 16 bytes."""
+    return replace(vector, strides=(0, 1)).vector_width(4) >= 4
 
 
 def space_facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:

@@ -27,7 +27,7 @@
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
 {% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8"}[KIND] %}
 {% set count = bn // 2 %}
-{% from "store.cl" import store with context %}
+{% from "store.cl" import ahead, endings, store, vectors with context %}
 {% from "elements.cl" import vectors_of with context %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
@@ -41,6 +41,14 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
                     : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"(sums[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %}
 
                     : "l"({{ operand("a", A_ALONG, "a_tile + %d" % (r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"(tile + step));
+{% endmacro %}
+{# the sum e + x of a block of rows as an element of C, where C is not read #}
+{% macro fragment(x) %}
+{% if ENDS %}
+ended(sums[r][e + {{ x }}], alpha, 0, 0{% for name, along in vectors %}, {{ "%s_rows.s%d" % (name, x // 2 % 2) if along == "rows" else "%s_%d.s%d" % (name, x // 4, x % 2) }}{% endfor %})
+{%- else %}
+alpha * sums[r][e{{ " + %d" % x if x }}]
+{%- endif %}
 {% endmacro %}
 {# the tile number `at`, of a cluster's as many below each other #}
 {% macro tile_of() %}
@@ -82,10 +90,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
         }
 {% endmacro %}
 
-{% if OUT == "put" %}
-{% from "elements.cl" import ending with context %}
-{{ ending() }}
-{% endif %}
+{{ endings() }}
 {% if CLUSTER > 1 %}
 CLUSTER({{ CLUSTER }})
 {% endif %}
@@ -119,7 +124,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 if (i < m && j < n)
 {% if SPLIT %}
                     to[(long)get_group_id(1) * m * n] = 0;
-{% elif OUT == "put" %}
+{% elif ENDS %}
                     put(to, 0, alpha, beta{{ vectors_of("i", "j") }});
 {% elif OUT in ("F16", "BF16") %}
                     *to = beta == 0 ? 0 : ({{ stored_c }})MATRIX_PAIR_{{ OUT }}(beta * MATRIX_LOW_{{ OUT }}((uint)*to), 0.0f);
@@ -198,16 +203,23 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% if fast %}
         if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
 #pragma unroll
-            for (int r = 0; r < {{ TRR }}; ++r)
+            for (int r = 0; r < {{ TRR }}; ++r) {
+{% for name, along in vectors if along == "rows" %}
+                const int {{ name }}_at = row0 + team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + lane / 4;
+                const float2 {{ name }}_rows = (float2)({{ name }}[{{ name }}_offset + min({{ name }}_at, m - 1)], {{ name }}[{{ name }}_offset + min({{ name }}_at + 8, m - 1)]);
+{% endfor %}
 #pragma unroll
                 for (int c = 0; c < {{ bn }}; c += 64) {
                     __local uchar* halves = (__local uchar*)exchange;
                     WARP_BARRIER();
 #pragma unroll
-                    for (int e = c / 2; e < c / 2 + 32; e += 8)
+                    for (int e = c / 2; e < c / 2 + 32; e += 8) {
+{% for part in (0, 1) %}
+{{ ahead(part, "min(col0 + e / 4 * 8 + %d + lane %% 4 * 2, n - 2)" % (8 * part), 2) }}
+{%- endfor %}
                         store_fragment(LOCAL_ADDRESS(halves) + lane % 16 * {{ halves }} + ((e - c / 2) / 4 + lane / 16) * 16,
-                                       MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e], alpha * sums[r][e + 1]), MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 2], alpha * sums[r][e + 3]),
-                                       MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 4], alpha * sums[r][e + 5]), MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 6], alpha * sums[r][e + 7]));
+                                       {% for x in range(0, 8, 2) %}MATRIX_PAIR_{{ OUT }}({{ fragment(x) }}, {{ fragment(x + 1) }}){{ ", " if not loop.last }}{% endfor %});
+                    }
                     WARP_BARRIER();
 #pragma unroll
                     for (int line = lane / 8; line < 16; line += 4) {
@@ -216,6 +228,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                             *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
                     }
                 }
+            }
             continue;
         }
 {% endif %}

@@ -30,7 +30,7 @@
 {% set pitch = bn + 8 %}
 {% set steps = 4 %}
 {% set local_argument = ", __local uchar* tiles" if LOCAL_ARGUMENT else "" %}
-{% from "store.cl" import store with context %}
+{% from "store.cl" import endings, store with context %}
 {# rows of 128 bytes that a work-item copies its chunk of #}
 {% macro copies(x, wide, along, edge, first, end) %}
 {% set slots = wide // jump %}
@@ -101,10 +101,7 @@
                 }
 {% endmacro %}
 
-{% if OUT == "put" %}
-{% from "elements.cl" import ending with context %}
-{{ ending() }}
-{% endif %}
+{{ endings() }}
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
