@@ -53,11 +53,6 @@ def concerns(placed: Sequence[Placed]) -> list[Concern]:
     return [*made, *_ceilings(placed)]
 
 
-def troubled(found: Sequence[Concern]) -> set[str]:
-    """The anchors of the problems that need attention."""
-    return {anchor for concern in found for anchor, _, _ in concern.places if anchor}
-
-
 def _hopeless(group: Group) -> Iterator[str]:
     if group.best is None:
         yield ", ".join(f"{failure.count} {failure.kind}" for failure in group.failures)

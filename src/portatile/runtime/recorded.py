@@ -21,7 +21,7 @@ from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import Again, faster
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
-from portatile.runtime.steps import Beginning, Constant, Cross, Launches, Source, Start, Step, crosses, entire, source_of
+from portatile.runtime.steps import Beginning, Constant, Cross, Launches, OnHost, Source, Start, Step, crosses, entire, source_of
 
 _MOST = 4096  # kinds of calls that a routine remembers
 _FACTORS = 64  # values of its scalars, of which it knows which are 0
@@ -267,7 +267,7 @@ def _record(
                 for name, source, stored in zip(done.names, known, request.operands, strict=True)
             }
             kind = Cross if crosses(engine, models) else Start
-            steps.append(kind(engine, done.prepared, models, factors, fixed))
+            steps.append(kind(OnHost(engine, done.prepared, models, factors, fixed)))
         elif done.prepared.executable.plan.steps:
             operands = dict(zip(done.names, known, strict=True))
             steps.append(Launches(done.prepared, operands, factors, fixed, len(given), type(result) is Buffer))
