@@ -1,4 +1,4 @@
-"""What is refused of arrays and options before anything is computed, each with what to do about it."""
+"""Checks of arrays and options before anything is computed. Each error says what to do about it."""
 
 from __future__ import annotations
 
@@ -112,5 +112,5 @@ def writable(array: Any, name: str) -> None:
 
 
 def remedy(name: str, advice: str) -> str:
-    """What to do about an array that does not do; a copy of an output would receive the result in its place."""
+    """Advice for a message about an unsuitable array. A copy of an output would receive the result in the output's place."""
     return "pass another array for the result" if name == "out" else advice

@@ -28,7 +28,7 @@ OPTIONS: list[click.Parameter] = [
 
 @dataclass(frozen=True)
 class StudyOutput:
-    """What the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
+    """The destinations that the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
 
     output: Path | None
     as_json: bool = False

@@ -1,4 +1,4 @@
-"""Who is in the fleet: what each worker advertises, which of them have the same device, and the connection to their scheduler."""
+"""The members of a fleet: what each worker advertises, which workers have the same device, and the connection to their scheduler."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Fleet:
         return found
 
     def _device(self, name: str) -> DeviceInfo | None:
-        """What is registered under a tag; None where its worker is just about to."""
+        """The device that is registered under a tag; None where its worker has connected and not registered yet."""
         if name not in self._known:
             found = self.client.get_metadata([_OURS, name], default=None)
             if found is None:
@@ -183,7 +183,7 @@ def require() -> Any:
 
 
 def registered(infos: Sequence[DeviceInfo]) -> dict[str, str]:
-    """What the scheduler keeps of devices, by tag: a worker's resources hold only numbers."""
+    """The devices as the scheduler keeps them, by tag: a worker's resources hold only numbers."""
     return {tag(info): to_json(info).decode() for info in infos}
 
 

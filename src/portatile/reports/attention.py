@@ -1,4 +1,4 @@
-"""What needs attention: results that are wrong, missing, uncertain or poor, each with what to do about it."""
+"""Results that need attention: wrong, missing, uncertain or poor, each with advice."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Launches:
 
 
 class OnHost(NamedTuple):
-    """What is prepared, for arrays on the host: ``operands`` are templates for the matrices of a call, scalars as of ``Launches``."""
+    """Prepared launches for arrays on the host: ``operands`` are templates for the matrices of a call, scalars as of ``Launches``."""
 
     engine: Engine
     prepared: Prepared | Assembled

@@ -1,4 +1,4 @@
-"""What a search has spent of its budget, and what is left for the search and for the final comparison."""
+"""The budget of a search: what is spent, and what is left for the search and for the final comparison."""
 
 from __future__ import annotations
 
