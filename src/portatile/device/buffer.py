@@ -38,7 +38,7 @@ class Buffer:
                [4., 5.]])
     """
 
-    __slots__ = ("__weakref__", "dtype", "memory", "offset", "shape", "strides")
+    __slots__ = ("__weakref__", "described", "dtype", "memory", "offset", "shape", "strides")
     __array_priority__ = 1000.0  # of ``array @ buffer`` it is the Buffer's method that is called
 
     def __init__(
@@ -49,6 +49,7 @@ class Buffer:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.strides = packed(self.shape, self.dtype.itemsize) if strides is None else tuple(strides)
         self.offset = offset
+        self.described: tuple[object, ...] | None = None  # kept by arguments/described.py
         if len(self.strides) != len(self.shape):
             raise ArgumentError(f"{len(self.strides)} strides for the {len(self.shape)} dimensions of {self.shape}")
         low, high = span(self.shape, self.strides, self.dtype.itemsize)
@@ -68,7 +69,7 @@ class Buffer:
     def beside(cls, model: Buffer, shape: tuple[int, ...]) -> Buffer:
         """An uninitialised C-contiguous array of the dtype and device of ``model``, with nothing checked: ``shape`` is one of integers."""
         made = cls.__new__(cls)
-        made.dtype, made.shape, made.offset = model.dtype, shape, 0
+        made.dtype, made.shape, made.offset, made.described = model.dtype, shape, 0, None
         made.strides = packed(shape, model.dtype.itemsize)
         made.memory = model.memory.device.allocate(prod(shape) * model.dtype.itemsize)
         return made
