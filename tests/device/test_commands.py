@@ -202,7 +202,7 @@ def test_show_explains_every_parameter(name: str, capsys: pytest.CaptureFixture[
     sizes = [word for size in workload.sizes for word in (f"-{size}" if len(size) == 1 else f"--{size.replace('_', '-')}", "64")]
     assert main(["show", name, *sizes, "--stage", "parameters", "--device", "opencl"]) == 0
     out = capsys.readouterr().out
-    problem = workload.problem(dict.fromkeys(workload.sizes, 64))
+    problem = workload.problem(dict.fromkeys(workload.sizes, 64), workload.dtypes[0])
     config = workload.default(problem, device.get("opencl").info)
     for parameter in config:
         assert re.search(rf"^{parameter} +\S", out, re.MULTILINE)
