@@ -1,8 +1,36 @@
 {# How the forms on matrix units store C: WIDE neighbours from `from`, sums in local memory, to `to` in C.
    OUT says how a sum becomes an element: F16, BF16, nothing where C has the type of the sums, or `put`, one at a time: see elements.cl. #}
 {% from "elements.cl" import vectors_of with context %}
+{# with TERMS: a sum times 2^-scale, which is rounded once at most; and of what rows and columns of C are scaled by (see terms.cl) #}
+{% macro scaling() %}
+static inline float unscaled(const float sum, const int scale)
+{
+    const int half_of = -scale >> 1;
+    return sum * as_float((uint)(127 + half_of) << 23) * as_float((uint)(127 - scale - half_of) << 23);
+}
+{% endmacro %}
 {% macro store() %}
-{% if SPLIT %}
+{% if TERMS > 1 and not SPLIT %}
+            const int row = row0 + i, column = col0 + j, scale = scales[row];
+            __global const int* of_columns = scales + 2 * (long)m + column;
+            float v[{{ WIDE }}];
+            int kept = !scales[m + row];
+#pragma unroll
+            for (int e = 0; e < {{ WIDE }}; ++e) {
+                v[e] = alpha * unscaled(from[e], scale + of_columns[e]);
+                kept &= !of_columns[n + e];
+            }
+{% if WIDE == 4 %}
+            if (kept) {
+                const float4 all = (float4)(v[0], v[1], v[2], v[3]);
+                *(__global float4*)to = beta == 0 ? all : all + beta * *(__global const float4*)to;
+            } else
+{% endif %}
+#pragma unroll
+            for (int e = 0; e < {{ WIDE }}; ++e)
+                if (!scales[m + row] && !of_columns[n + e])  // the native product stores the others
+                    to[e] = beta == 0 ? v[e] : v[e] + beta * to[e];
+{% elif SPLIT %}
 {% if WIDE == 1 %}
             *to = *from;
 {% else %}
