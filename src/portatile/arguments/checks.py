@@ -18,14 +18,15 @@ ALL = (*FACTORS, "int32")
 NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own takes 3 us
 
 
-Precision = Literal["tf32"]
-"""What a caller may give of a product's precision for speed."""
+Precision = Literal["tf32", "emulated", "reproducible"]
+"""What a caller may ask of a product's precision: less for speed, as much from units of fewer bits, or the same bits everywhere."""
 
 
 def precision(value: str | None) -> str:
     """The precision that a caller asked for, empty for the full one; raises ArgumentError for any other."""
-    if value not in (None, "tf32"):
-        raise ArgumentError(f"precision={value!r} is none; write 'tf32', or leave it out for products in full precision")
+    if value not in (None, "tf32", "emulated", "reproducible"):
+        known = "'tf32', 'emulated' or 'reproducible'"
+        raise ArgumentError(f"precision={value!r} is none; write {known}, or leave it out for products in full precision")
     return value or ""
 
 

@@ -45,7 +45,10 @@ def matmul(
     (``portatile.dtypes.RESULTS``), or for operands that are cast to it. What kernels cannot read is copied first: steps, negative
     strides, other dtypes.
 
-    ``precision="tf32"`` lets units multiply float32 with ten bits of its fraction, where the device has such units.
+    ``precision="tf32"`` lets units multiply float32 with ten bits of its fraction, where the device has such units. ``"emulated"`` forms
+    an accurate product from many of fewer bits, whose error bound is no larger than the native product's; where there is none for a type,
+    the native product runs, which ``portatile.explain`` says. ``"reproducible"`` gives the same bits on every device and back end, and in
+    every run; what has no such product is refused.
 
     ``out`` receives the result if given: with any strides, and of any dtype that NumPy casts to silently. On the host it may overlap the
     inputs. ``device`` selects a device by id, name or vendor; where none is named, small products of NumPy arrays are left to NumPy's BLAS
@@ -92,7 +95,7 @@ def gemm(
     op(a) is m x k, op(b) k x n, ``c`` and ``out`` m x n. With ``beta`` = 0 ``c`` is not read, with ``alpha`` = 0 ``a``
     and ``b`` are not. The result goes to ``out``, which may be ``c`` itself; without it, to a new row-major array. Types are as
     for ``matmul``; ``c`` and ``out`` have the result's. alpha and beta are real, complex for complex matrices, whole for integers.
-    ``precision`` is as for ``matmul``.
+    ``precision`` is as for ``matmul``; a product with an epilogue has only its own.
     ``device`` selects a device by id, name or vendor. Raises ArgumentError for what does not fit, DeviceNotFoundError for
     an unknown device.
 
@@ -114,6 +117,8 @@ def gemm(
     factors = checks.complex_factor(alpha, "alpha"), checks.complex_factor(beta, "beta")
     arrays = (a, b) if c is None else (a, b, c)
     if bias is not None or activation is not None or scale_a is not None or scale_b is not None:
+        if checks.precision(precision) == "reproducible":
+            raise ArgumentError("precision='reproducible' is for products without bias, scales and activation; apply them to the product")
         asked = fused.Epilogue(bias, scale_a, scale_b, activation, None if dtype is None else named(dtype))
         return cast(Array, fused.gemm(arrays, factors, (trans_a, trans_b), asked, out, device))
     options: tuple[Any, ...] = (trans_a, trans_b)
