@@ -227,6 +227,10 @@ class Point:
         """What the kernel is passed for A or B where that is neither memory nor a panel."""
         return None
 
+    def beside(self) -> tuple[Arg, ...]:
+        """What the kernel that stores C is passed beside operands and epilogue."""
+        return ()
+
     def staged(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Temporary] | None:
         """The launch that brings A or B to where the kernel reads it, if it is not packed, and where that is."""
         return None
