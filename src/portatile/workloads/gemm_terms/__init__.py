@@ -23,9 +23,9 @@ class GemmTerms(Workload):
     """C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C for float32, from matrix units that multiply float16.
 
     Each row of op(A) and column of op(B) is scaled by a power of two and split into a high and a low term. Sums of their products leave the
-    units often, to be added to nearest, so that the error stays below the native product's where k is 256 or more. Rows and columns that two
-    terms do not hold are found while they are split, and computed natively: those with infinities, NaN, or elements some 2^28 times smaller
-    than the largest one. Overflow, denormals and signs of zeros are as of the native product, but for sums that overflow only on their way.
+    units often, to be added to nearest, so that the error stays below the native product's where k is 256 or more. Rows and columns that
+    two terms do not hold are found while they are split, and computed natively: those with infinities, NaN, or elements some 2^28 times
+    smaller than the largest one. Overflow and denormals are as of the native product, but for sums that overflow only on their way.
 
     Parameters: FORM: native, which is ``gemm``'s own product, or the form of the product of the terms: matrix, hopper. TILE: of C, rows x
     columns. STAGES: tiles in local memory that take turns. SPLIT_K: groups that share the k of a tile. RASTER: rows of tiles that
@@ -62,6 +62,10 @@ class GemmTerms(Workload):
         """The native product where the terms' would not be faster, or less accurate: see ``choice``."""
         return choice.default(problem, device)
 
+    def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
+        """Why the native product runs."""
+        return choice.reason(problem, device) if points.read(config) is None else ""
+
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
         """Splitting, the product of the terms, and natively what they do not give; or the native product."""
         of_gemm.check(problem)
@@ -79,7 +83,7 @@ class GemmTerms(Workload):
         return {"c": reference.reference(problem, inputs, sample)}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """Of the terms' product as ``error.bound`` derives it, of the native one as ``gemm`` has it: the larger, as rows may be either's."""
+        """Of the terms' product as ``error.bound`` derives it, or the native one's where that is larger: rows may be of either."""
         k, point = problem.sizes["k"], points.read(config)
         native = reference.bound(problem, _PARTS if point is None else 1)
         return native if point is None else max(native, error.bound(k, point.CHUNK, point.SPLIT_K))

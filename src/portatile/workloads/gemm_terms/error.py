@@ -34,14 +34,14 @@ def extra(k: int) -> int:
 
 def missed(k: int) -> float:
     """The share of an element that its high term may miss."""
-    return 2.0 ** (extra(k) - 11)
+    return float(2.0 ** (extra(k) - 11))
 
 
 def bound(k: int, chunk: int, parts: int) -> float:
     """The error of a sum of k products in units of sum |a b|, as above, with k in ``parts`` and sums of ``chunk`` steps in the unit."""
     q = extra(k)
-    split = 2 ** (q + 3) + 4 ** (q + 1)
+    split = 2.0 ** (q + 3) + 4.0 ** (q + 1)
     inside = 2.25 * min(k + 16, chunk) + 2  # cuts of 2 u, 17 for 16 terms
     outside = -(-k // chunk) + 1
-    low = 2.0 ** (q - 10) * 2 * (k + units.roundings(k, 0))
-    return _HIGHER * _UNIT * (split + inside + outside + low + parts + _LAST)
+    low: float = 2.0 ** (q - 10) * 2 * (k + units.roundings(k, 0))
+    return _HIGHER * _UNIT * float(split + inside + outside + low + parts + _LAST)

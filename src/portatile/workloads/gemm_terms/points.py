@@ -16,7 +16,7 @@ from portatile.workloads.gemm.point import Point
 NATIVE = "native"
 _SMALL = 1 << 20  # multiply-adds that a device without units is given in tests
 _SPLITS = (1, 2, 4, 8, 16)
-_LEAST = 512  # steps of k of each group that shares a tile
+LEAST = 256  # steps of k of each group that shares a tile
 _SCALES = (Arg("scales", role="temporary"),)
 
 
@@ -71,10 +71,10 @@ def read(config: Config) -> Terms | None:
     if found is None:
         known = ", ".join(" ".join(names) for names in TILES)
         raise ArgumentError(f"gemm_terms: no form and tile {config.get('FORM')} {config.get('TILE')}; there are {known}, and {NATIVE}")
-    numbers = {name: int(config[name]) for name in ("STAGES", "SPLIT_K", "RASTER")}
-    if numbers["STAGES"] < 2 or numbers["SPLIT_K"] < 1 or numbers["RASTER"] < 0:
+    stages, split, raster = (int(config[name]) for name in ("STAGES", "SPLIT_K", "RASTER"))
+    if stages < 2 or split < 1 or raster < 0:
         raise ArgumentError(f"gemm_terms: two stages or more take turns, and k has one part or more; the configuration is {dict(config)}")
-    return replace(found, **numbers)
+    return replace(found, STAGES=stages, SPLIT_K=split, RASTER=raster)
 
 
 def legal(problem: Problem, device: DeviceInfo) -> Iterator[dict[str, Value]]:
@@ -98,4 +98,4 @@ def _shared(problem: Problem, point: Point, device: DeviceInfo, split: int) -> b
     """Whether it is worth trying that ``split`` groups share the k of a tile."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     tiles = -(-m // point.rows) * -(-n // point.columns)
-    return k >= split * _LEAST and tiles * split <= 2 * device.compute_units
+    return k >= split * LEAST and tiles * split <= 2 * device.compute_units

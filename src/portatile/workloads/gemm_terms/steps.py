@@ -1,4 +1,4 @@
-"""The steps of a float32 product from terms of 16 bits: largest elements, terms, the product on matrix units, and what terms cannot give."""
+"""The steps of a float32 product from terms of 16 bits: largest elements, terms, the product of terms, and what these cannot give."""
 
 from __future__ import annotations
 
