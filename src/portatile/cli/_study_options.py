@@ -47,7 +47,7 @@ def numbers(text: str, name: str) -> tuple[int, ...]:
 def _value(name: str, kind: Any, value: Any) -> Any:
     if kind == tuple[int, ...]:
         return numbers(value, f"--{name.replace('_', '-')}") if value else ()
-    if kind == tuple[str, ...]:
+    if kind in (tuple[str, ...], tuple[Path, ...]):
         return value or ()
     return "" if kind is str and value is None else value
 
@@ -64,6 +64,8 @@ def _parameter(name: str, kind: Any, default: Any, told: Option) -> click.Parame
         return click.Option([*flags, inner], nargs=told.count, **common)
     if kind == tuple[str, ...]:
         return click.Option([*flags, inner], multiple=True, default=list(default), **common)
+    if kind == tuple[Path, ...]:
+        return click.Option([*flags, inner], multiple=True, type=click.Path(path_type=Path, exists=True), **common)
     if kind == tuple[int, ...]:
         return click.Option([*flags, inner], default=",".join(map(str, default)), show_default=bool(default), **common)
     typed: Any = str

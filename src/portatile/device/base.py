@@ -368,6 +368,13 @@ class Device(ABC):
     def default_queue(self) -> Queue:
         """The in-order queue that routines use, created once."""
 
+    def together(self, others: Sequence[Device] = ()) -> tuple[Device, ...]:
+        """This device and ``others`` of its platform once more, in one new context: memory and events of one serve the others' queues.
+
+        Release each; the context goes with the last. Raises DeviceError where the back end has no such contexts, or refuses this one.
+        """
+        raise DeviceError(f"{self.info.id} has no contexts of several devices")
+
     @abstractmethod
     def release(self) -> None:
         """Release the context and everything in it; a second call does nothing."""

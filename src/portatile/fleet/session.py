@@ -15,6 +15,7 @@ import numpy as np
 
 from portatile import cache, device, program, settings
 from portatile.errors import CompileError, DeviceError
+from portatile.fleet import members
 from portatile.records import Config, DeviceInfo, Problem, Source, Value, canonical, from_json, to_json
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
@@ -56,6 +57,7 @@ def evaluate(order: bytes, config: bytes, *binaries: Binaries) -> bytes:
     kept = cache.default()
     for key, data in (pair for compiled in binaries for pair in compiled):
         kept.put(key, data)
+    members.begins(members.key_of(config))
     return to_json(_session(order).evaluate(from_json(config, dict[str, Value])))
 
 

@@ -105,7 +105,7 @@ class Compiled:
         if not self._engine.fits(self.device):  # it was released since
             self._engine = engine_of(self.device)
             self._prepared = self._engine.prepare(self.problem, self.choice)
-        operands = tuple([matrix.reading(needed) for matrix, needed in zip(stored, read, strict=True)])
+        operands = tuple([matrix.read_if(needed) for matrix, needed in zip(stored, read, strict=True)])
         bound = Bound(self._engine, self._prepared, self._order)
         return Planned(result, [Request(self.problem.workload, (), (), operands, result, scalars=scalars, bound=bound)])
 

@@ -156,14 +156,14 @@ def _plan(call: Call) -> Planned:
     for product in found.products:
         checks.check_factors(call.factors, name_of(product.a.array.dtype))
         _, _, stored_c = operands = stacks.merged(product.row_major())
-        stored_a, stored_b = (stored.reading(alpha != 0) for stored in operands[:2])
+        stored_a, stored_b = (stored.read_if(alpha != 0) for stored in operands[:2])
         batch, workload = ((stored_c.number,), "gemm_batched") if stored_c.number > 1 else ((), "gemm")
         k = stored_a.rows if stored_a.transposed else stored_a.columns
         request = Request(
             workload,
             (*batch, stored_c.rows, stored_c.columns, k),
             (letter(stored_a), letter(stored_b)),
-            (stored_a, stored_b, stored_c.reading(beta != 0)),
+            (stored_a, stored_b, stored_c.read_if(beta != 0)),
             found.result,
             call.device,
             {"alpha": alpha, "beta": beta},

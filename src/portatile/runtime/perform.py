@@ -13,7 +13,8 @@ from portatile import settings, workloads
 from portatile.arguments.matrices import Matrix
 from portatile.arguments.placement import Placed, place
 from portatile.device.base import Device, Memory, Queue
-from portatile.device.buffer import Buffer, caller_stream
+from portatile.device.buffer import Buffer
+from portatile.device.foreign_arrays import caller_stream
 from portatile.dtypes import name_of, product_name
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Plan, Problem

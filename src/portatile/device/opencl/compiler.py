@@ -226,7 +226,7 @@ def _relocated(log: str, text: str) -> str:
 
 
 def binary_of(program: Any) -> bytes:
-    """The binary of a ``pyopencl.Program`` of one device. Raises ``pyopencl.Error``.
+    """The binary of a ``pyopencl.Program`` that is built for one device. Raises ``pyopencl.Error``.
 
     A driver may compile when it is asked: PoCL does, at the question for the size, and other threads of Python run meanwhile.
     """
@@ -234,8 +234,8 @@ def binary_of(program: Any) -> bytes:
     if ask is not None:
         size = ctypes.c_size_t()
         ask(program.int_ptr, cl.program_info.BINARY_SIZES, ctypes.sizeof(size), ctypes.byref(size), None)
-    found: bytes = program.get_info(cl.program_info.BINARIES)[0]
-    return found
+    binaries: list[bytes] = program.get_info(cl.program_info.BINARIES)
+    return next(filter(None, binaries), b"")  # of a context's devices it is built for one
 
 
 @cache
