@@ -103,9 +103,9 @@ def awkward_rows(rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
     found = {
         "plain": plain,
         "positive": np.abs(plain),
-        "graded": plain * 2.0 ** (12 * grade),
+        "graded": plain * 2.0 ** (8 * grade),
         "graded too far": plain * 2.0 ** (20 * grade),
-        "graded the other way": plain * 2.0 ** (-12 * grade),
+        "graded the other way": plain * 2.0 ** (-8 * grade),
         "large": plain * 2.0**100,
         "small": plain * 2.0**-100,
         "tiny": plain * 2.0**-118,
