@@ -83,7 +83,7 @@ def facts(problem: Problem) -> dict[str, Value]:
 
 
 def spelled(problem: Problem) -> dict[str, Any]:
-    """What the kernel texts are told of a computed problem's types: OpenCL C's types of A, B, C and the factors, and conversions."""
+    """The types of a computed problem for kernel texts: OpenCL C's types of A, B, C and the factors, and conversions."""
     types = types_of(problem)
     real = {"float32": "float", "float64": "double", "uint32": "uint"}[problem.dtype]
     conjugated = str(problem.options.get("conjugated", ""))
