@@ -72,7 +72,7 @@ def _check_apart(target: Any, given: Mapping[str, Any]) -> None:
 
 
 def _place(array: Any) -> tuple[object, ...]:
-    """What two arrays have in common that are the same elements."""
+    """A key that two arrays share if they have the same elements."""
     start = (array.memory.handle, array.offset) if isinstance(array, Buffer) else (address(array),)
     return (*start, array.shape, array.strides)
 
@@ -86,7 +86,7 @@ def _meet(one: Any, other: Any) -> bool:
 
 
 def _extent(array: Buffer) -> tuple[object, int, int]:
-    """What a Buffer lies in, None for the one space of addresses, and its first and last byte there."""
+    """The memory that a Buffer lies in, None for the one space of addresses, and its first and last byte there."""
     handle = array.memory.handle
     base = handle if isinstance(handle, int) else 0
     low, high = span(array.shape, array.strides, array.dtype.itemsize)

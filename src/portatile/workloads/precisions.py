@@ -26,7 +26,7 @@ class Computed(NamedTuple):
 
 
 def computed(precision: str, workload: str, dtype: str) -> Computed:
-    """What computes a product of ``workload`` and ``dtype`` in a precision: tf32, emulated, reproducible, or its own where that is empty.
+    """What computes a product of ``workload`` and ``dtype``: in tf32, 3m, emulated, reproducible, or its own precision where that is empty.
 
     What has no emulated product is computed natively, which ``note`` says. Raises ArgumentError where what was promised cannot be.
     """
@@ -36,6 +36,10 @@ def computed(precision: str, workload: str, dtype: str) -> Computed:
         if dtype != "float32":
             raise ArgumentError(f"precision='tf32' is for products of float32; these are of {dtype}")
         return Computed(workload, "tfloat32")
+    if precision == "3m":
+        if not product(dtype).complex:
+            raise ArgumentError(f"precision='3m' is for products of complex64 and complex128; these are of {dtype}")
+        return Computed("gemm3m", dtype) if workload == "gemm" else Computed(workload, dtype, "stacks are multiplied by four real products")
     known = EMULATED if precision == "emulated" else REPRODUCIBLE
     if dtype in known and workload == "gemm":
         return Computed(known[dtype], dtype)
