@@ -126,6 +126,8 @@ def test_complex_products_are_as_exact_as_natively(device: Device) -> None:
     found = portatile.gemm(a, b.conj().T.copy(), trans_b="C", alpha=0.5 - 1j, precision="emulated", device=device.info.id)
     exact = np.complex128(0.5 - 1j) * (a.astype(np.clongdouble) @ b)
     assert (np.abs(found - exact) <= np.sqrt(2) * (K + 7) * 2.0**-53 * abs(0.5 - 1j) * (np.abs(a) @ np.abs(b))).all()
+    stack = portatile.gemm(np.stack([a, a[::-1]]), b.conj().T.copy(), trans_b="C", precision="reproducible", device=device.info.id)
+    assert (stack[0] == stack[1][::-1]).all()
     few = np.array([[1 + 1j, 1j], [np.inf, np.nan * 1j]])
     one = np.eye(2) * (1 + 0j)
     special = portatile.gemm(few, one, trans_b="C", precision="reproducible", device=device.info.id)

@@ -10,7 +10,7 @@ from portatile.dtypes import product
 from portatile.errors import ArgumentError
 from portatile.records import Problem, Value
 
-EMULATED: Mapping[str, str] = dict.fromkeys(("float64", "complex64", "complex128"), "gemm_residues")
+EMULATED: Mapping[str, str] = {"float32": "gemm_terms", **dict.fromkeys(("float64", "complex64", "complex128"), "gemm_residues")}
 """By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
 REPRODUCIBLE: Mapping[str, str] = dict.fromkeys(("float32", "float64", "complex64", "complex128"), "gemm_residues")
 """By dtype the workload whose results are the same bits on every device, back end and run."""
@@ -57,7 +57,9 @@ def one_by_one(precision: str, dtype: str) -> bool:
 
 
 def problem(precision: str, name: str, dtype: str, given: Mapping[str, Value]) -> tuple[Problem, str]:
-    """As ``workloads.problem`` in a precision, and the note of ``computed``. Raises ArgumentError for workloads that know none."""
+    """A problem as ``workloads.problem`` makes it, in a precision, and the note of ``computed``. Raises ArgumentError for workloads that
+    know none.
+    """
     if precision and workloads.resolved(name) not in _PRODUCTS:
         raise ArgumentError(f"{name} has no precision to choose; {' and '.join(_PRODUCTS)} have")
     found = computed(precision, workloads.resolved(name), dtype)

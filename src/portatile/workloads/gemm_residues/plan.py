@@ -173,7 +173,7 @@ class _Steps:
     def _sums(self, piece: Piece, found: Numbers) -> list[Launch]:
         """The elements of C, and those among them that are computed again."""
         m, n, _ = piece.sizes
-        defines: dict[str, Value] = {f"TRANS_{name.upper()}": self._transposed(name) for name in "ab"} | {"WGS": self.wgs}
+        defines: dict[str, Value] = {"WGS": self.wgs, "TRANS_A": self._transposed("a"), "TRANS_B": self._transposed("b")}
         if self.parts == 2:
             defines["CONJUGATE_A"], defines["CONJUGATE_B"] = (-1 if self._conjugated(name) else 1 for name in "ab")
         tables = ("inverses", "cofactors")
