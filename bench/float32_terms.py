@@ -1,7 +1,7 @@
 """Emulated float32 products beside native ones: gemm_terms, portatile's native default and cuBLAS; bursts, sustained runs, errors.
 
-Needs a CUDA device and PyTorch. Every participant runs in a child that is killed where it hangs. Errors are in units of 2^-24 sum |a b| of
-sampled rows against float64, largest and mean. Operands are normal, uniform in [0, 1), or graded: rows, columns and steps of k by powers of two.
+Needs a CUDA device and PyTorch. Every participant runs in a child that is killed where it hangs. Errors are in units of 2^-24 sum |a b|, of
+sampled rows against float64, largest and mean. Operands are normal, uniform in [0, 1), or graded by powers of two along m, n and k.
 """
 
 from __future__ import annotations

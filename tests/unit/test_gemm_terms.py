@@ -11,6 +11,7 @@ from portatile.device.cuda import compiler
 from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError
 from portatile.records import Call, DeviceInfo, Launch, Problem
+from portatile.workloads import precisions
 from portatile.workloads.gemm import reference
 from portatile.workloads.gemm_terms import choice, error, points
 from support.devices import on_paper
@@ -78,3 +79,19 @@ def test_configurations_name_what_there_is() -> None:
         points.read({**points.config("hopper", "128x128"), "TILE": "256x256"})
     with pytest.raises(ArgumentError, match="two stages or more"):
         points.read(points.config("matrix", "64x64", stages=1))
+
+
+def test_nobody_gets_it_unasked_before_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And then where it wins alone."""
+    large, small = (workloads.get("gemm").problem(dict.fromkeys("mnk", size)) for size in (4096, 64))
+    assert precisions.preferred(large, HOPPER) is large
+    monkeypatch.setattr(precisions, "BY_ITSELF", frozenset({"float32"}))
+    assert precisions.preferred(large, HOPPER) == WORKLOAD.problem(large.sizes)
+    assert precisions.preferred(small, HOPPER) is small
+    assert precisions.preferred(large, on_paper("cpu")) is large
+
+
+def test_stacks_of_small_products_stay_together() -> None:
+    assert not precisions.one_by_one("emulated", "float32", 256**3)
+    assert precisions.one_by_one("emulated", "float32", 1024**3)
+    assert precisions.one_by_one("reproducible", "float32", 8)
