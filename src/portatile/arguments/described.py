@@ -1,4 +1,4 @@
-"""What arrays say of themselves, in one look: a key that is equal for calls that run alike, and where each array begins.
+"""Keys of calls, from one look at the arrays: equal for calls that run alike. With the addresses at which the arrays begin.
 
 Each library is asked in its own cheapest words: PyTorch tensors by their methods, CuPy's arrays by their attributes. What they say through
 ``__cuda_array_interface__`` takes ten times as long.

@@ -16,7 +16,7 @@ _PREFIX = "study_"
 
 
 def parameters(kind: type[Any]) -> list[click.Parameter]:
-    """What ``kind`` is asked on the command line, in the order of its fields; those that are no options are left out."""
+    """The fields of ``kind`` as options of the command line, in their order; fields that are no options are left out."""
     hints = get_type_hints(kind)
     made: list[click.Parameter] = []
     for field in fields(kind):
@@ -34,7 +34,7 @@ def chosen(kind: type[Any], given: dict[str, Any]) -> Any:
 
 
 def numbers(text: str, name: str) -> tuple[int, ...]:
-    """Whole numbers of 1 or more, separated by commas."""
+    """Numbers separated by commas, each whole and at least 1."""
     try:
         found = tuple(int(part) for part in text.split(","))
     except ValueError:

@@ -29,7 +29,7 @@ OPTIONS: list[click.Parameter] = [
 
 @dataclass(frozen=True)
 class StudyOutput:
-    """What the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
+    """The destinations that the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
 
     outputs: tuple[Path, ...]
     as_json: bool = False

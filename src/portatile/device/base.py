@@ -1,4 +1,4 @@
-"""What a back end supplies to run kernels: Device loads and allocates, Queue runs, Event tells when.
+"""The interface of devices that every back end implements: Device loads and allocates, Queue runs, Event tells when.
 
 Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what a back end is, ``target.py`` what its compiler does.
 """

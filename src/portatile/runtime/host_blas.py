@@ -154,7 +154,7 @@ def _form(call: Any) -> tuple[object, ...]:
 
 
 def note(problem: Problem) -> str:
-    """What is known of a product's race, a sentence for ``explain``; empty where there is nothing to say."""
+    """A sentence for ``explain`` about the race between NumPy and the device for a product; empty where there was none."""
     if problem.workload != "gemm":
         return ""
     m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))

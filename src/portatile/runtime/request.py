@@ -14,7 +14,7 @@ NO_SCALARS: Mapping[str, Any] = {}
 
 
 class Request(NamedTuple):  # a tuple, because one is made for every call
-    """What to compute, on which operands, and where the caller's library expects the work.
+    """A computation, its operands, and the queue on which the caller's library expects the work.
 
     ``sizes`` and ``options`` are in the order of the workload called ``workload``, ``operands`` in that of its operands, the output
     last. ``result`` is the caller's array that the output belongs to: its library says which stream the work is queued on.

@@ -184,7 +184,7 @@ def _kind(qualifier: int, type_name: str) -> ArgKind:
 
 
 def _resources(kernel: Any, device: Any) -> Resources:
-    """What the driver tells of any kernel: static local memory. Private memory is not comparable between drivers."""
+    """The resources that every driver reports: static local memory. Private memory is not comparable between drivers."""
     return Resources(local_memory=int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)))
 
 
@@ -202,7 +202,7 @@ def construct(program: Any, options: list[str], device: ClContext, message: str,
 
 
 def log_of(program: Any, device: ClContext) -> str:
-    """What the driver says of a build."""
+    """The driver's log of a build."""
     try:
         return str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
     except cl.Error:

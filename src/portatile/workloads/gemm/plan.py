@@ -1,4 +1,4 @@
-"""From a point to steps: packing, staging, the product, and the reduction of split k; what each form does differently it says itself."""
+"""The plan of a product: packing, staging, the product itself, and the reduction of split k. Forms supply what differs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
 
 
 def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
-    """Whole tiles above the cut, and below it tiles whose k is shared."""
+    """The plan with a tail: whole tiles above the cut, and below it tiles whose k is shared."""
     m = problem.sizes["m"]
     whole = _Steps(_rows(problem, 0, cut.above), point, device, None).plan()
     rest = _Steps(_rows(problem, cut.above, m - cut.above), point.bare(cut.parts), device, None).plan()
@@ -109,7 +109,7 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
 
 
 def _types(problem: Problem) -> dict[str, Any]:
-    """What kernel texts are told of the types of a computed problem."""
+    """The definitions of a problem's types for kernel texts."""
     return {"real": real(problem), **reals.spelled(problem)}
 
 
@@ -140,7 +140,7 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
 
 
 class _Steps:
-    """What the steps of one plan share."""
+    """The steps of one plan, and the values that they share."""
 
     def __init__(self, problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None, triangle: Triangle | None = None) -> None:
         self.triangle = triangle

@@ -98,7 +98,7 @@ class Syrk(structured.OfElements):
         return steps
 
     def beside(self, problem: Problem, nb: int) -> list[Call]:
-        """What block rows of ``nb`` have of the triangle beside the blocks on its diagonal: every product in turn, added to C."""
+        """The products of block rows of ``nb`` beside the blocks on the diagonal, added to C one after another."""
         n, steps = problem.sizes["n"], []
         for start in range(0, n, nb):
             stop = min(start + nb, n)
@@ -189,7 +189,7 @@ def hermitian(problem: Problem) -> bool:
 
 
 def kinds(problem: Problem) -> dict[str, bool]:
-    """What the kernel texts are told of the elements."""
+    """The element type's facts for the kernel texts."""
     return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem)}
 
 

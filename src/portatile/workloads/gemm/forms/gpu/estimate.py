@@ -40,7 +40,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the estimate needs of a problem."""
+    """The facts of a problem that the estimate reads."""
 
     m: int
     n: int
