@@ -280,7 +280,7 @@ def test_failures_that_are_remembered_name_the_way_out(device: Device, tmp_path:
         workload.problem({"n": 1003}), device.info.id, Budget(seconds=60), "exhaustive", workload=workload, timing=QUICK
     )
     with ResultStore(tmp_path / "results.sqlite") as store:
-        for message in ("wrong: 1", "--no-resume"):
+        for message in ("wrong: 1", "--fresh"):
             with pytest.raises(NoValidVariantError, match=message):
                 tune(request, store)
 

@@ -10,7 +10,7 @@ from portatile.dtypes import product
 from portatile.errors import ArgumentError
 from portatile.records import Problem, Value
 
-EMULATED: Mapping[str, str] = {"float64": "gemm_residues"}
+EMULATED: Mapping[str, str] = {"float32": "gemm_terms", "float64": "gemm_residues"}
 """By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
 REPRODUCIBLE: Mapping[str, str] = {"float32": "gemm_residues", "float64": "gemm_residues"}
 """By dtype the workload whose results are the same bits on every device, back end and run."""
