@@ -30,7 +30,7 @@ from portatile.device.base import Memory
 from portatile.errors import CompileError, LaunchError, NoValidVariantError, PortatileError, UsageError
 from portatile.execute import Executable
 from portatile.images import ImageForm
-from portatile.records import Config, DeviceInfo, Plan, Problem, canonical, spelled
+from portatile.records import Binary, Config, DeviceInfo, Plan, Problem, Source, canonical, spelled
 from portatile.store import ResultStore, known_results
 from portatile.tuning.search.request import TuningResult
 from portatile.workload import Workload
@@ -43,6 +43,7 @@ _SECONDS = 300.0
 _LARGEST = 1e5  # operations of a problem that is simulated within seconds
 _MOST = 5  # configurations that are looked at
 _LIMITS = {"OCLGRIND_LOCAL_MEM_SIZE": str(256 << 10), "OCLGRIND_MAX_WGSIZE": "1024", "OCLGRIND_MAX_ERRORS": "200"}
+_UNKNOWN = (("__builtin_prefetch(...)", "((void)0)"),)  # built-in functions without effect, of which the simulator dies
 _FOUND = re.compile(r"^(?P<what>[\w-]+ data race|Invalid (?:read|write) of size \d+) at (?P<where>\w+) memory address", re.MULTILINE)
 _DETAILS = {"kernel": r"Kernel: (\w+)", "lines": r"At line (\d+)", "items": r"Global(\(\d+,\d+,\d+\))"}
 
@@ -180,9 +181,13 @@ def _simulated(task: _Task) -> None:
     """Run a plan once on Oclgrind's device, in this process."""
     simulator = device.get(_NAME)
     memory: dict[str, Memory] = {}
+
+    def build(source: Source) -> Binary:
+        return program.build(replace(source, defines=(*_UNKNOWN, *source.defines)), simulator.target, None)
+
     with ExitStack() as stack:
         queue = stack.enter_context(simulator.queue())
-        executable = stack.enter_context(Executable(simulator, task.plan, lambda source: program.build(source, simulator.target, None)))
+        executable = stack.enter_context(Executable(simulator, task.plan, build))
         for name, array in task.operands.items():
             form = task.forms.get(name)
             made = simulator.image_of(form) if form is not None else simulator.allocate(max(array.nbytes, 1))
