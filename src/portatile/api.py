@@ -8,6 +8,8 @@ from typing import overload
 
 from portatile import device as device_module
 from portatile import notebooks, settings, workloads
+from portatile.arguments import checks
+from portatile.arguments.checks import Precision
 from portatile.device import Selector
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
@@ -22,6 +24,7 @@ from portatile.trials import Budget
 from portatile.tuning.search import foreign_starts, many_devices, tuner
 from portatile.tuning.search.objective import Objective
 from portatile.tuning.search.tuner import Progress, TuningResult
+from portatile.workloads import precisions
 
 
 def devices() -> list[Device]:
@@ -150,21 +153,36 @@ def tune(
 
 
 @overload
-def explain(workload: str, *, dtype: str = "float32", device: str | None = None, **sizes: int | str | bool) -> Choice: ...
+def explain(
+    workload: str, *, dtype: str = "float32", device: str | None = None, precision: Precision | None = None, **sizes: int | str | bool
+) -> Choice: ...
 
 
 @overload
-def explain(workload: str, *, dtype: str = "float32", device: list[str] | tuple[str, ...], **sizes: int | str | bool) -> Split: ...
+def explain(
+    workload: str,
+    *,
+    dtype: str = "float32",
+    device: list[str] | tuple[str, ...],
+    precision: Precision | None = None,
+    **sizes: int | str | bool,
+) -> Split: ...
 
 
 def explain(
-    workload: str, *, dtype: str = "float32", device: str | Sequence[str] | None = None, **sizes: int | str | bool
+    workload: str,
+    *,
+    dtype: str = "float32",
+    device: str | Sequence[str] | None = None,
+    precision: Precision | None = None,
+    **sizes: int | str | bool,
 ) -> Choice | Split:
     """The configuration that the routines use for a problem, and where it comes from; of several devices how they share it.
 
     With a list of devices, or ``"all"``, it is how they shared the problem the last time in this process, else how they are expected to.
 
-    ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. Raises UnknownNameError for an unknown name, ArgumentError for invalid
+    ``workload``, ``dtype`` and ``sizes`` are as for ``tune``. With ``precision``, as for ``matmul``, the explanation says where
+    the native product runs in place of an emulated one. Raises UnknownNameError for an unknown name, ArgumentError for invalid
     sizes or options, DeviceNotFoundError for an unknown device.
 
     Examples:
@@ -172,10 +190,10 @@ def explain(
         >>> portatile.explain("gemm", m=64, n=64, k=64).reason in ("tuned", "near problem", "near device", "default")
         True
     """
-    problem = workloads.problem(workload, dtype, sizes)
+    problem, said = precisions.problem(checks.precision(precision), workload, dtype, sizes)
     if device is None or (isinstance(device, str) and device != device_module.EVERY):
         choice = Engine(device_module.get(device)).choose(problem)
         note = host_blas.note(problem) if device is None and settings.selection() == (None, None) else ""
-        return replace(choice, explanation=f"{choice.explanation}; {note}") if note else choice
+        return replace(choice, explanation="; ".join(filter(None, (choice.explanation, said, note)))) if said or note else choice
     chosen = device_module.several(device)
     return several.last(problem, chosen) or several.expected(chosen, problem)

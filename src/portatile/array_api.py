@@ -242,12 +242,12 @@ def iinfo(type: Any, /) -> Any:
 
 
 def __array_namespace_info__() -> _Info:
-    """What there is: devices, dtypes, capabilities."""
+    """Devices, dtypes and capabilities, as the standard asks for them."""
     return _Info()
 
 
 class _Info:
-    """What the standard asks of a namespace."""
+    """The inspection functions of the standard."""
 
     def capabilities(self) -> dict[str, Any]:
         """No indexing by masks, no shapes that depend on data."""

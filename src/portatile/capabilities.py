@@ -7,6 +7,8 @@ from typing import Literal
 
 Language = Literal["OpenCL C", "CUDA C++"]
 
+_SINCE_80 = ("float16", "bfloat16", "tfloat32", "int8")  # types of matrix units since this compute capability
+_SINCE_89 = ("float8_e4m3fn", "float8_e5m2")
 _STATIC_LOCAL = 48 << 10  # bytes that CUDA C++ may declare; more is an argument of the launch
 _DECLARED = {"sm_80": 162 << 10, "sm_90": 226 << 10, "sm_100": 226 << 10}  # see ``declared_by_nvidia``
 
@@ -62,7 +64,7 @@ def of_nvidia(architecture: str) -> Capabilities:
         sub_group=32,
         registers=1 << 16,
         matrix_shapes=shapes.get("sm_90" if plain == "sm_100" else plain, ()),
-        matrix_types=("float16", "bfloat16", "tfloat32", "int8") if generation >= 80 else (),
+        matrix_types=_SINCE_80 * (generation >= 80) + _SINCE_89 * (generation >= 89),
         asynchronous_copies=generation >= 80,
         read_only_loads=True,
         ordered_groups=generation >= 70,

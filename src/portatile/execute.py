@@ -361,7 +361,7 @@ def workspace(plans: Iterable[Plan]) -> int:
 
 
 def _place(place: int, temporary: Temporary) -> _Place:
-    """What a temporary shares memory with: buffers in the same place of their plans, others if they have the same form or size too."""
+    """A key of temporaries that share memory: buffers in the same place of their plans; others only with equal form or size too."""
     if temporary.zeroed:
         return -1 - place, None
     if temporary.exact:

@@ -23,7 +23,7 @@ WAIT = 5.0
 
 @dataclass(frozen=True)
 class Damage:
-    """What is wrong with a store: the trials whose records cannot be read, and what SQLite says of the file itself."""
+    """The damage of a store: the trials whose records cannot be read, and SQLite's complaints about the file itself."""
 
     trials: tuple[int, ...] = ()
     file: str = ""

@@ -34,7 +34,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a configuration was checked on, and for which driver, compiler and kernel text (``source``, a hash) that holds.
+    """The problems that a configuration was checked on, and the driver, compiler and kernel text (``source``, a hash) for which that holds.
 
     ``failure`` says what was wrong; a certificate with one forbids the configuration. ``time``: when, in UTC. ``passing``: the device
     refused to run it, perhaps because others used its memory, so that this holds for the process only. ``partial``: not all shapes were

@@ -174,11 +174,11 @@ class Workload(ABC):
         return config
 
     def translated(self, config: Config) -> Mapping[str, Value]:
-        """What a configuration by another program's names says in this workload's; empty where it is of another computation."""
+        """A configuration in another program's names, in this workload's; empty where it is of another computation."""
         return {}
 
     def explained(self, config: Config) -> Mapping[str, str]:
-        """What each parameter of ``config`` means, where the workload's docstring does not say it."""
+        """The meaning of each parameter of ``config``, where the workload's docstring does not give it."""
         return self.meanings
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:

@@ -81,10 +81,10 @@ def test_updates(device: Device, kind: Any, hermitian: bool, pair: bool) -> None
             alpha = 0.5 if hermitian and not pair else 0.5 - 1j
             beta = -1.5 if hermitian else 0.25j
             left, right = op(a.astype(complex), trans), op((b if pair else a).astype(complex), trans)
-            turned = (lambda x: x.conj().T) if hermitian else (lambda x: x.T)
-            want = alpha * left @ turned(right)
+            transposed = (lambda x: x.conj().T) if hermitian else (lambda x: x.T)
+            want = alpha * left @ transposed(right)
             if pair:
-                want = want + (np.conj(alpha) if hermitian else alpha) * right @ turned(left)
+                want = want + (np.conj(alpha) if hermitian else alpha) * right @ transposed(left)
             old = c - 1j * np.diag(np.diag(c).imag) if hermitian else c
             want = want + beta * old
             out = c.copy(order="A")

@@ -215,7 +215,7 @@ def test_foreign_cuda_arrays_are_used_in_place(device: Device, module: Module, l
         pytest.skip("CUDA arrays need a CUDA device")
     xp = pytest.importorskip(library)
     array = xp.arange(100, dtype=xp.int32) if library == "cupy" else xp.arange(100, dtype=xp.int32, device="cuda")
-    from portatile.device.buffer import caller_stream
+    from portatile.device.foreign_arrays import caller_stream
 
     buffer = Buffer.wrap(array)
     assert buffer.device is device

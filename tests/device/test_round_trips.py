@@ -18,10 +18,11 @@ import pytest
 import portatile
 from portatile import program
 from portatile.device.base import Device
-from portatile.device.buffer import Buffer, caller_stream
+from portatile.device.buffer import Buffer
 from portatile.device.cuda import kernel as cuda_kernel
 from portatile.device.cuda.driver import driver
 from portatile.device.cuda.packed import PackedLaunches
+from portatile.device.foreign_arrays import caller_stream
 from portatile.records import Source
 
 SEED = 24

@@ -53,7 +53,13 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "", "shared_buffers": "16MB"}
+        options = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": "",
+            "shared_buffers": "16MB",
+            "fsync": "off",
+        }
         said = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         command = [self._bin / "postgres", "-D", self._home / "data", *said]
         with (self._home / "log").open("ab") as log:

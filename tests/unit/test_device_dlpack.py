@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from portatile.device import buffer, dlpack
-from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
+from portatile.device import dlpack, foreign_arrays
+from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import Strided
+from portatile.device.foreign_arrays import caller_stream
 from portatile.errors import ArgumentError
 
 
@@ -116,6 +117,6 @@ def test_types_that_the_interface_does_not_name(name: str, monkeypatch: pytest.M
             return self
 
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(uint8="bytes"))
-    monkeypatch.setattr(buffer, "_cuda", lambda: SimpleNamespace(ordinal=lambda pointer: 0))
-    view = buffer._foreign(Tensor())
+    monkeypatch.setattr(foreign_arrays, "_cuda", lambda: SimpleNamespace(ordinal=lambda pointer: 0))
+    view = foreign_arrays.strided(Tensor())
     assert (view.dtype.name, view.shape, view.strides[-1]) == (name, (3, 4), view.dtype.itemsize)

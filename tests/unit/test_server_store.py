@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from portatile import settings
 from portatile.cli import main
 from portatile.errors import StoreError, UsageError
 from portatile.store import Query, ResultStore, known_results, postgresql, results
+from portatile.tuning.search.request import Progress
 from support.postgresql import PostgresServer, programs
 from support.trials import DEVICE, PROBLEM, some, trial
 
@@ -114,6 +116,32 @@ def test_a_server_killed_in_the_middle_loses_nothing(server: PostgresServer, url
         server.start()
     with ResultStore.reader(url) as store:
         assert [one.config["TILE"] for one in store.trials()] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.filterwarnings("ignore:Port")
+def test_a_fleet_goes_on_while_the_server_is_gone(
+    server: PostgresServer, url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("distributed", reason="Dask distributed is not installed (extra cluster)")
+    from portatile.fleet import search
+    from support import fleets
+
+    monkeypatch.setattr(postgresql, "PATIENCE", 0.1)
+    monkeypatch.setattr(results, "_RETRY", 0.0)
+    monkeypatch.setattr(search, "session", fleets.without_device(tmp_path))
+
+    def listen(progress: Progress) -> None:
+        if progress.evaluations == 3:
+            server.kill()
+        if progress.evaluations == 6:
+            server.start()
+
+    told = pytest.warns(RuntimeWarning, match="go there when it is back")
+    with fleets.cluster(2, processes=False) as fleet, ResultStore(url) as store, told:
+        result = search.tune(fleets.request(10), fleet.scheduler_address, store, listen)
+    with ResultStore.reader(url) as kept:
+        fleets.each_once(result, kept, 10)
+    fleets.winner_is_as_alone(result)
 
 
 def test_a_newer_schema_is_refused(url: str) -> None:

@@ -1,4 +1,4 @@
-"""What is refused of arrays and options before anything is computed, each with what to do about it."""
+"""Checks of arrays and options before anything is computed. Each error says what to do about it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ ALL = (*FACTORS, "int32")
 NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own takes 3 us
 
 
-Precision = Literal["tf32"]
-"""What a caller may give of a product's precision for speed."""
+Precision = Literal["tf32", "3m", "emulated", "reproducible"]
+"""What a caller may ask of a product's precision: less for speed, as much from units of fewer bits, or the same bits everywhere."""
 
 
 def precision(value: str | None) -> str:
     """The precision that a caller asked for, empty for the full one; raises ArgumentError for any other."""
-    if value not in (None, "tf32"):
-        raise ArgumentError(f"precision={value!r} is none; write 'tf32', or leave it out for products in full precision")
+    if value not in (None, "tf32", "3m", "emulated", "reproducible"):
+        known = "'tf32', '3m', 'emulated' or 'reproducible'"
+        raise ArgumentError(f"precision={value!r} is none; write {known}, or leave it out for products in full precision")
     return value or ""
 
 
@@ -111,5 +112,5 @@ def writable(array: Any, name: str) -> None:
 
 
 def remedy(name: str, advice: str) -> str:
-    """What to do about an array that does not do; a copy of an output would receive the result in its place."""
+    """Advice for a message about an unsuitable array. A copy of an output would receive the result in the output's place."""
     return "pass another array for the result" if name == "out" else advice

@@ -1,4 +1,4 @@
-"""What arrays say of themselves, in one look: a key that is equal for calls that run alike, and where each array begins.
+"""Keys of calls, from one look at the arrays: equal for calls that run alike. With the addresses at which the arrays begin.
 
 Each library is asked in its own cheapest words: PyTorch tensors by their methods, CuPy's arrays by their attributes. What they say through
 ``__cuda_array_interface__`` takes ten times as long.
@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from portatile.arguments.outputs import new
-from portatile.device.buffer import LEGACY_STREAM, Buffer
+from portatile.device.buffer import Buffer
 from portatile.device.copies import address
+from portatile.device.foreign_arrays import LEGACY_STREAM
 
 MASK = 127  # the alignment of a place is its lowest bit, and known up to 128 bytes: 0 for those and better
 _SPACE = 48  # bits of an address within one memory, where memory has no address of its own
@@ -96,13 +97,19 @@ class Buffers(Library):
                 return None
             if type(base) is not int:
                 base = id(memory) << _SPACE
-            offset = array.offset
-            places.append(base + offset)
-            said.append((array.shape, array.strides, array.dtype, offset, memory.device, base & MASK and base & -base & MASK))
+            places.append(base + array.offset)
+            said.append(array.described or _described(array, base))
         return places
 
     def new(self, model: Any, shape: tuple[int, ...]) -> Any:
         return Buffer.beside(model, shape)
+
+
+def _described(array: Buffer, base: int) -> tuple[object, ...]:
+    """What a Buffer says of itself besides where it lies, which never changes: kept with it."""
+    alignment = base & MASK and base & -base & MASK
+    array.described = said = (array.shape, array.strides, array.dtype, array.offset, array.memory.device, alignment)
+    return said
 
 
 BUFFERS = Buffers(Buffer)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from portatile.arguments import outputs
-from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
+from portatile.device.buffer import Buffer
+from portatile.device.foreign_arrays import caller_stream, in_cuda_memory
 from portatile.errors import UsageError
 
 
 def is_foreign(array: Any) -> bool:
     """Whether it is another library's CUDA array."""
-    return not isinstance(array, (np.ndarray, Buffer)) and is_cuda_array(array)
+    return not isinstance(array, (np.ndarray, Buffer)) and in_cuda_memory(array)
 
 
 @contextmanager

@@ -75,8 +75,8 @@ class Matrix(NamedTuple):  # a tuple, because one is made for every argument of 
         """The same memory read as the transpose."""
         return self._replace(transposed=not self.transposed)
 
-    def reading(self, read: bool) -> Matrix:
-        """The same, of which the values are read or not."""
+    def read_if(self, read: bool) -> Matrix:
+        """The same matrix, marked as read by the kernels, or as only written."""
         return self if read is self.read else self._replace(read=read)
 
     def span(self) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What ``numpy.matmul`` takes beside matrices that kernels read: vectors, any strides, lists, mixed dtypes, an ``out`` to be cast into.
+"""The rules of ``numpy.matmul`` beyond matrices that kernels read: vectors, any strides, lists, mixed dtypes, an ``out`` to be cast into.
 
 Arrays are converted in their own library and place. What cannot be converted goes on as it is, and is refused with what to do.
 """

@@ -159,7 +159,7 @@ def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _S
 
 
 def _copying(source: _Stack, target: _Stack) -> Begin | None:
-    """What gives ``target`` the values of ``source``, in NumPy arrays or in packed Buffers; see ``outputs.copying``."""
+    """A function that copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``."""
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
             return None

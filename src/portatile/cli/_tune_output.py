@@ -98,13 +98,13 @@ def warm_lines(result: tuner.TuningResult) -> Iterator[str]:
 
 
 def warm_document(result: tuner.TuningResult) -> dict[str, Any]:
-    """What warm starts gave, for a program."""
+    """The results of warm starts, for a program to read."""
     best = result.warm_best
     return {"warm_starts": result.warm_trials, "warm_best_seconds": best and best.comparable, "matched_at": result.matched_at}
 
 
 def others(problem: Problem, info: DeviceInfo) -> tuple[Config, ...]:
-    """What other tuners found, to be tried first; says how many there are."""
+    """The configurations that other tuners found, which are tried first; prints how many there are."""
     found = foreign_starts.starts(workloads.get(problem.workload), problem, info)
     if found:
         _console.note(f"tried first: {_console.counted(len(found), 'configuration')} near what imported results of other tuners say")

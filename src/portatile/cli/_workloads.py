@@ -104,7 +104,7 @@ def parameter_text(workload: Workload) -> str:
 
 
 def _meaning(workload: Workload) -> str:
-    """What the workload computes and what its options mean: its docstring up to the parameters, without markup."""
+    """The workload's docstring up to its parameters, without markup: the computation and the meaning of its options."""
     return _halves(workload)[0]
 
 

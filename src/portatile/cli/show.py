@@ -29,7 +29,7 @@ _KINDS = 4  # of a family of instructions that are named
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is shown: launches and texts of one configuration for one device."""
+    """The object that is shown: launches and texts of one configuration for one device."""
 
     problem: Problem
     config: Config

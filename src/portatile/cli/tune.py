@@ -189,7 +189,7 @@ def document(result: tuner.TuningResult, workload: Workload | None) -> str:
 
 
 class _Left(ProgressColumn):
-    """What is left of the budget, counted down between trials too."""
+    """A line with the remaining budget, counted down between trials too."""
 
     def render(self, task: Task) -> Text:
         ends = task.fields["ends"]

@@ -91,7 +91,7 @@ def devices() -> list[Device]:
 
 
 def findings() -> list[Finding]:
-    """What the back ends looked for, found and found broken."""
+    """The findings of all back ends: what is usable, absent or broken."""
     return [finding for name in sorted(backends()) for finding in _survey(name).findings]
 
 
@@ -119,7 +119,7 @@ def datasheet(architecture: str, backend: str | None = None) -> DeviceInfo:
 
 
 def _survey(name: str) -> Survey:
-    """What one back end found, which was looked for once; no other is loaded for it."""
+    """The survey of one back end, made once; no other back end is loaded for it."""
     found = _surveys.get(name)
     if found is None:
         with _lock:

@@ -1,4 +1,4 @@
-"""What a back end supplies to run kernels: Device loads and allocates, Queue runs, Event tells when.
+"""The interface of devices that every back end implements: Device loads and allocates, Queue runs, Event tells when.
 
 Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what a back end is, ``target.py`` what its compiler does.
 """
@@ -367,6 +367,13 @@ class Device(ABC):
     @abstractmethod
     def default_queue(self) -> Queue:
         """The in-order queue that routines use, created once."""
+
+    def together(self, others: Sequence[Device] = ()) -> tuple[Device, ...]:
+        """This device and ``others`` of its platform once more, in one new context: memory and events of one serve the others' queues.
+
+        Release each; the context goes with the last. Raises DeviceError where the back end has no such contexts, or refuses this one.
+        """
+        raise DeviceError(f"{self.info.id} has no contexts of several devices")
 
     @abstractmethod
     def release(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from math import prod
 from typing import Any
@@ -17,14 +16,12 @@ from portatile import device as devices
 from portatile.device import staging
 from portatile.device.base import Device, Memory, Queue
 from portatile.device.copies import address
-from portatile.device.dlpack import CPU_DEVICE, CUDA_DEVICE, Strided, export, packed, take
+from portatile.device.dlpack import CPU_DEVICE, CUDA_DEVICE, Strided, export, packed
+from portatile.device.foreign_arrays import LEGACY_STREAM, in_cuda_memory, strided
 from portatile.device.strides import checked_sizes, places, reshaped, runs, span, wanted_shape
-from portatile.dtypes import ELEMENTS
 from portatile.errors import ArgumentError, DeviceNotFoundError
 
 _MOST_RUNS = 4096  # pieces that are copied one by one on a device; more take a way through the host
-_UNNAMED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # types that ``__cuda_array_interface__`` has no name for: they are bytes there
-LEGACY_STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ numbers it
 
 
 class Buffer:
@@ -41,7 +38,7 @@ class Buffer:
                [4., 5.]])
     """
 
-    __slots__ = ("__weakref__", "dtype", "memory", "offset", "shape", "strides")
+    __slots__ = ("__weakref__", "described", "dtype", "memory", "offset", "shape", "strides")
     __array_priority__ = 1000.0  # of ``array @ buffer`` it is the Buffer's method that is called
 
     def __init__(
@@ -52,6 +49,7 @@ class Buffer:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.strides = packed(self.shape, self.dtype.itemsize) if strides is None else tuple(strides)
         self.offset = offset
+        self.described: tuple[object, ...] | None = None  # kept by arguments/described.py
         if len(self.strides) != len(self.shape):
             raise ArgumentError(f"{len(self.strides)} strides for the {len(self.shape)} dimensions of {self.shape}")
         low, high = span(self.shape, self.strides, self.dtype.itemsize)
@@ -71,7 +69,7 @@ class Buffer:
     def beside(cls, model: Buffer, shape: tuple[int, ...]) -> Buffer:
         """An uninitialised C-contiguous array of the dtype and device of ``model``, with nothing checked: ``shape`` is one of integers."""
         made = cls.__new__(cls)
-        made.dtype, made.shape, made.offset = model.dtype, shape, 0
+        made.dtype, made.shape, made.offset, made.described = model.dtype, shape, 0, None
         made.strides = packed(shape, model.dtype.itemsize)
         made.memory = model.memory.device.allocate(prod(shape) * model.dtype.itemsize)
         return made
@@ -96,7 +94,7 @@ class Buffer:
         """
         if isinstance(array, Buffer):
             return array
-        view = _foreign(array)
+        view = strided(array)
         place = devices.get(f"cuda:{view.device_id}")
         low, high = span(view.shape, view.strides, view.dtype.itemsize)
         memory = place.adopt(view.pointer + low, high - low, view.owner)
@@ -338,39 +336,11 @@ class Buffer:
         return self.offset + low, self.offset + high
 
 
-@cache
-def _cuda() -> Any:
-    """What knows whose memory a pointer is; loaded for the first pointer, since it loads the driver's bindings."""
-    return import_module("portatile.device.cuda.survey")
-
-
-def caller_stream(array: Any) -> int:
-    """The CUDA stream on which the library that owns ``array`` now works: PyTorch's and CuPy's current stream.
-
-    Others say theirs in ``__cuda_array_interface__``, and mean the default stream where they say nothing.
-    """
-    library = type(array).__module__.split(".")[0]
-    if library == "torch":
-        return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) or LEGACY_STREAM
-    if library == "cupy":
-        with array.device:
-            return int(sys.modules["cupy"].cuda.get_current_stream().ptr) or LEGACY_STREAM
-    return int(getattr(array, "__cuda_array_interface__", {}).get("stream") or LEGACY_STREAM)
-
-
 def is_cuda_array(array: Any) -> bool:
     """Whether ``array`` lies in CUDA memory by its own account."""
-    if isinstance(array, np.ndarray):
-        return False
     if isinstance(array, Buffer):
         return array.device.info.can.addresses
-    told = getattr(array, "is_cuda", None)  # PyTorch's tensors; what they say below takes 5 us
-    if told is not None:
-        return bool(told)
-    if hasattr(array, "__cuda_array_interface__"):
-        return True
-    place = getattr(array, "__dlpack_device__", None)
-    return place is not None and int(place()[0]) == CUDA_DEVICE
+    return not isinstance(array, np.ndarray) and in_cuda_memory(array)
 
 
 def refuse_masks(array: Any, name: str) -> None:
@@ -400,18 +370,3 @@ def _restored(array: NDArray[Any], device: str) -> Buffer:
 
 def _device(chosen: Device | str | None) -> Device:
     return chosen if isinstance(chosen, Device) else devices.get(chosen)
-
-
-def _foreign(array: Any) -> Strided:
-    named = str(getattr(array, "dtype", "")).rpartition(".")[2]
-    bits = array.view(sys.modules["torch"].uint8) if named.startswith("float8") and hasattr(array, "new_empty") else array
-    interface = getattr(bits, "__cuda_array_interface__", None)  # PyTorch has none of tensors of eight-bit floats
-    if interface is not None:
-        shape = tuple(interface["shape"])
-        dtype = ELEMENTS[named].numpy if named in _UNNAMED else np.dtype(interface["typestr"])
-        strides = tuple(interface.get("strides") or packed(shape, dtype.itemsize))
-        pointer = int(interface["data"][0])
-        return Strided(pointer, shape, strides, dtype, _cuda().ordinal(pointer), array)
-    if hasattr(array, "__dlpack__") and is_cuda_array(array):
-        return take(array.__dlpack__(stream=caller_stream(array)))
-    raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")

@@ -1,4 +1,4 @@
-"""What copies and fills ask of their arguments, the same for every back end."""
+"""Checks of the arguments of copies and fills, the same for every back end."""
 
 from __future__ import annotations
 

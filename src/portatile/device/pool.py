@@ -28,7 +28,7 @@ class Pool:
         self._lock = lock or threading.RLock()  # memory that is dropped comes back at any moment, in the middle of a method too
 
     def take(self, nbytes: int) -> Any:
-        """What was given back and has that size, or None; nothing of no size is kept."""
+        """A block of that size that was given back, or None; blocks of no bytes are not kept."""
         with self._lock:
             kept = self._free.get(nbytes)
             if self._queues or not kept:

@@ -1,4 +1,4 @@
-"""What a kernel is made of: the instructions of a PTX text, counted by family and by kind.
+"""The instructions of a PTX text, counted by family and by kind.
 
 Counts are static: an instruction in a loop counts once, a branch that is never taken counts too. Virtual registers
 (``.reg``) are not counted, since they say nothing about hardware registers. The grammar is that of the PTX ISA manual.
@@ -64,7 +64,7 @@ class Instruction:
 
     @property
     def family(self) -> str:
-        """What kind of unit it occupies.
+        """The unit that executes the instruction.
 
         ``float16``, ``float32``, ``float64`` arithmetic, ``integer``, ``special`` functions, ``matrix``, ``load``, ``store``,
         ``atomic``, ``copy`` (asynchronous), ``texture``, ``barrier``, ``compare``, ``convert``, ``move``, ``warp``, ``control``,

@@ -35,7 +35,7 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def wanted_shape(given: tuple[Any, ...], size: int) -> tuple[int, ...]:
-    """What ``reshape`` was given, a tuple or numbers of which one may be -1, as a shape of ``size`` elements."""
+    """The arguments of ``reshape``, a tuple or numbers of which one may be -1, as a shape of ``size`` elements."""
     sizes = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
     try:
         shape = [index(n) for n in sizes]

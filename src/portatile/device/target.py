@@ -1,4 +1,4 @@
-"""What a back end's compiler supplies: Target lowers kernel text, compiles it, and reads what it made."""
+"""The interface of compilers that every back end implements: Target lowers kernel text, compiles it, and reads the result."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Target(Protocol):
         raise UsageError(f"{self.compiler} gives no text of its instructions; name an architecture that another compiles for, with --arch")
 
     def instructions(self, assembly: str) -> Iterable[Instruction]:
-        """What such a text consists of."""
+        """The instructions of such a text."""
         return ()
 
     def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:

@@ -21,15 +21,15 @@ _SMALL = 6.2  # the width of a letter of a note, on average
 
 
 class Figure(Protocol):
-    """What can be drawn: a chart with a title, and a text that says what it shows."""
+    """A chart with a title, and a text that says what it shows."""
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The chart's title."""
 
     @property
     def text(self) -> str:
-        """What it shows, in a sentence: its caption, and what those hear who do not see it."""
+        """The chart's message in a sentence: its caption, and the text for screen readers."""
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
@@ -37,7 +37,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True)
 class Caption:
-    """What a chart is called and, for those who do not see it, what it shows. ``name`` is unique on the page."""
+    """The title of a chart and a description for those who do not see it. ``name`` is unique on the page."""
 
     name: str
     title: str
@@ -97,7 +97,7 @@ def symbol(place: int, x: float, y: float) -> str:
 
 
 def legend(names: Sequence[str], left: float, top: float, width: float, symbols: bool = False) -> tuple[list[str], float]:
-    """What colour each series has, in lines of ``width``; and the height of that."""
+    """The colour of each series, in lines of ``width``; and the height of that."""
     parts, x, y = [], left, top
     for place, name in enumerate(names):
         wide = 26 + LETTER * len(name)

@@ -1,9 +1,10 @@
-"""Who is in the fleet: what each worker advertises, which of them have the same device, and the connection to their scheduler."""
+"""The members of a fleet: what each worker advertises, which workers have the same device, and the connection to their scheduler."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,7 @@ from portatile.store import device_key
 
 DEATHS = 1
 """Workers that a task may end before the next one that it ends quarantines it."""
-_OURS, _COMPILES = "portatile", "compile"
+_OURS, _COMPILES, _BEGUN = "portatile", "compile", "portatile-begun"
 _CONNECT_SECONDS = 5.0
 _RETURN_SECONDS = 60.0  # for which a scheduler that is gone is waited for
 _PAUSE = 0.5
@@ -64,6 +65,7 @@ class Fleet:
         """Connect. Raises UsageError where there is no scheduler."""
         self.address = address
         self._known: dict[str, DeviceInfo] = {}  # by tag
+        self._workers: Mapping[str, Any] = {}  # those that the scheduler knew last
         self.client = _connect(address)
         _quarantine(self.client)
 
@@ -92,10 +94,9 @@ class Fleet:
         return bool(self.client.status == "running")
 
     def members(self) -> Mapping[str, Member]:
-        """Our workers by address. Raises UsageError where some run another portatile."""
-        present = self.client.scheduler_info(n_workers=-1)["workers"]
+        """Our workers by address, the last known ones while the scheduler is gone. Raises UsageError where some run another portatile."""
         found, different = {}, set()
-        for address, worker in present.items():
+        for address, worker in self._present().items():
             if (advertised := _advertised(worker)) is None:
                 continue
             name, other, what = advertised
@@ -108,15 +109,6 @@ class Fleet:
         if different:
             raise UsageError(f"other versions of portatile run on {', '.join(sorted(different))}: install the one of this machine there")
         return found
-
-    def _device(self, name: str) -> DeviceInfo | None:
-        """What is registered under a tag; None where its worker is just about to."""
-        if name not in self._known:
-            found = self.client.get_metadata([_OURS, name], default=None)
-            if found is None:
-                return None
-            self._known[name] = from_json(found, DeviceInfo)
-        return self._known[name]
 
     def choose(self, selector: str | None) -> DeviceInfo:
         """The device to tune on: of those that the selector names, or of all, GPUs first, the kind of which there are most.
@@ -142,8 +134,53 @@ class Fleet:
 
     def compilers(self) -> int:
         """How many texts the fleet compiles at once."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        return int(sum(worker["resources"].get(compiles(), 0) for worker in workers))
+        return int(sum(worker["resources"].get(compiles(), 0) for worker in self._present().values()))
+
+    def submit(self, function: Callable[..., Any], *args: Any, **where: Any) -> Any:
+        """A task's future; where the scheduler is gone, one that was cancelled. ``where`` is as Dask's ``Client.submit`` takes it."""
+        found = self._asked(lambda: self.client.submit(function, *args, **where))
+        return _cancelled() if found is None else found
+
+    def ended_by(self, what: str) -> int:
+        """How many workers are gone that said last that they begin this. Dask's own count has all that waited there, too."""
+        begun = self._asked(lambda: self.client.get_metadata([_BEGUN], default={})) or {}
+        return sum(last == what for worker, last in begun.items() if worker not in self._present())
+
+    def cancel(self, futures: Iterable[Any]) -> None:
+        """Take tasks back; nothing where the scheduler is gone."""
+        self._asked(lambda: self.client.cancel([future for future in futures if not isinstance(future, Future)]))
+
+    def _present(self) -> Mapping[str, Any]:
+        """What the scheduler knows of all workers by address; what it knew last while it is gone."""
+        told = self._asked(lambda: self.client.scheduler_info(n_workers=-1))
+        self._workers = told.get("workers", self._workers) if told else self._workers
+        return self._workers
+
+    def _asked(self, question: Callable[[], Any]) -> Any:
+        """What the scheduler answers; None where it is gone, for which Dask has no one error."""
+        try:
+            return question()
+        except OSError:
+            return None
+        except Exception:
+            if self.connected:
+                raise
+            return None
+
+    def _device(self, name: str) -> DeviceInfo | None:
+        """What is registered under a tag; None where its worker is just about to."""
+        if name not in self._known:
+            found = self._asked(lambda: self.client.get_metadata([_OURS, name], default=None))
+            if found is None:
+                return None
+            self._known[name] = from_json(found, DeviceInfo)
+        return self._known[name]
+
+
+def _cancelled() -> Future[bytes]:
+    never: Future[bytes] = Future()
+    never.cancel()
+    return never
 
 
 def _named(info: DeviceInfo, selector: str) -> bool:
@@ -182,8 +219,18 @@ def require() -> Any:
     return distributed
 
 
+def begins(what: str) -> None:
+    """Tell the scheduler what this worker does next, before it does it: if it ends there, that is why. Nothing outside a worker."""
+    distributed = require()
+    try:
+        worker = distributed.get_worker()
+    except ValueError:
+        return
+    distributed.utils.sync(worker.loop, worker.scheduler.set_metadata, keys=[_BEGUN, worker.address], value=what)
+
+
 def registered(infos: Sequence[DeviceInfo]) -> dict[str, str]:
-    """What the scheduler keeps of devices, by tag: a worker's resources have no room for it."""
+    """The devices as the scheduler keeps them, by tag: a worker's resources hold only numbers."""
     return {tag(info): to_json(info).decode() for info in infos}
 
 

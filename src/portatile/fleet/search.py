@@ -127,7 +127,7 @@ class _Search:
     def close(self) -> None:
         """Take back what is queued, and end the workers' sessions."""
         with suppress(Exception):
-            self.fleet.client.cancel([task.future for task in self.under_way.values()])
+            self.fleet.cancel(task.future for task in self.under_way.values())
             self.fleet.client.run(session.close, workers=list(self.fleet.with_device(self.info)), on_error="ignore")
 
     def result(self, stopped: Stopped) -> TuningResult:
@@ -144,7 +144,7 @@ class _Search:
         return TuningResult(self.request.problem, self.info, trials, best, default, stopped, seconds, finalists, unraced=unraced)
 
     def _stored(self) -> dict[tuple[str, str], Trial]:
-        """What the store knows of this problem, device and driver, by configuration and kernel text."""
+        """The store's trials of this problem, device and driver, by configuration and kernel text."""
         if not self.request.resume:
             return {}
         known = self.store.trials(Query(problem=self.request.problem, device=self.info, driver=self.info.driver))
@@ -222,7 +222,8 @@ class _Search:
         if key not in self.trials and key not in self.under_way:
             self._submit(key, config)
 
-    def _submit(self, key: str, config: Config, worker: str = "", attempts: int = 1) -> None:
+    def _submit(self, key: str, config: Config, worker: str = "", attempts: int = 1, ahead: bool = True) -> None:
+        """Have a configuration evaluated, compiled ``ahead`` by another worker where that helps."""
         self.number += 1
         try:
             variant = self.planner.variant(self.number, config, self.planner.plan(self.request.problem, config))
@@ -235,15 +236,15 @@ class _Search:
             self.known += 1
             self._keep(known)
             return
-        client, name = self.fleet.client, members.key_of(self.order, config, worker, self.number, self.started)
+        name = members.key_of(self.order, config, worker, self.number, self.started)
         binaries = []
-        if device.backends()[self.info.backend].offline and self.fleet.compilers():
+        if ahead and device.backends()[self.info.backend].offline and self.fleet.compilers():
             texts, info = to_json(variant.sources), to_json(self.info)
             compiling = members.key_of("compile", texts, info)
-            binaries = [client.submit(session.compile_texts, texts, info, key=compiling, resources={members.compiles(): 1}, priority=1)]
+            binaries = [self.fleet.submit(session.compile_texts, texts, info, key=compiling, resources={members.compiles(): 1}, priority=1)]
         allowed = (worker,) if worker else self._allowed()
         where = {"workers": list(allowed)} if allowed else {}
-        future = client.submit(
+        future = self.fleet.submit(
             session.evaluate, self.order, to_json(config), *binaries, key=name, resources={members.tag(self.info): 1}, pure=False, **where
         )
         self.under_way[key] = _Task(config, source, future, attempts, worker, allowed)
@@ -273,7 +274,7 @@ class _Search:
                 self._finished(key, task)
             elif task.allowed and not self.fleet.with_device(self.info).keys() & set(task.allowed):  # all of them went
                 del self.under_way[key]
-                self.fleet.client.cancel([task.future])
+                self.fleet.cancel([task.future])
                 if not task.worker:
                     self._submit(key, task.config, attempts=task.attempts)
 
@@ -282,11 +283,8 @@ class _Search:
         distributed = members.require()
         try:
             trial = from_json(task.future.result(timeout=_RESULT_SECONDS), Trial)
-        except distributed.KilledWorker:
-            if not task.worker:
-                count = members.DEATHS + 1
-                message = f"{count} workers ended while they evaluated it; it is quarantined"
-                self._take(self._failed(task, "crash", message))
+        except distributed.KilledWorker as error:
+            self._killed(key, task, str(error.task))
             return
         except (CancelledError, OSError, TimeoutError):  # the scheduler went, or the result went with its worker
             if not task.worker:
@@ -308,6 +306,22 @@ class _Search:
             self._met(task.worker, trial)
         elif canonical(trial.config) not in self.trials:
             self._take(trial)
+
+    def _killed(self, key: str, task: _Task, ended: str) -> None:
+        """Workers ended while a task was on them: it is quarantined if it is why, and tried again if it only waited there.
+
+        ``ended``: the name of Dask's task, which may be that of the compilation before it. Raises DeviceError where the default is why.
+        """
+        deaths = self.fleet.ended_by(members.key_of(to_json(task.config)))
+        if task.worker:
+            if canonical(self.default) not in self.trials and deaths > _ATTEMPTS:
+                raise DeviceError(f"the default configuration ended {deaths} workers with {self.info.name}")
+        elif deaths > members.DEATHS:
+            self._take(self._failed(task, "crash", f"{deaths} workers ended while they evaluated it; it is quarantined"))
+        elif task.attempts < _ATTEMPTS or deaths > 0:
+            self._submit(key, task.config, attempts=task.attempts + 1, ahead=ended == task.future.key)
+        else:
+            self._take(self._failed(task, "crash", f"workers ended {task.attempts} times while it was there; it is quarantined"))
 
     def _give_up(self, error: Exception) -> None:
         """Raise DeviceError where no worker can evaluate even the default."""
@@ -355,7 +369,7 @@ class _Search:
             allowed = self._allowed()
             where = {"workers": list(allowed)} if allowed else {}
             name = members.key_of("final", self.order, configs, self.started, attempts)
-            future = self.fleet.client.submit(
+            future = self.fleet.submit(
                 session.finish, self.order, configs, key=name, resources={members.tag(self.info): 1}, pure=False, **where
             )
             while not future.done() and self.fleet.connected:

@@ -24,7 +24,7 @@ _AGAIN = 1.0  # seconds before a scheduler that is gone is looked for again
 
 
 def options(infos: Sequence[DeviceInfo], compilers: int) -> dict[str, dict[str, Any]]:
-    """What Dask's nannies are started with: a worker for each device, which does one task at a time, and one that compiles.
+    """The options of Dask's nannies: a worker for each device, which does one task at a time, and one that compiles.
 
     Each worker finds its device in its environment. Raises UsageError for one piece of hardware that is named twice: its two workers
     would disturb each other's times.
@@ -90,8 +90,15 @@ def run_scheduler(host: str, port: int, say: Callable[[str], None]) -> None:
 
 def run_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: Callable[[str], None]) -> None:
     """Run this machine's workers until Ctrl-C. A scheduler that is not there, or goes, is waited for."""
+    require()
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    with suppress(KeyboardInterrupt), _quiet():
+        asyncio.run(keep_workers(address, infos, compilers, say))
+
+
+async def keep_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: Callable[[str], None]) -> None:
+    """As ``run_workers``, until it is cancelled."""
     distributed = require()
-    wanted = options(infos, compilers)
 
     async def one(name: str, given: dict[str, Any]) -> None:
         while True:
@@ -105,9 +112,4 @@ def run_workers(address: str, infos: Sequence[DeviceInfo], compilers: int, say: 
                 say(f"{name}: no scheduler at {address} ({type(error).__name__})")
             await asyncio.sleep(_AGAIN)
 
-    async def serve() -> None:
-        await asyncio.gather(*(one(name, given) for name, given in wanted.items()))
-
-    logging.getLogger("distributed").setLevel(logging.ERROR)
-    with suppress(KeyboardInterrupt), _quiet():
-        asyncio.run(serve())
+    await asyncio.gather(*(one(name, given) for name, given in options(infos, compilers).items()))

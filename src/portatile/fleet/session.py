@@ -15,6 +15,7 @@ import numpy as np
 
 from portatile import cache, device, program, settings
 from portatile.errors import CompileError, DeviceError
+from portatile.fleet import members
 from portatile.records import Config, DeviceInfo, Problem, Source, Value, canonical, from_json, to_json
 from portatile.space import ParameterSpace
 from portatile.store import ResultStore
@@ -33,7 +34,7 @@ Binaries = Sequence[tuple[str, bytes]]
 
 @dataclass(frozen=True)
 class Order:
-    """What all trials of a search have in common."""
+    """The data that all trials of a search share."""
 
     problem: Problem
     seed: int = 0
@@ -56,6 +57,7 @@ def evaluate(order: bytes, config: bytes, *binaries: Binaries) -> bytes:
     kept = cache.default()
     for key, data in (pair for compiled in binaries for pair in compiled):
         kept.put(key, data)
+    members.begins(members.key_of(config))
     return to_json(_session(order).evaluate(from_json(config, dict[str, Value])))
 
 
@@ -172,7 +174,7 @@ class _Session:
             self._news.notify_all()
 
     def _strategy(self, space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-        """What comes, one by one. Raises KeyboardInterrupt to end without a final comparison."""
+        """A strategy that yields configurations as they arrive. Raises KeyboardInterrupt to end without a final comparison."""
         while True:
             try:
                 config = self._wanted.get(timeout=_IDLE)

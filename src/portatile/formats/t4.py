@@ -69,14 +69,14 @@ class Outcome(msgspec.Struct, omit_defaults=True):
 
 
 class Origin(msgspec.Struct):
-    """Of which problem and device a document is."""
+    """The problem and the device of a document."""
 
     problem: Problem
     device: DeviceInfo
 
 
 class Metadata(msgspec.Struct, omit_defaults=True):
-    """What is true of every result."""
+    """The fields that hold for every result."""
 
     timeunit: str | None = None
     portatile: Origin | None = None

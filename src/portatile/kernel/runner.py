@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from portatile import cache, execute
 from portatile.device.base import Device, Memory, Module, Queue
-from portatile.device.buffer import Buffer, caller_stream, is_cuda_array
+from portatile.device.buffer import Buffer, is_cuda_array
 from portatile.device.dlpack import packed
+from portatile.device.foreign_arrays import caller_stream
 from portatile.errors import ArgumentError
 from portatile.kernel import arguments
 from portatile.kernel.arguments import Arguments, Array

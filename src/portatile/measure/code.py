@@ -1,4 +1,4 @@
-"""What a compiler made of a plan's texts: its instructions by family and kind, wide loads, fused multiply-adds, registers and spills."""
+"""The compiled code of a plan's texts: instructions by family and kind, wide loads, fused multiply-adds, registers and spills."""
 
 from __future__ import annotations
 

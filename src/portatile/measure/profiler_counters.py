@@ -54,7 +54,7 @@ class CountedRun:
 
 @dataclass(frozen=True)
 class KernelCount:
-    """What one counter said of one launch, ``place`` in the run's order."""
+    """The value of one counter over one launch, ``place`` in the run's order."""
 
     place: int
     kernel: str

@@ -117,7 +117,7 @@ class Group:
         return self.workload.traffic(self.problem) if self.workload is not None else self._stored(TRAFFIC)
 
     def _stored(self, quantity: str) -> float:
-        """What the search of a user's own kernel kept of its work."""
+        """The work that the search of a user's own kernel stored with its trials."""
         return next((trial.conditions[quantity] for trial in reversed(self.trials) if quantity in trial.conditions), 0.0)
 
     def speed(self, trial: Trial) -> str:

@@ -105,7 +105,7 @@ def _race(group: Group) -> str:
 
 
 def _conditions(trial: Trial) -> str:
-    """What the device reported while the winner ran."""
+    """The device's sensors while the winner ran."""
     known = (("clock_mhz", "MHz"), ("memory_clock_mhz", "MHz memory"), ("temperature_c", "°C"), ("power_w", "W"))
     parts = [f"{quantities.digits(trial.conditions[name])}{quantities.NBSP}{unit}" for name, unit in known if name in trial.conditions]
     if trial.energy is not None:

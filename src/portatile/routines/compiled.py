@@ -105,7 +105,7 @@ class Compiled:
         if not self._engine.fits(self.device):  # it was released since
             self._engine = engine_of(self.device)
             self._prepared = self._engine.prepare(self.problem, self.choice)
-        operands = tuple([matrix.reading(needed) for matrix, needed in zip(stored, read, strict=True)])
+        operands = tuple([matrix.read_if(needed) for matrix, needed in zip(stored, read, strict=True)])
         bound = Bound(self._engine, self._prepared, self._order)
         return Planned(result, [Request(self.problem.workload, (), (), operands, result, scalars=scalars, bound=bound)])
 
@@ -199,7 +199,7 @@ class Compiled:
                 raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
 
     def _nothing(self, name: str, shape: tuple[int, ...]) -> Matrix:
-        """What stands for an operand that is not read."""
+        """A placeholder for an operand that is not read."""
         rows = 0 if 0 in shape else 1
         return Matrix(np.empty((rows, 1), self._kinds[name]), False, rows, 1, 1, 0, self._alignment)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from math import prod
@@ -20,14 +19,14 @@ from portatile.arguments.matrices import Array
 from portatile.device import Selector
 from portatile.device.base import Device
 from portatile.device.buffer import Buffer, refuse_masks
-from portatile.device.dlpack import packed
 from portatile.errors import ArgumentError
+from portatile.routines.convolve_lines import Between, check_out, filter_lines, spelled
 from portatile.runtime import memory_limit, separable
 from portatile.runtime.engine import Bound, engine_of
-from portatile.runtime.perform import constant, perform
+from portatile.runtime.perform import constant
 from portatile.runtime.recorded import Call, Planned, Recorder
 from portatile.runtime.request import Request
-from portatile.runtime.scratch import SHARE, scratch
+from portatile.runtime.scratch import SHARE
 
 Bank = Literal["analysis", "synthesis"]
 
@@ -53,7 +52,7 @@ def convolve1d(
         >>> portatile.convolve1d(np.array([[1.0], [2.0], [4.0]]), [-1.0, 1.0], lower=0)[:, 0]
         array([ 1.,  2., -3.])
     """
-    return cast(Array, _filter(psi, axes.one_filter(taps), lower, boundary, "single", transposed, device))
+    return cast(Array, filter_lines(psi, axes.one_filter(taps), lower, boundary, "single", transposed, device))
 
 
 def filter_bank1d(
@@ -83,7 +82,7 @@ def filter_bank1d(
     pair = axes.numbers(filters, "filters")
     if pair.ndim != 2 or pair.shape[0] != 2 or pair.dtype.kind not in "fiu":
         raise ArgumentError(f"filters is {described(pair)}; a filter bank has two rows of taps, real numbers")
-    return cast(Array, _filter(psi, pair, lower, boundary, bank, transposed, device))
+    return cast(Array, filter_lines(psi, pair, lower, boundary, bank, transposed, device))
 
 
 def convolve3d_separable(
@@ -147,7 +146,7 @@ def batch3d(
 def _volumes(array: Any, passes: tuple[_Pass, ...], bank: str, device: Selector | None, out: Any, batch: bool = False) -> Any:
     """The passes over an array on a device."""
     alike = passes[0] is passes[1] is passes[2]
-    options = (bank, batch, *[one.said for one in (passes[:1] if alike else passes)])
+    options = (bank, batch, *[one.key for one in (passes[:1] if alike else passes)])
     return _VOLUMES.call(partial(_plan_volumes, passes, bank, batch), (array,), (), options, out, device)
 
 
@@ -171,20 +170,15 @@ class _Pass(NamedTuple):
     name: str
 
     @property
-    def said(self) -> tuple[object, ...]:
-        """All of it, for a key."""
-        return (*_said(self.filters), self.lower, type(self.lower), self.boundary, self.name)
-
-
-def _said(filters: NDArray[Any]) -> tuple[object, ...]:
-    """Which filters they are."""
-    return filters.dtype.str, filters.shape, filters.tobytes()
+    def key(self) -> tuple[object, ...]:
+        """Values by which a call with this pass is found again."""
+        return (*spelled(self.filters), self.lower, type(self.lower), self.boundary, self.name)
 
 
 def _passes(
     filters: NDArray[Any] | Sequence[NDArray[Any]], lower: int | Sequence[int], boundary: Boundary | Sequence[Boundary]
 ) -> tuple[_Pass, ...]:
-    """What is done along each axis."""
+    """The pass along each axis."""
     if isinstance(filters, tuple) and filters[0] is filters[1] is filters[2]:
         filters = filters[0]
     if isinstance(filters, np.ndarray) and isinstance(boundary, str) and isinstance(lower, int):  # most calls
@@ -252,7 +246,7 @@ def _pass_by_pass(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, devic
     """The passes, each from a NumPy array to the next."""
     current: Any = psi
     for one in passes:
-        current = _filter(current, one.filters, one.lower, one.boundary, bank, True, device)
+        current = filter_lines(current, one.filters, one.lower, one.boundary, bank, True, device)
     return current
 
 
@@ -261,7 +255,7 @@ def _each_alone(psi: NDArray[Any], passes: tuple[_Pass, ...], bank: str, chosen:
     engine_of(chosen).free_workspaces()
     current = Buffer.from_numpy(psi, chosen)
     for one in passes:
-        made = _filter(current, one.filters, one.lower, one.boundary, bank, True, None)
+        made = filter_lines(current, one.filters, one.lower, one.boundary, bank, True, None)
         chosen.default_queue().finish()
         current.release()
         current = made
@@ -293,8 +287,8 @@ def _one_by_one(psi: Buffer, passes: tuple[_Pass, ...], bank: str, device: Selec
     current: Any = psi
     with engine_of(psi.device).lock:  # the memory between the passes is everybody's
         for axis, one in enumerate(passes):
-            into = _Between(axis) if axis < AXES - 1 else out
-            current = _filter(current, one.filters, one.lower, one.boundary, bank, True, device, into)
+            into = Between(axis) if axis < AXES - 1 else out
+            current = filter_lines(current, one.filters, one.lower, one.boundary, bank, True, device, into)
     return cast(Buffer, current)
 
 
@@ -313,7 +307,7 @@ def _at_once(array: Any, psi: Buffer, passes: tuple[_Pass, ...], bank: str, call
     result = outputs.new(array, shape) if out is None else out
     target = Buffer.wrap(result)
     if out is not None:
-        _check_out(target, shape, psi)
+        check_out(target, shape, psi)
     if target.offset % psi.dtype.itemsize:
         return None
     source, place = matrices.beginning(psi), matrices.beginning(target)
@@ -336,117 +330,4 @@ def _at_once(array: Any, psi: Buffer, passes: tuple[_Pass, ...], bank: str, call
     return Planned(result, [Request("convolution", (), (), tuple(operands), result, bound=bound, constants=constants)])
 
 
-@dataclass(frozen=True)
-class _Between:
-    """A result that only the next pass reads: it goes to the device's scratch at a place."""
-
-    place: int
-
-
-def _filter(
-    psi: Any,
-    filters: NDArray[Any],
-    lower: int,
-    boundary: str,
-    bank: str,
-    transposed: bool,
-    device: Selector | None,
-    into: Buffer | _Between | None = None,
-) -> Any:
-    """The convolution with the rows of ``filters`` along the first axis of ``psi``; ``into`` what it goes to, if not to a new array."""
-    boundary = axes.kind_of(boundary)
-    lines, rest = _lines(psi)
-    options = (*_said(filters), lower, type(lower), boundary, bank)
-    if into is None:
-        result = _LINES.call(partial(_plan_lines, filters, rest, None), (lines,), (), options, None, device)
-    else:
-        planned = _plan_lines(filters, rest, into, Call((lines,), (), options, None, device))
-        perform(planned.requests[0])
-        result = planned.result
-    return _shaped(result, rest, result.shape[1], transposed)
-
-
-def _plan_lines(filters: NDArray[Any], rest: tuple[int, ...], into: Buffer | _Between | None, call: Call) -> Planned:
-    """The request for the convolution of lines, the columns of a matrix. Raises ArgumentError for what does not fit."""
-    (lines,), (lower, _, boundary, bank) = call.arrays, call.options[-4:]
-    description = workloads.get("convolution")
-    count = filters.shape[1]
-    if count not in description.options["taps"]:
-        raise ArgumentError(f"{count} taps; a filter has 1 to {max(map(int, description.options['taps']))}")
-    if isinstance(lower, bool) or lower not in description.options["lower"]:
-        bounds = sorted(map(int, description.options["lower"]))
-        raise ArgumentError(f"lower={lower!r} is no whole number from {bounds[0]} to {bounds[-1]}")
-    stored = matrices.matrix(lines, "psi")
-    if stored.transposed:
-        raise ArgumentError("psi is column-major; pass a row-major copy")
-    ends = max(count - filters.shape[0], 0)
-    n = stored.rows - (ends if boundary == "shrink" else 0)
-    if n < 0 or (n == 0 and boundary == "grow"):
-        raise ArgumentError(f"psi has {stored.rows} points along its first axis, too few for {count} taps with boundary={boundary!r}")
-    length = n + (ends if boundary == "grow" else 0)
-    result = _result(lines, (stored.columns, length), rest, into)
-    weights: Any = np.array(filters, stored.array.dtype, order="C")
-    if stored.on_device:
-        weights = constant(stored.array.device, weights, result)
-    operands = (
-        stored,
-        matrices.matrix(weights, "taps")._replace(alignment=weights.dtype.itemsize),
-        matrices.matrix(result, "out").reading(False),
-    )
-    sizes, options = (n, stored.columns), (boundary, bank, count, int(lower))
-    return Planned(result, [Request("convolution", sizes, options, operands, result, call.device, constants=(1,))])
-
-
-def _result(lines: Any, shape: tuple[int, int], rest: tuple[int, ...], into: Buffer | _Between | None) -> Any:
-    """Where the transposed result of ``shape`` goes, as a matrix; raises ArgumentError where ``into`` is not as large or not contiguous."""
-    if into is None:
-        return outputs.new(lines, shape)
-    if isinstance(into, _Between):
-        return Buffer(scratch(lines.device).block(into.place, prod(shape) * lines.dtype.itemsize), shape, lines.dtype)
-    _check_out(into, (*rest, shape[1]), lines)
-    return Buffer(into.memory, shape, into.dtype, None, into.offset)
-
-
-def _check_out(out: Buffer, wanted: tuple[int, ...], psi: Buffer) -> None:
-    """Raise ArgumentError where a result of the shape ``wanted`` cannot go to ``out``."""
-    contiguous = out.strides == packed(out.shape, out.dtype.itemsize)
-    if out.shape != wanted or out.dtype != psi.dtype or out.device is not psi.device or not contiguous:
-        raise ArgumentError(f"out is {described(out)}; the result is a C-contiguous Buffer of {wanted} {psi.dtype} on {psi.device.info.id}")
-
-
-def _lines(psi: Any) -> tuple[Any, tuple[int, ...]]:
-    """``psi`` as a row-major matrix, a column for each line along the first axis, and the shape of its other axes."""
-    if not isinstance(psi, (np.ndarray, Buffer)):
-        if getattr(psi, "ndim", 0) != 2:
-            raise ArgumentError(f"psi is {described(psi)}; pass a NumPy array or Buffer, or a CUDA array of two dimensions")
-        return psi, tuple(psi.shape[1:])
-    checks.check_dtype(psi.dtype, "psi")
-    if psi.ndim == 0:
-        raise ArgumentError("psi has no axis to convolve along")
-    rest = psi.shape[1:]
-    if isinstance(psi, np.ndarray):
-        refuse_masks(psi, "psi")
-        if psi.ndim == 2 and psi.strides[1] == psi.itemsize and psi.strides[0] >= rest[0] * psi.itemsize and psi.flags.aligned:
-            return psi, rest  # padded rows are read in place
-        return np.ascontiguousarray(psi).reshape(psi.shape[0], prod(rest)), rest
-    if psi.ndim == 2:
-        return psi, rest
-    flat = Buffer(psi.memory, (psi.shape[0], prod(rest)), psi.dtype, None, psi.offset)
-    if psi.size and psi.strides != Buffer(psi.memory, psi.shape, psi.dtype, None, psi.offset).strides:
-        raise ArgumentError("psi is a Buffer that is not C-contiguous; one of two dimensions may be padded, others may not")
-    return flat, rest
-
-
-def _shaped(result: Any, rest: tuple[int, ...], length: int, transposed: bool) -> Any:
-    """The written matrix with the axes that were asked for."""
-    if len(rest) == 1:
-        return result if transposed else result.T
-    if isinstance(result, np.ndarray):
-        shaped = result.reshape(*rest, length)
-        return shaped if transposed else np.moveaxis(shaped, -1, 0)
-    size = result.dtype.itemsize
-    whole = Buffer(result.memory, (*rest, length), result.dtype, None, result.offset)
-    return whole if transposed else Buffer(result.memory, (length, *rest), result.dtype, (size, *whole.strides[:-1]), result.offset)
-
-
-_LINES, _VOLUMES = Recorder(()), Recorder(())
+_VOLUMES = Recorder(())

@@ -80,7 +80,7 @@ def _plan(call: Call) -> Planned:
     checks.writable(rows, "out")
     outputs.apart(target, stored, "atoms")
     scalars = {**dict(zip(_SCALARS, call.factors, strict=True)), **_FIRST}
-    operands = stored, target.reading(False)
+    operands = stored, target.read_if(False)
     return Planned(rows, [Request("coulomb", (stored.rows, nx, ny, nz), (), operands, rows, call.device, scalars)])
 
 

@@ -22,7 +22,7 @@ _OTHER = {"none": "none", "rows": "columns", "columns": "rows"}
 
 
 class Epilogue(NamedTuple):
-    """What a caller asks for beside the product: see ``gemm``. ``dtype`` is the name of the result's type, or None."""
+    """The options of a call beside the product: see ``gemm``. ``dtype`` is the name of the result's type, or None."""
 
     bias: Any
     scale_a: Any
@@ -89,9 +89,9 @@ def _plan(call: Call) -> Planned:
         along = {name: _OTHER[along[swapped[name]]] for name in epilogue.VECTORS}
         rows = {swapped[name]: row for name, row in rows.items()}
         m, n = n, m
-    absent = stored_a.reading(False)  # stands where there is no vector: kernels do not take it
-    read_a, read_b = (stored.reading(alpha != 0) for stored in (stored_a, stored_b))
-    operands = (read_a, read_b, *(rows.get(name, absent) for name in epilogue.VECTORS), stored_c.reading(beta != 0))
+    absent = stored_a.read_if(False)  # stands where there is no vector: kernels do not take it
+    read_a, read_b = (stored.read_if(alpha != 0) for stored in (stored_a, stored_b))
+    operands = (read_a, read_b, *(rows.get(name, absent) for name in epilogue.VECTORS), stored_c.read_if(beta != 0))
     letters = (letter(stored_a), letter(stored_b), *(along[name] for name in epilogue.VECTORS), activation)
     scalars = {"alpha": alpha, "beta": beta}
     return Planned(result, [Request("gemm_epilogue", (m, n, k), letters, operands, result, call.device, scalars, begin)])

@@ -95,7 +95,7 @@ def _plan(call: Call) -> Planned:
     image: Any = outputs.new(call.arrays[-len(_VOXELS)], (2, size))
     if kind == "q":  # the weights are phi's alone: no d is read
         stored |= {name: stored["phi_r"]._replace(array=stored["phi_r"].array[:0], rows=0, read=False) for name in ("d_r", "d_i")}
-    operands = *(stored[name] for name in (*_SAMPLES, *_VOXELS)), matrix(image, "image").reading(False)
+    operands = *(stored[name] for name in (*_SAMPLES, *_VOXELS)), matrix(image, "image").read_if(False)
     return Planned(image, [Request("mri", (count, size), (kind,), operands, image, call.device)])
 
 

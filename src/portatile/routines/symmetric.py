@@ -199,7 +199,7 @@ def _plan_one_symm(call: Call, made: Any = None) -> Planned:
     if stored_c.transposed:  # C^T = alpha B^T A^T + beta C^T
         side, m, n, stored_b, mirror = OPPOSITE[side], n, m, stored_b.flipped(), _CONJUGATE[mirror]
     options = (side, uplo, "T" if stored_b.transposed else "N", mirror)
-    operands = stored_a.reading(alpha != 0), stored_b.reading(alpha != 0), stored_c.reading(beta != 0)
+    operands = stored_a.read_if(alpha != 0), stored_b.read_if(alpha != 0), stored_c.read_if(beta != 0)
     return Planned(result, [Request("symm", (m, n), options, operands, result, call.device, {"alpha": alpha, "beta": beta}, begin)])
 
 
@@ -245,7 +245,7 @@ def _plan_one_update(workload: str, names: tuple[str, ...], call: Call, made: An
             alpha = alpha.conjugate()
     letters = "".join(map(letter, stored.values()))
     how = letters if len(set(letters)) > 1 else letters[0]
-    operands = *(matrix.reading(alpha != 0) for matrix in stored.values()), stored_c
+    operands = *(matrix.read_if(alpha != 0) for matrix in stored.values()), stored_c
     scalars = {"alpha": alpha, "beta": beta}
     return Planned(result, [Request(workload, (n, k), (uplo, how, mirror), operands, result, call.device, scalars, begin)])
 

@@ -105,7 +105,7 @@ def _plan_one(workload: str, call: Call, made: Any = None) -> Planned:
     if stored_b.transposed:  # B^T op(a)^T
         side, transpose, m, n = OPPOSITE[side], not transpose, n, m
     options = (side, uplo, named(transpose, conjugated), diag)
-    operands = stored_a.reading(alpha != 0), stored_b
+    operands = stored_a.read_if(alpha != 0), stored_b
     return Planned(result, [Request(workload, (m, n), options, operands, result, call.device, {"alpha": alpha}, begin)])
 
 

@@ -45,7 +45,9 @@ def product(a: Any, b: Any, out: Any) -> Any:
 
 
 def takes(call: Any, result: Any) -> bool:
-    """Whether NumPy's BLAS has the type of a product, so that its results are within the same bound."""
+    """Whether NumPy's BLAS has the type of a product, so that its results are within the same bound, and no precision is asked for."""
+    if any(call.options[4:]):
+        return False
     return result.dtype == call.arrays[0].dtype and result.dtype.name in ("float32", "float64", "complex64", "complex128")
 
 
@@ -152,7 +154,7 @@ def _form(call: Any) -> tuple[object, ...]:
 
 
 def note(problem: Problem) -> str:
-    """What is known of a product's race, a sentence for ``explain``; empty where there is nothing to say."""
+    """A sentence for ``explain`` about the race between NumPy and the device for a product; empty where there was none."""
     if problem.workload != "gemm":
         return ""
     m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))

@@ -38,7 +38,7 @@ def memory_limit(limit: int | str) -> Iterator[None]:
 
 
 def asked() -> int | None:
-    """What ``memory_limit`` says here and now; None outside of it."""
+    """The limit that ``memory_limit`` sets here and now; None outside of it."""
     return _asked.get()
 
 

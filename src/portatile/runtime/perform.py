@@ -13,7 +13,8 @@ from portatile import settings, workloads
 from portatile.arguments.matrices import Matrix
 from portatile.arguments.placement import Placed, place
 from portatile.device.base import Device, Memory, Queue
-from portatile.device.buffer import Buffer, caller_stream
+from portatile.device.buffer import Buffer
+from portatile.device.foreign_arrays import caller_stream
 from portatile.dtypes import name_of, product_name
 from portatile.errors import ArgumentError, UsageError
 from portatile.records import Plan, Problem
@@ -21,6 +22,7 @@ from portatile.runtime import memory_limit, scratch, several, slabs
 from portatile.runtime.engine import Assembled, Bound, Engine, Prepared, engine_of, forget_engines
 from portatile.runtime.in_flight import InFlight, drain
 from portatile.runtime.request import Request
+from portatile.workloads import precisions
 
 _MAX_REMEMBERED = 4096
 _LAYOUT = slice(Matrix._fields.index("stride"), Matrix._fields.index("read"))  # of a Matrix, all that tells how it lies in memory
@@ -59,7 +61,8 @@ def _bound(request: Request) -> Bound | None:
     device = _device(request)
     layouts = tuple([stored[_LAYOUT] for stored in operands])
     dtype = operands[0].array.dtype, operands[-1].array.dtype
-    key = (device, device.generation, request.workload, request.sizes, request.options, dtype, memory_limit.asked(), layouts)
+    asked = request.workload, request.precision, request.sizes, request.options
+    key = (device, device.generation, *asked, dtype, memory_limit.asked(), layouts)
     found = _remembered.get(key)
     if found is not None:
         return found
@@ -222,8 +225,6 @@ def _problem(request: Request) -> Problem:
     options = dict(zip(workload.options, request.options, strict=True))
     sizes = dict(zip(workload.sizes, request.sizes, strict=True))
     first, last = (name_of(request.operands[place].array.dtype) for place in (0, -1))
-    if request.precision == "tf32":
-        if first != "float32":
-            raise ArgumentError(f"precision='tf32' is for products of float32; these are of {first}")
-        first = "tfloat32"
-    return workload.problem(sizes, last if first == last else product_name(first, last), options, layout)
+    dtype = last if first == last else product_name(first, last)
+    found = precisions.computed(request.precision, request.workload, dtype)
+    return workloads.get(found.workload).problem(sizes, found.dtype, options, layout)

@@ -14,13 +14,13 @@ NO_SCALARS: Mapping[str, Any] = {}
 
 
 class Request(NamedTuple):  # a tuple, because one is made for every call
-    """What to compute, on which operands, and where the caller's library expects the work.
+    """A computation, its operands, and the queue on which the caller's library expects the work.
 
     ``sizes`` and ``options`` are in the order of the workload called ``workload``, ``operands`` in that of its operands, the output
     last. ``result`` is the caller's array that the output belongs to: its library says which stream the work is queued on.
     ``selector`` names a device, or several, for operands on the host. ``begin`` gives the output the values that it begins with: what is
     refused leaves it as it was. ``bound`` is what runs where that is settled; otherwise it is looked for. The operands in the places
-    ``constants`` are the package's own arrays, which nobody writes. With ``precision`` tf32 float32 may be multiplied as tfloat32.
+    ``constants`` are the package's own arrays, which nobody writes. ``precision`` is what the caller asked of a product.
     """
 
     workload: str

@@ -33,7 +33,7 @@ class Along(NamedTuple):  # a tuple, as Volume is: they are made and looked up f
 
 
 class Volume(NamedTuple):
-    """What the passes read and write: ``shape`` and where the first element of either Buffer lies in its memory, in elements."""
+    """The volume that the passes read and write: ``shape``, and the first element of either Buffer in its memory, in elements."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -101,7 +101,7 @@ def between(volume: Volume, info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _passes(volume: Volume, info: DeviceInfo) -> list[_Pass]:
-    """What each pass reads and what it makes of it: the first axes, filtered, become the last."""
+    """The shapes that each pass reads and writes: the first axis is filtered and becomes the last."""
     one, two = _pass(volume, 0, 1, volume.shape), _pass(volume, 0, 2, volume.shape)
     found = [two] if _at_once(volume, two, info) else [one, _pass(volume, 1, 1, one.after)]
     return [*found, _pass(volume, 2, 1, found[-1].after)]

@@ -33,7 +33,7 @@ _REUSED = 256  # steps of a product's slab all the same, each of which reads wha
 
 @dataclass(frozen=True)
 class Task:
-    """What to compute: a problem, packed as it will lie on the device, in a configuration, and where it is cut.
+    """A problem, packed as it will lie on the device, in a configuration, and the size along which it is cut.
 
     ``matrices`` are those of the host by operand, the output last. ``whole`` is the
     problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already.

@@ -84,7 +84,7 @@ def _problems(trials: Sequence[Trial]) -> list[Problem]:
 
 
 def _identity(trial: Trial) -> str:
-    """What two records of one evaluation have in common, whatever else a version of portatile adds to them."""
+    """The fields by which two records of one evaluation agree, whatever a later version of portatile adds to them."""
     evaluated = (trial.device.driver, trial.source, trial.status, trial.samples, trial.time, trial.message)
     return canonical([trial.problem.key, dict(trial.config), *evaluated])
 

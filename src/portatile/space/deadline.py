@@ -19,7 +19,7 @@ class OverdueError(SpaceError):
 
 @contextmanager
 def within(until: float | None) -> Iterator[None]:
-    """In this context spaces look for legal configurations until ``until`` (``time.monotonic``), and then raise OverdueError."""
+    """A context in which spaces look for legal configurations until ``until`` (``time.monotonic``), and then raise OverdueError."""
     token = _UNTIL.set(until)
     try:
         yield

@@ -30,7 +30,7 @@ def parts(tree: ast.expr | None, reads: Collection[str], bound: Collection[str],
 
 
 def reader(expressions: Collection[str], names: Collection[str], builtins: Mapping[str, Any]) -> Reader:
-    """What reads ``expressions`` of bound values as something hashable; ``names`` where an expression cannot be computed."""
+    """A function that reads ``expressions`` of bound values as something hashable; ``names`` where an expression cannot be computed."""
     plain = itemgetter(*names) if names else _nothing
     if all(expression.isidentifier() for expression in expressions):
         return plain

@@ -71,7 +71,7 @@ def _plan(filters: NDArray[Any], lower: int, boundary: tuple[str, ...], call: Ca
     stored = matrices.matrix(weights, "filter")._replace(alignment=psi.dtype.itemsize)
     requests = []
     for volume, target in [(psi, out)] if psi.ndim == axes else [(psi[at], out[at]) for at in range(psi.shape[0])]:
-        operands = matrices.matrix(_lines(volume), "psi"), stored, matrices.matrix(_lines(target), "out").reading(False)
+        operands = matrices.matrix(_lines(volume), "psi"), stored, matrices.matrix(_lines(target), "out").read_if(False)
         requests.append(Request("stencil", points, options, operands, result, call.device, constants=(1,)))
     return Planned(result, requests)
 

@@ -11,7 +11,7 @@ from portatile.errors import ArgumentError
 from portatile.records import Arg, Call, DeviceInfo, Launch, Layout, Plan, Problem, Role, Value
 from portatile.workloads import get
 from portatile.workloads.gemm import zeros
-from portatile.workloads.gemm.plan import Shape, build
+from portatile.workloads.gemm.plan import Triangle, build
 
 MAX_GROUPS = 65535  # of work-groups in the second dimension, CUDA's limit
 Factor = float | str
@@ -51,14 +51,14 @@ def whole(
     operands: Mapping[str, tuple[str, Layout]],
     trans: tuple[str, str],
     factors: tuple[Factor, Factor],
-    shape: Shape,
+    triangle: Triangle,
     device: DeviceInfo,
 ) -> Plan:
-    """As ``product``, in one launch that leaves out what ``shape`` says is zero, on devices where ``zeros.left_out``. A processor packs the
-    operands before, so there ``c`` may be one of them.
+    """As ``product``, in one launch that skips ``triangle``, on devices where ``zeros.skips_zeros``. A processor packs the operands
+    first, so that there ``c`` may be one of them.
     """
     called = product(problem, sizes, operands, trans, factors)
-    plan = build(called.problem, zeros.point(called.problem, device, shape), device, shape=shape)
+    plan = build(called.problem, zeros.point(called.problem, device, triangle), device, triangle=triangle)
     target = operands["c"][0]
 
     def bind(arg: Arg) -> Arg:

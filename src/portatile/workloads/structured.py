@@ -34,17 +34,17 @@ def order(problem: Problem) -> int:
 
 
 def space(problem: Problem, device: DeviceInfo, size: int) -> ParameterSpace:
-    """Blocks NB of at most twice the order ``size``, and a work-group; NB = 0, no blocks, where ``zeros.left_out``."""
-    left_out = zeros.left_out(device) and not is_complex(problem)
-    facts = {**device.facts(), "order": size, "left_out": left_out}
-    alone = "NB > 0 or (left_out and (WGS == 32 or device_kind != 'cpu'))"
+    """Blocks NB of at most twice the order ``size``, and a work-group; NB = 0, no blocks, where ``zeros.skips_zeros``."""
+    skips_zeros = zeros.skips_zeros(device) and not is_complex(problem)
+    facts = {**device.facts(), "order": size, "skips_zeros": skips_zeros}
+    alone = "NB > 0 or (skips_zeros and (WGS == 32 or device_kind != 'cpu'))"
     rules = ("NB == 32 or NB < 2 * order", alone, "WGS <= max_work_group_size")
     return ParameterSpace({"NB": ORDERS, "WGS": GROUPS}, rules, facts)
 
 
 def blocked(size: int, device: DeviceInfo, whole: bool = True) -> Config:
-    """No blocks where ``zeros.left_out``, if the ``whole`` can be one product; else those of ``block``."""
-    if whole and zeros.left_out(device):
+    """No blocks where ``zeros.skips_zeros``, if the ``whole`` can be one product; else those of ``block``."""
+    if whole and zeros.skips_zeros(device):
         return {"NB": 0, "WGS": 32 if device.kind == "cpu" else group(device)}
     return {"NB": block(size, device), "WGS": group(device)}
 

@@ -1,4 +1,4 @@
-"""What a driver's compiler survives, found out once by child processes: some drivers end the process that compiles legal OpenCL C.
+"""A test of drivers' compilers in child processes, run once for each driver: some end the process that compiles legal OpenCL C.
 
 PoCL 3.0 takes a processor of AVX-512 that is newer than it for one without, and then dies of 512-bit vectors, of the library's functions
 of them, or gives a program without kernels. ``python -m portatile.device.opencl.probe PLATFORM DEVICE NAME...`` is the child.
@@ -88,7 +88,7 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
 
 
 def _driver(handle: Any) -> tuple[str, ...]:
-    """What the answers depend on: the driver, and the processor as it tells of itself, whatever the driver takes it for."""
+    """The driver, and the processor by its own description: the answers depend on both."""
     return handle.platform.version, handle.driver_version, handle.version, handle.name, _processor()
 
 

@@ -148,7 +148,7 @@ class _Work:
         self._before = {name: self._inputs.operands[name].copy() for name in self._written}
         read = workload.reads(run.problem, self._inputs.scalars)
         self._memory = {name: array if name in self._written else np.array(array) for name, array in self._inputs.operands.items()}
-        self._matrices = {name: self._matrix(name).reading(name in read) for name in self._memory}
+        self._matrices = {name: self._matrix(name).read_if(name in read) for name in self._memory}
         layout = {name: stored.layout for name, stored in self._matrices.items()}
         self._laid_out = workload.problem(run.problem.sizes, run.problem.dtype, run.problem.options, layout)
 

@@ -123,7 +123,7 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
 
 
 def cost(trial: Trial, workspace: int) -> tuple[int, int, str]:
-    """What breaks ties: the fewest registers, then the least workspace, then the configuration's canonical text."""
+    """The key that breaks ties: the fewest registers, then the least workspace, then the configuration's canonical text."""
     return max((used.registers for used in trial.resources.values()), default=-1), workspace, canonical(trial.config)
 
 

@@ -14,7 +14,7 @@ _BESIDE = 4  # runs of each finalist outside the rounds: its check, its first ti
 
 
 def near(fastest: Sequence[float], best: float) -> tuple[float, ...]:
-    """Of the fastest samples of all valid trials, those of the finalists if the search ends now, without the default."""
+    """The fastest samples of those valid trials that would be finalists if the search ended now, without the default."""
     return tuple(sorted(seconds for seconds in fastest if seconds <= NEAR * best)[:FIELD])
 
 

@@ -1,4 +1,4 @@
-"""What other tuners found, as the first trials of a search: their configurations in our parameters, as near as the space allows."""
+"""Other tuners' results as the first trials of a search: their configurations in our parameters, as near as the space allows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALIKE = 0.5  # of the parameters that a foreign configuration names: fewer, and
 
 
 def read(path: Path) -> list[Known]:
-    """What a file of another tuner holds that a workload of ours understands; empty for a file that is none or of another kernel.
+    """The configurations in a file of another tuner that a workload here understands; empty for another kernel's or no such file.
 
     CLBlast's database and tuners' files, caches of Kernel Tuner, T4. Raises ArgumentError for a malformed one.
     """

@@ -19,7 +19,7 @@ Rule = Callable[[Workload, Problem, DeviceInfo, Sequence[Trial]], Config]
 
 @dataclass(frozen=True)
 class Regret:
-    """What a rule chose for a problem whose trials it did not see: the ``seconds`` of that choice, and of the ``best`` known.
+    """The choice of a rule for a problem whose trials it did not see: its ``seconds``, and those of the ``best`` known.
 
     ``seconds`` is None where the choice was never measured on this problem.
     """

@@ -28,7 +28,7 @@ Stopped = Literal["budget", "exhausted", "interrupted"]
 
 @dataclass(frozen=True)
 class TuningRequest:
-    """What to tune, where, and for how long.
+    """The problem to tune, the device, the budget and the options of the search.
 
     ``device`` is a selector as in ``portatile.device.get``. ``strategy`` is a name or the strategy
     itself. ``space`` replaces the workload's own space, for instance to sweep one
@@ -170,7 +170,7 @@ class TuningResult:
         return text
 
     def metrics_of(self, trial: Trial) -> dict[str, float]:
-        """What is told of a valid trial beside its time, by name; nothing but of a ``Kernel`` with metrics."""
+        """The metrics of a valid trial beside its time, by name; empty but for a ``Kernel`` with metrics."""
         return {}
 
     @property

@@ -30,7 +30,7 @@ _LEAST = 0.2  # seconds below which no further shape is begun
 
 @dataclass(frozen=True)
 class ShapesRequest:
-    """What to tune: ``problems`` of one workload on one device; ``budget`` is for all of them together."""
+    """The problems to tune, of one workload on one device; ``budget`` is for all of them together."""
 
     problems: tuple[Problem, ...]
     device: str | None = None

@@ -67,15 +67,15 @@ class Gemm(Workload):
         return plan.build(problem, forms.read(config), device)
 
     def preset(self, name: str, problem: Problem) -> Config:
-        """Of the blockings of the documents, in the problem's element type."""
+        """The published blocking of that name, in the problem's element type."""
         return presets.preset(name, problem.dtype)
 
     def translated(self, config: Config) -> Mapping[str, Value]:
-        """Of CLBlast's parameters."""
+        """CLBlast's parameters in those of this workload."""
         return foreign.translated(config)
 
     def explained(self, config: Config) -> Mapping[str, str]:
-        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
         return forms.explained(config)
 
     def canonical(self, config: Config) -> Config:

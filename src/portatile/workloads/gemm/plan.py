@@ -1,4 +1,4 @@
-"""From a point to steps: packing, staging, the product, and the reduction of split k; what each form does differently it says itself."""
+"""The plan of a product: packing, staging, the product itself, and the reduction of split k. Forms supply what differs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What is zero of a product's operand, or not wanted of C: the part ``zeros`` ("below" or "above" the diagonal) of ``operand``.
+class Triangle:
+    """The triangle of an operand that is zero, or of C that is not wanted: ``zeros`` ("below" or "above" the diagonal) of ``operand``.
 
     The cpu form with both operands packed knows of it, and packs as zeros whatever lies there; with ``unit`` the diagonal is not read
     and counts as ones. The gpu form knows of it too, but wants zeros in memory as far as a tile goes, and ones on such a diagonal.
@@ -62,10 +62,10 @@ def check(problem: Problem) -> None:
             )
 
 
-def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None = None, shape: Shape | None = None) -> Plan:
+def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None = None, triangle: Triangle | None = None) -> Plan:
     """The plan of ``point``; raises ArgumentError where the configuration contradicts the problem.
 
-    With ``batch``, ``problem`` is its first one, and every step works on all of them.
+    With ``batch``, ``problem`` is its first one, and every step works on all of them. ``triangle`` says what the product may skip.
     """
     check(problem)
     m, n, k = (problem.sizes[s] for s in "mnk")
@@ -78,12 +78,12 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
     if k == 0:
         return Plan((_reduce(view, 0, batch),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
-    cut = point.cut(view, device) if batch is None and shape is None else None
-    return _Steps(view, point, device, batch, shape).plan() if cut is None else _both(view, point, device, cut)
+    cut = point.cut(view, device) if batch is None and triangle is None else None
+    return _Steps(view, point, device, batch, triangle).plan() if cut is None else _both(view, point, device, cut)
 
 
 def _both(problem: Problem, point: Point, device: DeviceInfo, cut: Cut) -> Plan:
-    """Whole tiles above the cut, and below it tiles whose k is shared."""
+    """The plan with a tail: whole tiles above the cut, and below it tiles whose k is shared."""
     m = problem.sizes["m"]
     whole = _Steps(_rows(problem, 0, cut.above), point, device, None).plan()
     rest = _Steps(_rows(problem, cut.above, m - cut.above), point.bare(cut.parts), device, None).plan()
@@ -109,7 +109,7 @@ def _spans(problem: Problem, width: int, fast: bool) -> tuple[int, int]:
 
 
 def _types(problem: Problem) -> dict[str, Any]:
-    """What kernel texts are told of the types of a computed problem."""
+    """The definitions of a problem's types for kernel texts."""
     return {"real": real(problem), **reals.spelled(problem)}
 
 
@@ -140,10 +140,10 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
 
 
 class _Steps:
-    """What the steps of one plan share."""
+    """The steps of one plan, and the values that they share."""
 
-    def __init__(self, problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None, shape: Shape | None = None) -> None:
-        self.shape = shape
+    def __init__(self, problem: Problem, point: Point, device: DeviceInfo, batch: Batch | None, triangle: Triangle | None = None) -> None:
+        self.triangle = triangle
         self.whole, self.names = problem, {"a": "a", "b": "b"}
         if point.transposes:
             problem, batch = transposed(problem), None if batch is None else replace(batch, a=batch.b, b=batch.a)
@@ -264,11 +264,11 @@ class _Steps:
         if self.point.PANELS:
             steps = depth
         defines = {"WIDTH": width} | ({"SPAN": span} if self.point.PANELS else {"SLICE": steps, "SPAN": span} if serial else {})
-        triangle = ""
-        if self.shape is not None and self.shape.operand == name:  # what is kept, of rows along k
-            triangle = "below" if (self.shape.zeros == "above") == (name == "a") else "above"
+        kept = ""
+        if self.triangle is not None and self.triangle.operand == name:  # what is kept, of rows along k
+            kept = "below" if (self.triangle.zeros == "above") == (name == "a") else "above"
         facts: dict[str, Value] = {"SERIAL": serial, "K_FAST": k_fast(self.problem, name), "BATCH": batched}
-        facts |= {"TRIANGLE": triangle, "UNIT": bool(triangle and self.shape and self.shape.unit)}
+        facts |= {"TRIANGLE": kept, "UNIT": bool(kept and self.triangle and self.triangle.unit)}
         if self.point.PANELS:
             facts |= {"SIDE": name, **self.point.facts(self.problem, self.device, bare_sums=False)}
         source = load(self.point.FILE if self.point.PANELS else _SHARED, "pack.cl", defines, **_types(self.problem), **facts)
@@ -316,7 +316,7 @@ class _Steps:
         facts: dict[str, Value] = {"TRANS_A": self.trans_a, "TRANS_B": self.trans_b, "SPLIT": self.split, "BATCH": self.batch is not None}
         facts |= {"LOCAL_ARGUMENT": self.local_argument, "SHARES": _shares(self.parts), "JOIN": self.join}
         facts |= {f"{name.upper()}_FROM": point.source(name) for name in "ab"}
-        facts["ZEROS"] = "" if self.shape is None else f"{self.shape.operand} {self.shape.zeros}"
+        facts["ZEROS"] = "" if self.triangle is None else f"{self.triangle.operand} {self.triangle.zeros}"
         types = _types(self.problem)
         facts |= {"itemsize": self.problem.itemsize, "pixel": 16 // self.problem.itemsize}
         facts |= point.facts(self.problem, self.device, self.split and not self.join)

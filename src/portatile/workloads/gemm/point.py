@@ -19,7 +19,7 @@ SHARES_K = "SPLIT_K == 1 or (SPLIT_K * 64 <= k and tiles * SPLIT_K <= 4 * comput
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a form says of one of its parameters.
+    """The declaration of one parameter of a form.
 
     ``when``: an expression over other parameters; where it does not hold, the parameter does nothing, no configuration names it, and rules
     that do not ask for it read ``idle``.
@@ -228,7 +228,7 @@ class Point:
         return 0
 
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
-        """What the kernel is passed for A or B where that is neither memory nor a panel."""
+        """The kernel's arguments for A or B where those are neither memory nor a panel; else None."""
         return None
 
     def staged(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Temporary] | None:
@@ -236,13 +236,13 @@ class Point:
         return None
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
-        """What the template is told beside the parameters; ``bare_sums``: the kernel stores them to planes."""
+        """The values that the template reads beside the parameters; ``bare_sums``: the kernel stores them to planes."""
         return {}
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a form declares: its parameters in the order of their fields, and what is made of that once.
+    """The parameters that a form declares, in the order of their fields, and tables made of them once.
 
     ``rules``: what must hold, in words, as a constraint, and whether parameters alone settle it.
     """
@@ -268,7 +268,7 @@ _DECLARATIONS: dict[type[Point], Declaration] = {}
 
 
 def declaration(form: type[Point]) -> Declaration:
-    """What a form declares."""
+    """The declaration of a form."""
     if form not in _DECLARATIONS:
         found = {}
         for one in fields(form):  # type: ignore[arg-type]

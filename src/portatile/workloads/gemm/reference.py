@@ -1,4 +1,4 @@
-"""What a GEMM is given and must return: random operands, reference in float64, rounding bound, awkward problems."""
+"""Inputs and expected results of GEMM: random operands, reference in float64, rounding bound, edge-case problems."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
-"""Products of which a triangle is zero, or of whose result one is not wanted: which devices leave it out, and by which configuration."""
+"""Products with a triangle of zeros, or with a triangle of C that is not wanted: which devices skip it, and in which configuration."""
 
 from __future__ import annotations
 
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm.forms.cpu.default import panels
-from portatile.workloads.gemm.forms.gpu.default import half
-from portatile.workloads.gemm.plan import Shape
+from portatile.workloads.gemm.forms.gpu.default import triangular
+from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.point import Point
 
 
-def left_out(device: DeviceInfo) -> bool:
-    """Whether one launch leaves out what ``plan.Shape`` says: on processors, and on NVIDIA's GPUs."""
+def skips_zeros(device: DeviceInfo) -> bool:
+    """Whether one launch skips the blocks of a ``Triangle``: on processors, and on NVIDIA's GPUs."""
     return device.kind == "cpu" or device.nvidia
 
 
-def point(problem: Problem, device: DeviceInfo, shape: Shape) -> Point:
-    """The configuration for such a product; None of a device's own results knows of the triangle."""
-    return panels(problem, device, shape.operand != "a") if device.kind == "cpu" else half(problem, device, shape.operand)
+def point(problem: Problem, device: DeviceInfo, triangle: Triangle) -> Point:
+    """The point for such a product. It is the default: stored results are of whole products and say nothing about triangles."""
+    return panels(problem, device, triangle.operand != "a") if device.kind == "cpu" else triangular(problem, device, triangle.operand)

@@ -69,7 +69,7 @@ class GemmBatched(Workload):
         return forms.default(_first(problem), device, max(problem.sizes["batch"], 1)).config(batched=True)
 
     def explained(self, config: Config) -> Mapping[str, str]:
-        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
         return forms.explained(config)
 
     def canonical(self, config: Config) -> Config:

@@ -74,7 +74,7 @@ class GemmEpilogue(Workload):
         return plan.build(problem, forms.read(config), device)
 
     def explained(self, config: Config) -> Mapping[str, str]:
-        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
         return forms.explained(config)
 
     def canonical(self, config: Config) -> Config:

@@ -271,7 +271,7 @@ def _types(problem: Problem, index: str) -> dict[str, Value]:
 
 
 def _unroll(config: Config) -> str:
-    """What follows ``#pragma unroll``: not a macro, which some preprocessors leave alone there."""
+    """The argument of ``#pragma unroll``: not a macro, which some preprocessors leave alone there."""
     return f" {config['UNROLL']}" if config["UNROLL"] else ""
 
 

@@ -189,7 +189,7 @@ class Stencil(Workload):
         groups: tuple[int, int, int],
         items: int,
     ) -> Launch:
-        """Of the groups along each axis; raises ArgumentError where they are too many."""
+        """The launch over the groups along each axis; raises ArgumentError where they are too many."""
         if max(groups[1:]) > _MAX_GROUPS or groups[0] * items >= 2**31:
             raise ArgumentError(f"stencil: a volume of {tuple(problem.sizes.values())} points is too long for one launch; cut it")
         index = str(defines["INDEX"])

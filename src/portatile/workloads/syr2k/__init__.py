@@ -9,7 +9,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Operand
 from portatile.workloads import blocks, structured
-from portatile.workloads.gemm.plan import Shape
+from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.syrk import Syrk, kinds
 
 _TRANS = ("N", "T", "NT", "TN", "C", "R", *(a + b for a in "NTCR" for b in "NTCR" if a != b and a + b not in ("NT", "TN")))
@@ -104,8 +104,8 @@ class Syr2k(Syrk):
         join = Launch(source, "syr2k_join", (-(-rows // _LINES), 1, 1), (1, 1, 1), (*known, *given, *workspace))
         second = blocks.part(joined, 0, k) if plain else blocks.part(joined, k, 0)
         operands = {"a": ("joined", joined), "b": ("joined", second), "c": ("c", problem.layout["c"])}
-        op, shape = ("N", "T") if plain else ("T", "N"), Shape("c", "below" if problem.options["uplo"] == "U" else "above")
-        product = blocks.whole(problem, (n, n, 2 * k), operands, op, ("alpha", "beta"), shape, device)
+        op, triangle = ("N", "T") if plain else ("T", "N"), Triangle("c", "below" if problem.options["uplo"] == "U" else "above")
+        product = blocks.whole(problem, (n, n, 2 * k), operands, op, ("alpha", "beta"), triangle, device)
         return Plan((join, *product.steps), (*product.temporaries, Temporary("joined", 3 * n * k * problem.itemsize)))
 
     def awkward(self, problem: Problem) -> list[Problem]:

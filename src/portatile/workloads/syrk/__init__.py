@@ -12,7 +12,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Expected, Inputs, Operand
 from portatile.workloads import blocks, get, operands, structured
-from portatile.workloads.gemm.plan import Shape
+from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
 _NO_TERMS = 32  # NB where there is nothing to multiply
@@ -63,8 +63,10 @@ class Syrk(structured.OfElements):
         if nb == 0 and problem.sizes["k"] > 0:
             a = ("a", problem.layout["a"])
             operands = {"a": a, "b": a, "c": ("c", problem.layout["c"])}
-            shape = Shape("c", "below" if upper else "above")
-            return blocks.whole(problem, (n, n, problem.sizes["k"]), operands, _op(problem, ("a", "a")), ("alpha", "beta"), shape, device)
+            triangle = Triangle("c", "below" if upper else "above")
+            return blocks.whole(
+                problem, (n, n, problem.sizes["k"]), operands, _op(problem, ("a", "a")), ("alpha", "beta"), triangle, device
+            )
         nb = nb or _NO_TERMS
         steps: list[Launch | Call] = [*self.diagonal(problem, nb), *self.beside(problem, nb)]
         source = load(__file__, "merge.cl", {**blocks.types(problem), "UPPER": upper, "NB": nb, "WGS": group}, **kinds(problem))
@@ -96,7 +98,7 @@ class Syrk(structured.OfElements):
         return steps
 
     def beside(self, problem: Problem, nb: int) -> list[Call]:
-        """What block rows of ``nb`` have of the triangle beside the blocks on its diagonal: every product in turn, added to C."""
+        """The products of block rows of ``nb`` beside the blocks on the diagonal, added to C one after another."""
         n, steps = problem.sizes["n"], []
         for start in range(0, n, nb):
             stop = min(start + nb, n)
@@ -187,7 +189,7 @@ def hermitian(problem: Problem) -> bool:
 
 
 def kinds(problem: Problem) -> dict[str, bool]:
-    """What the kernel texts are told of the elements."""
+    """The element type's facts for the kernel texts."""
     return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem)}
 
 

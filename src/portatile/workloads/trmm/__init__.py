@@ -11,7 +11,7 @@ from portatile.space import ParameterSpace
 from portatile.template import load
 from portatile.workload import Cut, Expected, Inputs, Operand
 from portatile.workloads import blocks, structured
-from portatile.workloads.gemm.plan import Shape
+from portatile.workloads.gemm.plan import Triangle
 from portatile.workloads.gemm.reference import op
 
 
@@ -75,15 +75,15 @@ class Trmm(structured.OfElements):
         return Plan(tuple(steps), temporaries)
 
     def _whole(self, problem: Problem, device: DeviceInfo, triangle: tuple[str, Layout], full: tuple[str, Layout]) -> Plan:
-        """One product of ``triangle`` and ``full`` that leaves out what is zero."""
+        """One product of ``triangle`` and ``full`` that skips what is zero."""
         left, trans = problem.options["side"] == "L", str(problem.options["trans"])
         lower = (problem.options["uplo"] == "L") != (trans in "TC")  # op(A)
         factors = {"a": triangle, "b": full} if left else {"a": full, "b": triangle}
         operands = {**factors, "c": ("b", problem.layout["b"])}
         sizes = (problem.sizes["m"], problem.sizes["n"], structured.order(problem))
-        shape = Shape("a" if left else "b", "above" if lower else "below", triangle[0] == "a" and problem.options["diag"] == "U")
+        zero = Triangle("a" if left else "b", "above" if lower else "below", triangle[0] == "a" and problem.options["diag"] == "U")
         op = (trans, "N") if left else ("N", trans)
-        return blocks.whole(problem, sizes, operands, op, ("alpha", 0.0), shape, device)
+        return blocks.whole(problem, sizes, operands, op, ("alpha", 0.0), zero, device)
 
     def _product(self, problem: Problem, start: int, nb: int, full: Layout, copy: Layout) -> Call:
         """The rows (side L) or columns (side R) of B from ``start`` on: a block of op(A) times what it does not make zero."""

@@ -76,6 +76,33 @@ static inline ushort to_float16(const float x)
 , {{ name }}[{{ name }}_offset + {{ i if EPILOGUE[name] == "rows" else j }}]
 {%- endfor %}
 {% endmacro %}
+{# the lines that make `value` of `sum`; `old` is the element of C before #}
+{% macro value_of(old) %}
+{% set value = "float" if real == "uint" and factor == "float" else real %}
+    {{ value }} value = alpha * {{ "(float)(int)sum" if value != real else "sum" }}{% for name in ("scale_a", "scale_b") if EPILOGUE[name] != "none" %} * {{ name }}{% endfor %};
+    if (beta != 0)
+        value += beta * {{ old }};
+{% if EPILOGUE["bias"] != "none" %}
+    value += bias;
+{% endif %}
+{% if EPILOGUE["activation"] == "relu" %}
+    value = value < 0 ? 0 : value;
+{% elif EPILOGUE["activation"] == "gelu" %}
+    value = ({{ value }})0.5 * value * (1 + erf(value * ({{ value }})0.70710678118654752440));
+{% elif EPILOGUE["activation"] == "silu" %}
+    value = value / (1 + exp(-value));
+{% endif %}
+{% endmacro %}
+{% macro vectors_declared() %}
+{%- for name in ("bias", "scale_a", "scale_b") if EPILOGUE[name] != "none" %}, const {{ factor }} {{ name }}{% endfor %}
+{% endmacro %}
+{# as `put`, for texts that store several elements at once #}
+{% macro ended() %}
+static inline float ended(const {{ real }} sum, const {{ factor }} alpha, const {{ factor }} beta, const float old{{ vectors_declared() }})
+{
+{{ value_of("old") }}    return value;
+}
+{% endmacro %}
 {# how sums become elements of C; `known` is a type whose elements the text can widen already #}
 {% macro ending(known="") %}
 {% if C_KIND in ("float16", "bfloat16") %}
@@ -97,25 +124,9 @@ static inline void put(__global {{ real }}* to, const {{ real }} re, const {{ re
 }
 {% else %}
 {% set old = "from_%s(*to)" % C_KIND if stored_c not in ("float", "double", "uint") else "*to" %}
-{% set named = ["bias", "scale_a", "scale_b"] | select("in", EPILOGUE.keys()) | list %}
-static inline void put(__global {{ stored_c }}* to, const {{ real }} sum, const {{ factor }} alpha, const {{ factor }} beta
-{%- for name in named if EPILOGUE[name] != "none" %}, const {{ factor }} {{ name }}{% endfor %})
+static inline void put(__global {{ stored_c }}* to, const {{ real }} sum, const {{ factor }} alpha, const {{ factor }} beta{{ vectors_declared() }})
 {
-{% set value = "float" if real == "uint" and factor == "float" else real %}
-    {{ value }} value = alpha * {{ "(float)(int)sum" if value != real else "sum" }}{% for name in ("scale_a", "scale_b") if EPILOGUE[name] != "none" %} * {{ name }}{% endfor %};
-    if (beta != 0)
-        value += beta * {{ old }};
-{% if EPILOGUE["bias"] != "none" %}
-    value += bias;
-{% endif %}
-{% if EPILOGUE["activation"] == "relu" %}
-    value = value < 0 ? 0 : value;
-{% elif EPILOGUE["activation"] == "gelu" %}
-    value = ({{ value }})0.5 * value * (1 + erf(value * ({{ value }})0.70710678118654752440));
-{% elif EPILOGUE["activation"] == "silu" %}
-    value = value / (1 + exp(-value));
-{% endif %}
-    *to = {{ "to_%s(value)" % C_KIND if stored_c not in ("float", "double", "uint") else "value" }};
+{{ value_of(old) }}    *to = {{ "to_%s(value)" % C_KIND if stored_c not in ("float", "double", "uint") else "value" }};
 }
 {% endif %}
 {% endmacro %}

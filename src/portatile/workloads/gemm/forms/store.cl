@@ -1,6 +1,32 @@
 {# How the forms on matrix units store C: WIDE neighbours from `from`, sums in local memory, to `to` in C.
-   OUT says how a sum becomes an element: F16, BF16, nothing where C has the type of the sums, or `put`, one at a time: see elements.cl. #}
-{% from "elements.cl" import vectors_of with context %}
+   OUT says what is stored: F16, BF16, or nothing where it has 32 bits. With ENDS a sum becomes an element by an epilogue, or integers
+   become floats: by `put` one at a time, by `ended` several, see elements.cl; ALIGNED names vectors of which four are read at once. #}
+{% from "elements.cl" import ended, ending, vectors_of with context %}
+{% set vectors = EPILOGUE.items() | rejectattr(1, "equalto", "none") | rejectattr(0, "equalto", "activation") | list %}
+{# the functions of an epilogue #}
+{% macro endings() %}
+{% if ENDS %}
+{{ ending() }}
+{% if WIDE > 1 %}
+{{ ended() }}
+{% endif %}
+{% endif %}
+{% endmacro %}
+{# what `ended` takes of the vectors, of which those along columns were read to NAME_part by `ahead` #}
+{% macro taken(part, component) %}
+{% for name, along in vectors %}
+, {{ name ~ "_row" if along == "rows" else "%s_%d.s%d" % (name, part, component) }}
+{%- endfor %}
+{% endmacro %}
+{# reads `count` elements of each vector along the columns, from column j on #}
+{% macro ahead(part, j, count) %}
+{% for name, along in vectors if along == "columns" %}
+{% set at = "%s_offset + %s" % (name, j) %}
+            const float{{ count }} {{ name }}_{{ part }} = {% if name in ALIGNED %}*(__global const float{{ count }}*)({{ name }} + {{ at }}){% else %}(float{{ count }})({% for e in range(count) %}{{ name }}[{{ at }} + {{ e }}]{{ ", " if not loop.last }}{% endfor %}){% endif %};
+{% endfor %}
+{% endmacro %}
+{# the element e of WIDE at `from` #}
+{% macro element(e, old) %}ended(sums_{{ e // 4 }}.s{{ e % 4 }}, alpha, beta, {{ old }}{{ taken(e // 4, e % 4) }}){% endmacro %}
 {% macro store() %}
 {% if SPLIT %}
 {% if WIDE == 1 %}
@@ -10,8 +36,27 @@
             ((__global {{ real }}4*)to)[{{ e }}] = ((__local const {{ real }}4*)from)[{{ e }}];
 {% endfor %}
 {% endif %}
-{% elif OUT == "put" %}
+{% elif ENDS and WIDE == 1 %}
             put(to, *from, alpha, beta{{ vectors_of("row0 + i", "col0 + j") }});
+{% elif ENDS %}
+{% for part in range(WIDE // 4) %}
+            const {{ real }}4 sums_{{ part }} = *(__local const {{ real }}4*)(from + {{ 4 * part }});
+{{ ahead(part, "col0 + j + %d" % (4 * part), 4) }}
+{%- endfor %}
+{% for name, along in vectors if along == "rows" %}
+            const float {{ name }}_row = {{ name }}[{{ name }}_offset + row0 + i];
+{% endfor %}
+{% if OUT %}
+            uint4 old = (uint4)(0);
+            if (beta != 0)
+                old = *(__global const uint4*)to;
+            *(__global uint4*)to = (uint4)({% for w in range(4) %}MATRIX_PAIR_{{ OUT }}({{ element(2 * w, "MATRIX_LOW_%s(old.s%d)" % (OUT, w)) }}, {{ element(2 * w + 1, "MATRIX_HIGH_%s(old.s%d)" % (OUT, w)) }}){{ ", " if not loop.last }}{% endfor %});
+{% else %}
+            float4 old = (float4)(0);
+            if (beta != 0)
+                old = *(__global const float4*)to;
+            *(__global float4*)to = (float4)({% for e in range(4) %}{{ element(e, "old.s%d" % e) }}{{ ", " if not loop.last }}{% endfor %});
+{% endif %}
 {% elif OUT in ("F16", "BF16") and WIDE == 1 %}
             float v = alpha * *from;
             if (beta != 0)

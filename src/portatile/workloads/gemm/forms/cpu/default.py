@@ -44,7 +44,7 @@ def point(problem: Problem, device: DeviceInfo) -> Cpu:
 
 
 def panels(problem: Problem, device: DeviceInfo, stepped: bool) -> Cpu:
-    """The tile for a product of panels, all of k at once: what a product with zeros in it (see ``plan.Shape``) is made of.
+    """The tile for a product of panels, all of k at once: what a product with zeros in it (see ``plan.Triangle``) is made of.
 
     ``stepped`` where the zeros begin at other places for each column, so that a wide tile computes many of them.
     """

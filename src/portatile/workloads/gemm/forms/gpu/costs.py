@@ -20,7 +20,7 @@ SHIPPED = Path(__file__).parents[2] / "models"
 
 @dataclass(frozen=True)
 class Costs:
-    """Of a device, a compiler and a precision.
+    """The constants of the time estimate for a device, a compiler and a precision.
 
     Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
     ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
@@ -58,7 +58,7 @@ NAMES = tuple(field.name for field in fields(Costs) if field.name not in ("rates
 
 @dataclass(frozen=True)
 class Model:
-    """What a file of constants holds.
+    """The content of a file of constants.
 
     ``device``: the one that was timed, at ``clock_mhz``; ``lanes``: multiply-adds of a multiprocessor in a cycle. ``made``: by the
     compiler's language the command, the commit, the file of timings and its SHA-256. ``costs``: by language and by element type, as

@@ -39,8 +39,8 @@ def point(problem: Problem, device: DeviceInfo, batch: int) -> Gpu | None:
     return found if fits else None
 
 
-def half(problem: Problem, device: DeviceInfo, zeros: str) -> Gpu:
-    """The point for a product of which about half is left out, for a triangle of the operand ``zeros``; see ``plan.Shape``."""
+def triangular(problem: Problem, device: DeviceInfo, zeros: str) -> Gpu:
+    """The point for a product that skips a triangle of ``zeros`` (an operand's name), about half of it; see ``plan.Triangle``."""
     found = estimate.fastest(problem, device, local_limit(device), zeros) if _estimated(problem, device) else None
     if found is None:
         found = _nvidia(problem, device, 1)
@@ -57,7 +57,7 @@ def _nvidia(problem: Problem, device: DeviceInfo, batch: int) -> Gpu:
     tile that fills the device, or a smaller one that wastes much less of it; the smallest also with k split.
     """
     m, n, k = (problem.sizes[s] for s in "mnk")
-    if batch == 1 and _estimated(problem, device) and not _streams(problem, device):
+    if batch == 1 and _estimated(problem, device) and not _whole_waves(problem, device):
         found = estimate.fastest(problem, device, local_limit(device))
         if found is not None:
             return replace(found, RASTER=8) if found.MMA and _banded(problem) else found
@@ -109,7 +109,7 @@ def _estimated(problem: Problem, device: DeviceInfo) -> bool:
     return device.nvidia and plain(problem) and (problem.dtype == "float32" or matrix_units(device))
 
 
-def _streams(problem: Problem, device: DeviceInfo) -> bool:
+def _whole_waves(problem: Problem, device: DeviceInfo) -> bool:
     """Whether the largest tile of float32 has long sums and whole waves: what its copies spare then decides, which no estimate knows."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     tiles = ceil_div(m, 256) * ceil_div(n, 128)

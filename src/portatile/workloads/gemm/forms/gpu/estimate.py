@@ -40,7 +40,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the estimate needs of a problem."""
+    """The facts of a problem that the estimate reads."""
 
     m: int
     n: int
@@ -55,7 +55,7 @@ class Shape:
 def fastest(problem: Problem, device: DeviceInfo, limit: int, zeros: str = "") -> Gpu | None:
     """The candidate with the least estimate among those whose groups have at most ``limit`` bytes of local memory; None without any.
 
-    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Shape``), and only points that do so are
+    With ``zeros``, an operand, a triangle of it is left out as far as tiles go (see ``plan.Triangle``), and only points that do so are
     candidates: k is shared in one launch, and there is no tail.
     """
     costs = known(device, problem.dtype)

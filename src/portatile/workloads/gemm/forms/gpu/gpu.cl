@@ -81,7 +81,7 @@
 {% macro belongs(i, j) %}
 {{ "row0 + %s < m && col0 + %s < n" | format(i, j) if C_EDGE }}{{ " && " if C_EDGE and triangle }}{{ wanted | format(j, i) if triangle }}
 {%- endmacro %}
-{% macro unless_belongs(i, j) %}
+{% macro skip_outside(i, j) %}
 {% if triangle %}
             if (!({{ belongs(i, j) }}))
                 continue;
@@ -249,12 +249,12 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endif %}
 {% if triangle %}
     // no early return: some compilers for processors lose a barrier after it
-    const int beside = {{ "col0 > row0 + %d" % (bm - 1) if ZEROS == "c above" else "row0 > col0 + %d" % (bn - 1) }};
+    const int unwanted = {{ "col0 > row0 + %d" % (bm - 1) if ZEROS == "c above" else "row0 > col0 + %d" % (bn - 1) }};
 {% endif %}
 {% set least = {"a below": "row0", "b above": "col0"}.get(ZEROS, "") %}
 {% set most = {"a above": "row0 + %d" % bm, "b below": "col0 + %d" % bn}.get(ZEROS, "") %}
     const int k0 = {{ "max(" if least }}start + (int)get_group_id(1) * chunk{{ ", %s / %d * %d)" % (least, KB, KB) if least }};
-    const int k1 = {{ nothing("alpha") }}{{ " || beside" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + ((int)get_group_id(1) + 1) * chunk" if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
+    const int k1 = {{ nothing("alpha") }}{{ " || unwanted" if triangle }} ? k0 : {{ "max(k0, " if least or most }}min({{ "min(k, %s)" % most if most else "k" }}, {{ "start + ((int)get_group_id(1) + 1) * chunk" if least else "k0 + chunk" }}){{ ")" if least or most }};  // alpha = 0 must not read A or B
     const int count = (k1 - k0 + {{ KB - 1 }}) / {{ KB }};
 
 {{ place("a", A_FROM, bm, lda_tile, A_EDGE, "lda", "row0", "m") }}{{ place("b", B_FROM, bn, ldb_tile, B_EDGE, "ldb", "col0", "n") }}
@@ -422,7 +422,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
         }
     }
 {% elif through %}
-{% include "store.cl" %}
+{% include "store_rows.cl" %}
 {% else %}
 #pragma unroll
     for (int r = 0; r < {{ rows }}; ++r) {
@@ -436,7 +436,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% else %}
             const {{ realw }} sum = ({{ realw }})({% for e in range(w) %}acc[r][c + {{ e }}]{{ ", " if not loop.last }}{% endfor %});
 {% endif %}
-{{ unless_belongs("i", "j") }}{% if SPLIT %}
+{{ skip_outside("i", "j") }}{% if SPLIT %}
             *to = sum;
 {% else %}
             if (beta == 0)

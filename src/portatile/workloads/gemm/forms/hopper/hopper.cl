@@ -9,6 +9,8 @@
        TRR   +-------------------+
        TBR                                registers: sums[TRR][8 TCR], as a warp group's products have them: warp w rows 16 w .., lane
                                           4 g + t rows g, g + 8, columns 2t, 2t + 1 of every eight
+
+   With PROMOTE the products of a tile are summed apart for each block of 64 rows, in part[8 TCR], and then added to sums.
 #}
 // GEMM for Hopper: a warp keeps the copy engine busy STAGES tiles ahead, warp groups multiply straight from local memory, and groups
 // go on to their next tile of C while the last one is stored.
@@ -25,9 +27,9 @@
 {% set pitch = 40 %}
 {% set halves = 144 %}
 {% set spaces = STAGES * stage + TBR * 4 * 16 * pitch * 4 %}
-{% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8"}[KIND] %}
+{% set type = {"F16": "f16", "BF16": "bf16", "TF32": "tf32", "S8": "s8", "E4M3": "e4m3", "E5M2": "e5m2"}[KIND] %}
 {% set count = bn // 2 %}
-{% from "store.cl" import store with context %}
+{% from "store.cl" import ahead, endings, store, vectors with context %}
 {% from "elements.cl" import vectors_of with context %}
 {% macro operand(x, along, at, step) %}
 {% if along %}
@@ -36,11 +38,19 @@ wgmma_operand({{ at }} + {{ step }} * 32, 16, 1024)
 wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {%- endif %}
 {% endmacro %}
-{% macro multiply(r) %}
+{% macro multiply(r, into="sums[%d]" % r, first="tile + step") %}
                 asm volatile("{ .reg .pred p; setp.ne.b32 p, %{{ count + 2 }}, 0; wgmma.mma_async.sync.aligned.m64n{{ bn }}k{{ 32 // itemsize }}.{{ "s32" if KIND == "S8" else "f32" }}.{{ type }}.{{ type }} {% raw %}{{% endraw %}{% for e in range(count) %}%{{ e }}{{ ", " if not loop.last }}{% endfor %}}, %{{ count }}, %{{ count + 1 }}, p{{ ", 1, 1" if KIND != "S8" }}{{ ", %d, %d" % (0 if A_ALONG else 1, 0 if B_ALONG else 1) if itemsize == 2 }}; }"
-                    : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"(sums[{{ r }}][{{ e }}]){{ ", " if not loop.last }}{% endfor %}
+                    : {% for e in range(count) %}"+{{ "r" if KIND == "S8" else "f" }}"({{ into }}[{{ e }}]){{ ", " if not loop.last }}{% endfor %}
 
-                    : "l"({{ operand("a", A_ALONG, "a_tile + %d" % (r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"(tile + step));
+                    : "l"({{ operand("a", A_ALONG, "a_tile + %d" % (r * 8192), "step") }}), "l"({{ operand("b", B_ALONG, "b_tile", "step") }}), "r"({{ first }}));
+{% endmacro %}
+{# the sum e + x of a block of rows as an element of C, where C is not read #}
+{% macro fragment(x) %}
+{% if ENDS %}
+ended(sums[r][e + {{ x }}], alpha, 0, 0{% for name, along in vectors %}, {{ "%s_rows.s%d" % (name, x // 2 % 2) if along == "rows" else "%s_%d.s%d" % (name, x // 4, x % 2) }}{% endfor %})
+{%- else %}
+alpha * sums[r][e{{ " + %d" % x if x }}]
+{%- endif %}
 {% endmacro %}
 {# the tile number `at`, of a cluster's as many below each other #}
 {% macro tile_of() %}
@@ -59,6 +69,27 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
 {# a warp tells those that copy, of each group of a cluster, that it has read a tile #}
 {% macro freed() %} && lane {{ "== 0" if CLUSTER == 1 else "< %d" % CLUSTER }}{% endmacro %}
 {% macro free() %}{{ "mbarrier_arrive(empty + before * 8)" if CLUSTER == 1 else "mbarrier_arrive_at(empty + before * 8, lane)" }}{% endmacro %}
+{# the products of a tile, of one block of rows after the other, so that the sums in the units are few; other warp groups multiply while
+   this one adds #}
+{% macro promoted() %}
+{% for r in range(TRR) %}
+            wgmma_fence();
+#pragma unroll
+            for (int step = 0; step < {{ steps }}; ++step) {
+{{ multiply(r, "part", "step") }}            }
+            wgmma_commit();
+            WGMMA_WAIT(0);
+            asm volatile("" : {% for e in range(count) %}"+f"(part[{{ e }}]){{ ", " if not loop.last }}{% endfor %});
+{% if loop.last %}
+            before = slot;
+            if (1{{ freed() }})
+                {{ free() }};
+{% endif %}
+#pragma unroll
+            for (int e = 0; e < {{ count }}; ++e)
+                sums[{{ r }}][e] += part[e];
+{% endfor %}
+{% endmacro %}
 {# the warp that has one operand's tiles copied: boxes of a whole tile along k, of 64 across it else #}
 {% macro copier(warp, x, along, wide, place, at) %}
         if (item == {{ 32 * warp }}) {
@@ -82,10 +113,7 @@ wgmma_operand({{ at }} + {{ step }} * 2048, 8192, 1024)
         }
 {% endmacro %}
 
-{% if OUT == "put" %}
-{% from "elements.cl" import ending with context %}
-{{ ending() }}
-{% endif %}
+{{ endings() }}
 {% if CLUSTER > 1 %}
 CLUSTER({{ CLUSTER }})
 {% endif %}
@@ -119,7 +147,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                 if (i < m && j < n)
 {% if SPLIT %}
                     to[(long)get_group_id(1) * m * n] = 0;
-{% elif OUT == "put" %}
+{% elif ENDS %}
                     put(to, 0, alpha, beta{{ vectors_of("i", "j") }});
 {% elif OUT in ("F16", "BF16") %}
                     *to = beta == 0 ? 0 : ({{ stored_c }})MATRIX_PAIR_{{ OUT }}(beta * MATRIX_LOW_{{ OUT }}((uint)*to), 0.0f);
@@ -165,12 +193,21 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 #pragma unroll
             for (int e = 0; e < {{ count }}; ++e)
                 sums[i][e] = 0;
+{% if PROMOTE %}
+        float part[{{ count }}];
+#pragma unroll
+        for (int e = 0; e < {{ count }}; ++e)
+            part[e] = 0;
+{% endif %}
         int before = 0;
         int tile = 0;
 #pragma unroll 1
         do {
             mbarrier_wait(full + slot * 8, phase);
             const uint a_tile = first + slot * {{ stage }} + team * {{ TRR * 8192 }}, b_tile = first + slot * {{ stage }} + {{ bm * 128 }};
+{% if PROMOTE %}
+{{ promoted() }}
+{%- else %}
             wgmma_fence();
 #pragma unroll
             for (int step = 0; step < {{ steps }}; ++step) {
@@ -182,9 +219,11 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
             if (tile > 0{{ freed() }})  // the products of the tile before this one have ended
                 {{ free() }};
             before = slot;
+{% endif %}
             phase ^= slot == {{ STAGES - 1 }};
             slot = slot == {{ STAGES - 1 }} ? 0 : slot + 1;
         } while (++tile < count);
+{% if not PROMOTE %}
         WGMMA_WAIT(0);
         // sums stay where they are until here
 {% for r in range(TRR) %}
@@ -192,22 +231,30 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% endfor %}
         if (1{{ freed() }})
             {{ free() }};
+{% endif %}
 
         __global {{ real if SPLIT else stored_c }}* c_at = c_base + c_offset + (long)row0 * ldc + col0{{ " + (long)get_group_id(1) * m * n" if SPLIT }};
 {% set fast = OUT in ("F16", "BF16") and WIDE == 8 %}
 {% if fast %}
         if (beta == 0) {  // fragments of 16 bits go through local memory as they are, 64 columns at a time
 #pragma unroll
-            for (int r = 0; r < {{ TRR }}; ++r)
+            for (int r = 0; r < {{ TRR }}; ++r) {
+{% for name, along in vectors if along == "rows" %}
+                const int {{ name }}_at = row0 + team * {{ 64 * TRR }} + r * 64 + item / 32 % 4 * 16 + lane / 4;
+                const float2 {{ name }}_rows = (float2)({{ name }}[{{ name }}_offset + min({{ name }}_at, m - 1)], {{ name }}[{{ name }}_offset + min({{ name }}_at + 8, m - 1)]);
+{% endfor %}
 #pragma unroll
                 for (int c = 0; c < {{ bn }}; c += 64) {
                     __local uchar* halves = (__local uchar*)exchange;
                     WARP_BARRIER();
 #pragma unroll
-                    for (int e = c / 2; e < c / 2 + 32; e += 8)
+                    for (int e = c / 2; e < c / 2 + 32; e += 8) {
+{% for part in (0, 1) %}
+{{ ahead(part, "min(col0 + e / 4 * 8 + %d + lane %% 4 * 2, n - 2)" % (8 * part), 2) }}
+{%- endfor %}
                         store_fragment(LOCAL_ADDRESS(halves) + lane % 16 * {{ halves }} + ((e - c / 2) / 4 + lane / 16) * 16,
-                                       MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e], alpha * sums[r][e + 1]), MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 2], alpha * sums[r][e + 3]),
-                                       MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 4], alpha * sums[r][e + 5]), MATRIX_PAIR_{{ OUT }}(alpha * sums[r][e + 6], alpha * sums[r][e + 7]));
+                                       {% for x in range(0, 8, 2) %}MATRIX_PAIR_{{ OUT }}({{ fragment(x) }}, {{ fragment(x + 1) }}){{ ", " if not loop.last }}{% endfor %});
+                    }
                     WARP_BARRIER();
 #pragma unroll
                     for (int line = lane / 8; line < 16; line += 4) {
@@ -216,6 +263,7 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
                             *(__global uint4*)(c_at + (long)i * ldc + j) = *(__local const uint4*)(halves + line * {{ halves }} + lane % 8 * 16);
                     }
                 }
+            }
             continue;
         }
 {% endif %}

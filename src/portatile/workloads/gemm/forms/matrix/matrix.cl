@@ -12,6 +12,8 @@
              | 2  | 2  | 3  | 3  |
              +----+----+----+----+
 
+   With PROMOTE the products of a tile are summed in part[TRR][TCR], and then added to sums.
+
    In the end the sums go through local memory, so that neighbouring work-items store neighbouring elements of C.
 #}
 // GEMM on matrix units: tiles of both operands flow through STAGES of local memory by asynchronous copies; sub-groups load fragments
@@ -30,7 +32,7 @@
 {% set pitch = bn + 8 %}
 {% set steps = 4 %}
 {% set local_argument = ", __local uchar* tiles" if LOCAL_ARGUMENT else "" %}
-{% from "store.cl" import store with context %}
+{% from "store.cl" import endings, store with context %}
 {# rows of 128 bytes that a work-item copies its chunk of #}
 {% macro copies(x, wide, along, edge, first, end) %}
 {% set slots = wide // jump %}
@@ -91,20 +93,29 @@
 {% macro load(set, step) %}
 {{ load_x("a", "A", A_ALONG, TRR, "at_row", "", set, step) }}{{ load_x("b", "B", B_ALONG, TCR, "at_col", " + %d" % (bm * 128), set, step) }}
 {%- endmacro %}
+{# the products of a tile, which were summed apart, become part of the sums #}
+{% macro promote() %}
+#pragma unroll
+        for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+            for (int j = 0; j < {{ TCR }}; ++j) {
+#pragma unroll
+                for (int e = 0; e < MATRIX_ELEMENTS; ++e)
+                    sums[i][j].r[e] += part[i][j].r[e];
+                MATRIX_CLEAR(part[i][j]);
+            }
+{% endmacro %}
 {% macro multiply(set) %}
 #pragma unroll
             for (int i = 0; i < {{ TRR }}; ++i)
 #pragma unroll
                 for (int c = 0; c < {{ TCR }}; ++c) {
                     const int j = i % 2 ? {{ TCR - 1 }} - c : c;
-                    MATRIX_MULTIPLY_ADD_{{ KIND }}(sums[i][j], a[{{ set }}][i], b[{{ set }}][j]);
+                    MATRIX_MULTIPLY_ADD_{{ KIND }}({{ "part" if PROMOTE else "sums" }}[i][j], a[{{ set }}][i], b[{{ set }}][j]);
                 }
 {% endmacro %}
 
-{% if OUT == "put" %}
-{% from "elements.cl" import ending with context %}
-{{ ending() }}
-{% endif %}
+{{ endings() }}
 __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {% include "arguments.cl" %}
 {
@@ -137,6 +148,14 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 #pragma unroll
         for (int j = 0; j < {{ TCR }}; ++j)
             MATRIX_CLEAR(sums[i][j]);
+{% if PROMOTE %}
+    matrix_f32 part[{{ TRR }}][{{ TCR }}];
+#pragma unroll
+    for (int i = 0; i < {{ TRR }}; ++i)
+#pragma unroll
+        for (int j = 0; j < {{ TCR }}; ++j)
+            MATRIX_CLEAR(part[i][j]);
+{% endif %}
     matrix_a a[{{ 2 if DOUBLE else 1 }}][{{ TRR }}];
     matrix_b b[{{ 2 if DOUBLE else 1 }}][{{ TCR }}];
 
@@ -185,6 +204,9 @@ __kernel __attribute__((reqd_work_group_size({{ items }}, 1, 1)))
 {{ load("0", "step") }}{{ multiply("0") }}
 {% endif %}
         }
+{% if PROMOTE %}
+{{ promote() }}
+{% endif %}
 {% if not DOUBLE %}
         read = read == {{ (STAGES - 1) * stage }} ? 0 : read + {{ stage }};
 {% endif %}

@@ -1,0 +1,64 @@
+"""Other libraries' arrays in CUDA memory: which lie there, how their elements lie, on which stream their library works."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from portatile.device.dlpack import CUDA_DEVICE, Strided, packed, take
+from portatile.dtypes import ELEMENTS
+from portatile.errors import ArgumentError
+
+_UNNAMED = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # types that ``__cuda_array_interface__`` has no name for: they are bytes there
+LEGACY_STREAM = 1  # CUDA's default stream, as __cuda_array_interface__ numbers it
+
+
+def in_cuda_memory(array: Any) -> bool:
+    """Whether an object that is neither a NumPy array nor a Buffer lies in CUDA memory by its own account."""
+    told = getattr(array, "is_cuda", None)  # PyTorch's tensors; what they say below takes 5 us
+    if told is not None:
+        return bool(told)
+    if hasattr(array, "__cuda_array_interface__"):
+        return True
+    place = getattr(array, "__dlpack_device__", None)
+    return place is not None and int(place()[0]) == CUDA_DEVICE
+
+
+def caller_stream(array: Any) -> int:
+    """The CUDA stream on which the library that owns ``array`` now works: PyTorch's and CuPy's current stream.
+
+    Others say theirs in ``__cuda_array_interface__``, and mean the default stream where they say nothing.
+    """
+    library = type(array).__module__.split(".")[0]
+    if library == "torch":
+        return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream) or LEGACY_STREAM
+    if library == "cupy":
+        with array.device:
+            return int(sys.modules["cupy"].cuda.get_current_stream().ptr) or LEGACY_STREAM
+    return int(getattr(array, "__cuda_array_interface__", {}).get("stream") or LEGACY_STREAM)
+
+
+def strided(array: Any) -> Strided:
+    """Pointer, shape, strides in bytes and type of an array in CUDA memory. Raises ArgumentError for what lies in none."""
+    named = str(getattr(array, "dtype", "")).rpartition(".")[2]
+    bits = array.view(sys.modules["torch"].uint8) if named.startswith("float8") and hasattr(array, "new_empty") else array
+    interface = getattr(bits, "__cuda_array_interface__", None)  # PyTorch has none of tensors of eight-bit floats
+    if interface is not None:
+        shape = tuple(interface["shape"])
+        dtype = ELEMENTS[named].numpy if named in _UNNAMED else np.dtype(interface["typestr"])
+        strides = tuple(interface.get("strides") or packed(shape, dtype.itemsize))
+        pointer = int(interface["data"][0])
+        return Strided(pointer, shape, strides, dtype, _cuda().ordinal(pointer), array)
+    if hasattr(array, "__dlpack__") and in_cuda_memory(array):
+        return take(array.__dlpack__(stream=caller_stream(array)))
+    raise ArgumentError(f"a {type(array).__name__} lies in no CUDA memory that can be seen; pass NumPy, CuPy or PyTorch arrays")
+
+
+@cache
+def _cuda() -> Any:
+    """The module that knows which GPU a pointer belongs to; loaded for the first pointer, since it loads the driver's bindings."""
+    return import_module("portatile.device.cuda.survey")

@@ -1,0 +1,59 @@
+"""Which workload computes a product that is asked for in another precision than its type's own, and what is said where none does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from portatile import workloads
+from portatile.dtypes import product
+from portatile.errors import ArgumentError
+from portatile.records import Problem, Value
+
+EMULATED: Mapping[str, str] = {}
+"""By dtype the workload that forms an accurate product from products of fewer bits: its bound is no larger than the native product's."""
+REPRODUCIBLE: Mapping[str, str] = {}
+"""By dtype the workload whose results are the same bits on every device, back end and run."""
+_PRODUCTS = ("gemm", "gemm_batched")
+
+
+class Computed(NamedTuple):
+    """The workload and the dtype that a product is computed as; ``note`` says where it is not what was asked for."""
+
+    workload: str
+    dtype: str
+    note: str = ""
+
+
+def computed(precision: str, workload: str, dtype: str) -> Computed:
+    """What computes a product of ``workload`` and ``dtype``: in tf32, 3m, emulated, reproducible, or its own precision where that is empty.
+
+    What has no emulated product is computed natively, which ``note`` says. Raises ArgumentError where what was promised cannot be.
+    """
+    if not precision or workload not in _PRODUCTS:
+        return Computed(workload, dtype)
+    if precision == "tf32":
+        if dtype != "float32":
+            raise ArgumentError(f"precision='tf32' is for products of float32; these are of {dtype}")
+        return Computed(workload, "tfloat32")
+    if precision == "3m":
+        if not product(dtype).complex:
+            raise ArgumentError(f"precision='3m' is for products of complex64 and complex128; these are of {dtype}")
+        return Computed("gemm3m", dtype) if workload == "gemm" else Computed(workload, dtype, "stacks are multiplied by four real products")
+    known = EMULATED if precision == "emulated" else REPRODUCIBLE
+    if dtype in known and workload == "gemm":
+        return Computed(known[dtype], dtype)
+    if product(dtype).real == "uint32":
+        return Computed(workload, dtype, "sums of integers are exact by themselves")
+    if precision == "emulated":
+        return Computed(workload, dtype, f"there is no emulated product of {dtype} here: the native product runs")
+    types = ", ".join(known) or "none yet"
+    raise ArgumentError(f"precision='reproducible' is for products of {types}; these are of {dtype}: convert them")
+
+
+def problem(precision: str, name: str, dtype: str, given: Mapping[str, Value]) -> tuple[Problem, str]:
+    """As ``workloads.problem`` in a precision, and the note of ``computed``. Raises ArgumentError for workloads that know none."""
+    if precision and workloads.resolved(name) not in _PRODUCTS:
+        raise ArgumentError(f"{name} has no precision to choose; {' and '.join(_PRODUCTS)} have")
+    found = computed(precision, workloads.resolved(name), dtype)
+    return workloads.problem(found.workload, found.dtype, given), found.note
