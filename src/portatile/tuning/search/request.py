@@ -235,5 +235,5 @@ def no_valid_message(trials: Sequence[Trial], known: int) -> str:
         config = " ".join(f"{name}={value}" for name, value in first.config.items())
         lines.append(f"{status}: {count}, the first ({config}): {first.message}")
     if known:
-        lines.append(f"{known} of them failed before and were not tried again; --no-resume (resume=False) tries them again")
+        lines.append(f"{known} of them failed before and were not tried again; --fresh (resume=False) tries them again")
     return "\n".join(lines)

@@ -76,7 +76,7 @@ def build(problem: Problem, point: Point, device: DeviceInfo, batch: Batch | Non
         parts = reals.types_of(view).operand.components
         batch = Batch(batch.count, parts * batch.a, parts * batch.b, parts * batch.c)
     if k == 0:
-        return Plan((_reduce(view, 0, batch),), (Temporary("planes", view.itemsize),))
+        return Plan((_reduce(view, 0, batch, point),), (Temporary("planes", view.itemsize),))
     point.check({**view.facts(), **reals.facts(view), "batched": batch is not None})
     cut = point.cut(view, device) if batch is None and triangle is None else None
     return _Steps(view, point, device, batch, triangle).plan() if cut is None else _both(view, point, device, cut)
@@ -118,15 +118,16 @@ def _shares(parts: int) -> int:
     return 4 if parts >= _REDUCE_SHARED else 1
 
 
-def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
+def _reduce(problem: Problem, parts: int, batch: Batch | None, point: Point) -> Launch:
     """``problem`` is computed; planes have elements of C, in the type of the sums."""
     components = reals.types_of(problem).operand.components
     m, n = problem.sizes["m"] // components, problem.sizes["n"] // components
-    alone = not epilogue.options_of(problem)
+    alone = not epilogue.options_of(problem) and point.TERMS == 1
     if alone and n < _REDUCE_ITEMS and problem.layout["c"].strides[0] == n * components and m * n <= _INT_MAX:
         m, n = 1, m * n  # rows that lie one after the other are one row
     shares = _shares(parts)
-    source = load(_SHARED, "reduce.cl", {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}, **_types(problem), BATCH=batch is not None)
+    defines = {"ITEMS": _REDUCE_ITEMS, "SHARES": shares}
+    source = load(_SHARED, "reduce.cl", defines, **_types(problem), BATCH=batch is not None, TERMS=point.TERMS)
     args = (
         *(scalar(name, value) for name, value in (("m", m), ("n", n), ("parts", parts))),
         *factors(problem),
@@ -134,6 +135,7 @@ def _reduce(problem: Problem, parts: int, batch: Batch | None) -> Launch:
         *matrix("c", "inout", problem.layout["c"]),
         *(() if batch is None else (long_scalar("c_batch", batch.c),)),
         *epilogue.arguments(problem),
+        *point.beside(),
     )
     size = (ceil_div(n, _REDUCE_ITEMS) * _REDUCE_ITEMS, min(m, _REDUCE_ROWS) * shares, 1 if batch is None else batch.count)
     return Launch(source, "gemm_reduce", size, (_REDUCE_ITEMS, shares, 1), args)
@@ -210,7 +212,7 @@ class _Steps:
         if self.join:
             operands = (*operands, Arg("planes", role="temporary"), Arg("counters", role="temporary"))
         if not planes:
-            operands = (*operands, *epilogue.arguments(self.problem))
+            operands = (*operands, *epilogue.arguments(self.problem), *self.point.beside())
         if self.point.SCRATCH:
             self.temporaries.append(Temporary("scratch", self.point.SCRATCH * groups * self.parts * self.count))
             operands = (*operands, Arg("scratch", role="temporary"))
@@ -227,7 +229,7 @@ class _Steps:
             args = (*(scalar(name, value) for name, value in sizes), alpha, beta, *operands)
             steps.append(Launch(source, "gemm", size, local, args))
         if planes:
-            steps.append(_reduce(self.whole, self.parts, self.batch))
+            steps.append(_reduce(self.whole, self.parts, self.batch, self.point))
         return Plan(tuple(steps), tuple(self.temporaries))
 
     def _factor(self, operand: str, name: str, layout: Layout) -> tuple[Arg, ...]:

@@ -88,7 +88,8 @@ class Point:
     slice of a panel, as processors want it; ``IDLE``, what configurations name that were recorded when all forms shared one list of
     parameters, beside the defaults of other forms; ``OPTIONS``, what its text is built with; ``PANELS``, whether its folder has a pack.cl
     of its own, whose work-items pack whole panels; ``PERSISTENT``, whether groups go from tile to tile, so that there are no more of them
-    than compute units; ``SCRATCH``, bytes of global memory that each of its groups has to itself.
+    than compute units; ``SCRATCH``, bytes of global memory that each of its groups has to itself; ``TERMS``, how many
+    matrices of fewer bits an operand is the sum of.
     """
 
     FORM: ClassVar[str]
@@ -99,6 +100,7 @@ class Point:
     PANELS: ClassVar[bool] = False
     PERSISTENT: ClassVar[bool] = False
     SCRATCH: ClassVar[int] = 0
+    TERMS: ClassVar[int] = 1
     CLUSTER: int = 1
     SPLIT_K: int
 
@@ -230,6 +232,10 @@ class Point:
     def operand(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Arg, ...] | None:
         """The kernel's arguments for A or B where those are neither memory nor a panel; else None."""
         return None
+
+    def beside(self) -> tuple[Arg, ...]:
+        """What the kernel that stores C is passed beside operands and epilogue."""
+        return ()
 
     def staged(self, problem: Problem, name: str, device: DeviceInfo) -> tuple[Launch, Temporary] | None:
         """The launch that brings A or B to where the kernel reads it, if it is not packed, and where that is."""
