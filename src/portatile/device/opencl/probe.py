@@ -23,7 +23,7 @@ from portatile.device.opencl import icd
 from portatile.device.opencl.driver import cl
 from portatile.records import digest
 
-_FORMAT = "driver probe 1"
+_FORMAT = "driver probe 2"
 _PATIENCE = 60.0  # seconds for a child, which compiles three small kernels
 _MOST_BYTES = 1 << 20  # that are kept
 _ITEMS = 4
@@ -38,9 +38,10 @@ class Probe:
     options: tuple[str, ...] = ()
 
 
-# Two words of bfloat16 ones, or of bytes 0x80, 0x3f, in all lanes of registers that the compiler may not know of.
-_DOT = r"""uint w[16]; float z[16];
-for (int j = 0; j < 16; ++j) { w[j] = as_uint(x[i].s0) | as_uint(x[i].s1) >> 16; z[j] = 0; }
+# Two bfloat16 ones, or bytes 0x80, 0x3f twice, in all lanes of registers that the compiler may not know of; and functions of Clang that
+# kernels with such instructions call.
+_DOT = r"""uint w[16]; float z[16]; uchar8 none = (uchar8)(0); __builtin_prefetch(x);
+for (int j = 0; j < 16; ++j) { w[j] = as_uint(x[i].s0) | as_uint(x[i].s1) >> 16; z[j] = __builtin_convertvector(none, uint8).s1; }
 __asm__ volatile("vmovups (%1), %%zmm0\n\tvmovdqu32 (%0), %%zmm1\n\tvpbroadcastd (%0), %%zmm2\n\t"
     "{}\n\tvmovups %%zmm0, (%1)\n\tvzeroupper" : : "r"(w), "r"(z) : "memory", "xmm0", "xmm1", "xmm2");
 for (int j = 0; j < 16; ++j) ((__global float*)(y + i))[j] = z[j];"""

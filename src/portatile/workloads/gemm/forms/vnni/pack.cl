@@ -18,16 +18,14 @@
 {% macro interleaved(read, type) %}({% for e in range(NEIGHBOURS) %}{{ read % ("w" if e == 0 else "(long)ld + w" if e == 1 else "(long)ld * %d + w" % e) }}{{ " << %s(%d)" % (type, e * bits) if e }}{{ " | " if not loop.last }}{% endfor %}){% endmacro %}
 {% set FAR = 8 %}
 #define SLICE 64  // words along k that are packed before they are looked at: what a slice of a panel holds stays in the first cache
+{% if ASSEMBLY %}  // an x86 processor, which reads from wherever elements lie
 typedef uint word __attribute__((aligned({{ 4 // NEIGHBOURS }})));
 typedef {{ element }}8 elements8 __attribute__((aligned({{ 4 // NEIGHBOURS }})));
 typedef uint8 words8 __attribute__((aligned(4)));
-{% if ASSEMBLY %}
-#define WIDEN(p) __builtin_convertvector(*(__global const elements8*)(p), uint8)  // PoCL converts them one by one
+#define WORD(p) (*(__global const word*)(p))
+#define WIDEN(p) __builtin_convertvector(*(__global const elements8*)(p), uint8)  // PoCL's convert_uint8 takes them one by one
 {% else %}
-#define WIDEN(p) convert_uint8(*(__global const elements8*)(p))
-{% endif %}
-{% if A_KIND == "bfloat16" %}
-typedef ushort16 elements __attribute__((aligned(4)));
+#define WORD(p) gather(p, 1, {{ NEIGHBOURS }})
 {% endif %}
 
 // {{ NEIGHBOURS }} elements `step` apart, the first in the lowest bits; those from `known` on are zeros.
@@ -75,15 +73,15 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
                 int s = start;
                 for (; s + 16 <= full; s += 16)
                     for (int w = 0; w < WIDTH; ++w) {
-                        __global const word* row = (__global const word*)(line + (long)w * ld + s * {{ NEIGHBOURS }});
+                        __global const {{ element }}* row = line + (long)w * ld + s * {{ NEIGHBOURS }};
                         __global uint* column = panel + (long)s * WIDTH + w;
 #pragma unroll
                         for (int u = 0; u < 16; ++u)
-                            column[u * WIDTH] = row[u]{{ " ^ 0x80808080u" if SHIFTED }};
+                            column[u * WIDTH] = WORD(row + u * {{ NEIGHBOURS }}){{ " ^ 0x80808080u" if SHIFTED }};
                     }
                 for (; s < full; ++s)
                     for (int w = 0; w < WIDTH; ++w)
-                        panel[(long)s * WIDTH + w] = *(__global const word*)(line + (long)w * ld + s * {{ NEIGHBOURS }}){{ " ^ 0x80808080u" if SHIFTED }};
+                        panel[(long)s * WIDTH + w] = WORD(line + (long)w * ld + s * {{ NEIGHBOURS }}){{ " ^ 0x80808080u" if SHIFTED }};
             }
             for (int s = i0 + WIDTH <= across ? max(full, start) : start; s < end; ++s)
                 for (int w = 0; w < WIDTH; ++w)
@@ -102,10 +100,10 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
 {% for e in range(NEIGHBOURS) %}
                     __builtin_prefetch(line + (long)ld * {{ FAR * NEIGHBOURS + e }});  // lines of memory so far apart nobody else foresees
 {% endfor %}
-{% endif %}
 #pragma unroll
                     for (; w + 8 <= WIDTH; w += 8)
                         *(__global words8*)(panel + w) = {{ interleaved("WIDEN(line + %s)", "(uint8)") }}{{ " ^ (uint8)(0x80808080u)" if SHIFTED }};
+{% endif %}
                     for (; w < WIDTH; ++w)
                         panel[w] = {{ interleaved("(uint)line[%s]", "") }}{{ " ^ 0x80808080u" if SHIFTED }};
                 }
@@ -122,7 +120,7 @@ void gemm_pack(const int across, const int k, const int depth, const {{ factor }
             ushort16 found = least[p];
             int at = 0;
             for (; at + 16 <= size; at += 16)
-                found = min(found, (*(__global const elements*)(part + at) & (ushort16)(0x7fff)) - (ushort16)(1));
+                found = min(found, (vload16(0, part + at) & (ushort16)(0x7fff)) - (ushort16)(1));
             for (; at < size; ++at)
                 found.s0 = min(found.s0, (ushort)((part[at] & 0x7fff) - 1));
             least[p] = found;
