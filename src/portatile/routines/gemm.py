@@ -133,7 +133,7 @@ def gemm(
 
 
 def _plan_product(call: Call) -> Planned | Converted:
-    """As ``_plan`` for whatever ``numpy.matmul`` takes."""
+    """The requests of ``_plan`` for whatever ``numpy.matmul`` takes."""
     a, b = call.arrays
     found = numpy_rules.product(a, b, call.out, call.options[2] if len(call.options) > 2 else None)
     return _plan(call) if found is None else Converted(_plan, call._replace(arrays=found.arrays, out=found.out), found.finish)

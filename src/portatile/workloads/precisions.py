@@ -57,7 +57,9 @@ def one_by_one(precision: str, dtype: str) -> bool:
 
 
 def problem(precision: str, name: str, dtype: str, given: Mapping[str, Value]) -> tuple[Problem, str]:
-    """As ``workloads.problem`` in a precision, and the note of ``computed``. Raises ArgumentError for workloads that know none."""
+    """A problem as ``workloads.problem`` makes it, in a precision, and the note of ``computed``. Raises ArgumentError for workloads that
+    know none.
+    """
     if precision and workloads.resolved(name) not in _PRODUCTS:
         raise ArgumentError(f"{name} has no precision to choose; {' and '.join(_PRODUCTS)} have")
     found = computed(precision, workloads.resolved(name), dtype)

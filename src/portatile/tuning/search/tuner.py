@@ -79,14 +79,14 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
 
 
 def _latest(started: float, request: TuningRequest) -> float | None:
-    """Until when a legal configuration is looked for."""
+    """The time until which a legal configuration is looked for."""
     seconds = request.budget.seconds
     return None if seconds is None else started + max(seconds, _SEEKING)
 
 
 @dataclass
 class _Run:
-    """One call of ``tune``: ``search``, then ``race``, then ``result``, each followed by its helpers."""
+    """The state of one call of ``tune``: ``search``, then ``race``, then ``result``, each followed by its helpers."""
 
     request: TuningRequest
     strategy: strategies.Strategy

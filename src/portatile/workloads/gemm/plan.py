@@ -167,7 +167,7 @@ class _Steps:
         self.temporaries: list[Temporary] = []
 
     def plan(self) -> Plan:
-        """All steps in order."""
+        """The plan with all steps in order."""
         steps = []
         layouts = dict(self.problem.layout)
         names = dict(self.names)
@@ -233,7 +233,7 @@ class _Steps:
         return Plan(tuple(steps), tuple(self.temporaries))
 
     def _factor(self, operand: str, name: str, layout: Layout) -> tuple[Arg, ...]:
-        """How the product takes A or B: an operand in memory or its panels with offset and row stride, or as the form says."""
+        """The kernel's arguments for A or B: an operand in memory or its panels with offset and row stride, or as the form says."""
         passed = self.point.operand(self.problem, operand, self.device)
         return matrix(name, "in" if name in ("a", "b") else "temporary", layout) if passed is None else passed
 
@@ -243,7 +243,7 @@ class _Steps:
         return ceil_div(across, width), width
 
     def _step(self, name: str) -> int:
-        """From A or B of one problem of the batch, or its panels, to the next one's; 0 where all problems share it."""
+        """The elements from A or B of one problem of the batch, or its panels, to the next one's; 0 where all problems share it."""
         assert self.batch is not None
         step = self.batch.a if name == "a" else self.batch.b
         if step and self.point.packs(name):

@@ -65,7 +65,7 @@ def parameter(
 
 @dataclass(frozen=True)
 class Passes:
-    """How k is cut: ``parts`` groups of ``chunk`` steps each, in launches that begin at the ``starts``."""
+    """A division of k: ``parts`` groups of ``chunk`` steps each, in launches that begin at the ``starts``."""
 
     chunk: int
     parts: int
@@ -184,7 +184,7 @@ class Point:
         return -(-problem.sizes["k"] // self.block) * self.block
 
     def source(self, name: str) -> str:
-        """Where the kernel takes operand ``name`` from: memory or panel."""
+        """The source of operand ``name`` for the kernel: memory or panel."""
         return "panel" if self.packs(name) else "memory"
 
     def group(self, along: bool) -> tuple[int, int, int]:
@@ -196,7 +196,7 @@ class Point:
         return -(-problem.sizes["m"] // self.rows) * -(-problem.sizes["n"] // self.columns)
 
     def passes(self, k: int) -> Passes:
-        """How ``k`` steps are cut."""
+        """The division of ``k`` steps."""
         share = -(-k // self.SPLIT_K)
         chunk = -(-share // self.block) * self.block
         return Passes(chunk, -(-k // chunk))
@@ -206,7 +206,7 @@ class Point:
         return self.SPLIT_K + 1
 
     def cut(self, problem: Problem, device: DeviceInfo) -> Cut | None:
-        """Where rows of tiles begin that are computed apart; None where all are alike."""
+        """The row from which tiles are computed apart; None where all are alike."""
         return None
 
     def slots(self, units: int) -> int:
