@@ -7,6 +7,8 @@ from typing import Literal
 
 Language = Literal["OpenCL C", "CUDA C++"]
 
+_SINCE_80 = ("float16", "bfloat16", "tfloat32", "int8")  # types of matrix units since this compute capability
+_SINCE_89 = ("float8_e4m3fn", "float8_e5m2")
 _STATIC_LOCAL = 48 << 10  # bytes that CUDA C++ may declare; more is an argument of the launch
 _DECLARED = {"sm_80": 162 << 10, "sm_90": 226 << 10, "sm_100": 226 << 10}  # see ``declared_by_nvidia``
 
@@ -60,7 +62,7 @@ def of_nvidia(architecture: str) -> Capabilities:
         sub_group=32,
         registers=1 << 16,
         matrix_shapes=shapes.get("sm_90" if plain == "sm_100" else plain, ()),
-        matrix_types=("float16", "bfloat16", "tfloat32", "int8") if generation >= 80 else (),
+        matrix_types=_SINCE_80 * (generation >= 80) + _SINCE_89 * (generation >= 89),
         asynchronous_copies=generation >= 80,
         read_only_loads=True,
         ordered_groups=generation >= 70,
@@ -77,7 +79,7 @@ def declared_by_nvidia(architecture: str, local_memory: int) -> int:
 
 
 def recorded(backend: str, kind: str, vendor: str, architecture: str, local_memory: int) -> Capabilities:
-    """Those of a device in a record from before records named them, when there were two back ends."""
+    """The capabilities of a device whose record names none, as there were when there were two back ends."""
     nvidia = kind == "gpu" and "nvidia" in vendor.lower()
     known = of_nvidia(architecture) if nvidia else Capabilities(ordered_groups=kind == "cpu")
     if backend == "cuda":

@@ -213,7 +213,7 @@ class Binding:
 
 
 def binding(known: Ceilings | None, work: Work, seconds: float) -> Binding | None:
-    """What binds a run of ``seconds``; None where too little is known to say."""
+    """The ceiling that limits a run of ``seconds``; None where too little is known."""
     if known is None:
         return None
     name, share = max(known.shares(work, seconds).items(), key=lambda item: item[1], default=("", 0.0))

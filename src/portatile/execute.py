@@ -193,7 +193,7 @@ class Executable:
         return self.device.ready(launches)
 
     def rerun(self, ready: Ready, queue: Queue, values: tuple[float, ...], borrows: bool) -> None:
-        """As ``run`` with what ``ready`` gave: ``values`` are addresses of memory, with ``borrows`` of the device's own, and numbers."""
+        """Run again what ``ready`` gave: ``values`` are addresses of memory, with ``borrows`` of the device's own, and numbers."""
         temporaries = self.plan.temporaries
         if not temporaries:
             ready.run(queue, values, borrows)
@@ -361,7 +361,7 @@ def workspace(plans: Iterable[Plan]) -> int:
 
 
 def _place(place: int, temporary: Temporary) -> _Place:
-    """What a temporary shares memory with: buffers in the same place of their plans, others if they have the same form or size too."""
+    """A key of temporaries that share memory: buffers in the same place of their plans; others only with equal form or size too."""
     if temporary.zeroed:
         return -1 - place, None
     if temporary.exact:

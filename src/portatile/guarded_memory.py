@@ -45,7 +45,8 @@ class GuardedMemory:
         return reach - self._differing(before, 0), self._differing(behind[odd:], odd)
 
     def complaint(self, queue: Queue, name: str, itemsize: int, reach: int | None = None) -> str | None:
-        """What a kernel wrote outside of the memory called ``name``, in elements of ``itemsize`` bytes; None where it wrote nothing.
+        """A message about a kernel's writes outside of the memory called ``name``, in elements of ``itemsize`` bytes; None where there are
+        none.
 
         ``reach``: as for ``changed``.
         """

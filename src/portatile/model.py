@@ -32,7 +32,7 @@ _TURBO = 4.0  # how much faster than its share of the whole a part of a processo
 
 
 class Screen(msgspec.Struct, frozen=True):
-    """What a worker needs to reject a compiled variant: whether a valid variant without spills is known."""
+    """The data by which a worker rejects a compiled variant: whether a valid variant without spills is known."""
 
     spill_free: bool = False
 
@@ -151,7 +151,7 @@ class Peaks:
 
 @dataclass(frozen=True)
 class Demand:
-    """What a computation needs: floating-point operations, and the fewest bytes that cross the memory bus.
+    """The work of a computation: floating-point operations, and the fewest bytes that cross the memory bus.
 
     For a configuration also the bytes that its work-items load from near memory, and the factor of wasted work.
     """

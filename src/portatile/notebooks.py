@@ -1,4 +1,4 @@
-"""What notebooks show: tables as HTML, and a text that is rewritten in place while something runs."""
+"""Output in notebooks: tables as HTML, and a text that is rewritten in place while something runs."""
 
 from __future__ import annotations
 

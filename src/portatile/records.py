@@ -149,7 +149,7 @@ class DeviceInfo:
 
     @cached_property
     def can(self) -> Capabilities:
-        """What kernels can do on it; of a record that does not say, what followed from its back end then."""
+        """The capabilities of the device; for a record that has none, those that its back end had then."""
         if self.capabilities is not None:
             return self.capabilities
         return recorded(self.backend, self.kind, self.vendor, self.architecture, self.local_memory)

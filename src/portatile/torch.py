@@ -186,7 +186,7 @@ def _trsm_gradients(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 
 
 def _length(length: Any, taps: Sequence[float], boundary: str) -> Any:
-    """Of a filtered axis."""
+    """The length of a filtered axis."""
     return length + {"grow": len(taps) - 1, "shrink": 1 - len(taps)}.get(boundary, 0)
 
 

@@ -174,12 +174,16 @@ class Workload(ABC):
         return config
 
     def translated(self, config: Config) -> Mapping[str, Value]:
-        """What a configuration by another program's names says in this workload's; empty where it is of another computation."""
+        """A configuration in another program's names, in this workload's; empty where it is of another computation."""
         return {}
 
     def explained(self, config: Config) -> Mapping[str, str]:
-        """What each parameter of ``config`` means, where the workload's docstring does not say it."""
+        """The meaning of each parameter of ``config``, where the workload's docstring does not give it."""
         return self.meanings
+
+    def note(self, problem: Problem, config: Config, device: DeviceInfo) -> str:
+        """What users are told of a choice beside its reason, where another computation runs than the workload's name says; else empty."""
+        return ""
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
         """``config``, perhaps another device's, without instructions that this device lacks, so that it compiles."""

@@ -1,4 +1,8 @@
-"""Random calls of every routine on NumPy arrays, with the result that each must have and how far it may be from it."""
+"""Random problems of every routine on NumPy arrays, with the result that each must have and how far it may be from it.
+
+A form is a routine with options, sizes, dtype and layouts. Problems of one form differ in their numbers.
+They are drawn and checked together.
+"""
 
 from __future__ import annotations
 
@@ -10,200 +14,133 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import portatile
+from portatile import dtypes
 
 Array = NDArray[Any]
 
+REAL, BOTH = ("float32", "float64"), ("float32", "float64", "complex64", "complex128")
+_LINE = 64  # bytes: problems of a form begin alike in them
+_POISON = 255  # of each byte: NaN in every type of floats, -1 in integers
+
+
+class Block:
+    """Arrays of one shape, dtype and layout, one for each problem: ``views[i]`` lies somewhere in row i of ``raw``.
+
+    Matrices are row- or column-major, with a wider row at times, and begin at a multiple of their elements' size.
+    """
+
+    def __init__(self, rng: random.Random, count: int, shape: tuple[int, ...], dtype: str, row_major: bool = False) -> None:
+        kind = dtypes.ELEMENTS[dtype].numpy
+        wide = [n + rng.choice((0, 0, 3)) if at >= len(shape) - 2 else n for at, n in enumerate(shape)]
+        order = list(range(len(shape)))
+        if len(shape) > 1 and not row_major and rng.random() < 0.4:
+            order[-2:] = order[:-3:-1]
+        strides, size = [0] * len(shape), kind.itemsize
+        for axis in reversed(order):
+            strides[axis], size = size, size * wide[axis]
+        begin = kind.itemsize * rng.choice((0, 0, 0, 1, 2, 4, rng.randint(0, 16)))
+        pitch = -(-(begin + size + 1) // _LINE) * _LINE
+        memory = np.full(count * pitch + _LINE, _POISON, np.uint8)
+        first = -memory.ctypes.data % _LINE
+        self.raw = memory[first : first + count * pitch].reshape(count, pitch)
+        self.views: Array = np.ndarray((count, *shape), kind, self.raw, begin, (pitch, *strides))
+
+    def intact(self) -> bool:
+        """Whether nothing was written around the arrays; their elements are poisoned after it."""
+        self.views.view(f"V{self.views.itemsize}")[...] = np.full(self.views.itemsize, _POISON, np.uint8).view(f"V{self.views.itemsize}")[0]
+        return bool((self.raw == _POISON).all())
+
 
 @dataclass(frozen=True)
-class Call:
-    """``run(out)`` computes into ``out``, an array like ``empty``; ``exact`` and ``allowed`` are of float64, element by element."""
+class Problems:
+    """Problems of one form: ``run(i, out)`` computes the one of number i into ``out``, an array like ``outputs.views[i]``.
+
+    ``exact`` and ``allowed`` are of float64 or complex128, element by element, with the number first.
+    """
 
     name: str
-    run: Callable[[Array], object]
-    empty: Array
+    outputs: Block
+    run: Callable[[int, Array], object]
     exact: Array
     allowed: Array
+    inputs: tuple[Block, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.exact)
+
+    def wrong(self, number: int, out: Array) -> Array:
+        """Which elements of a result lie outside their bound."""
+        with np.errstate(invalid="ignore"):
+            return ~(np.abs(wide(out) - self.exact[number]) <= self.allowed[number])  # type: ignore[no-any-return]
 
 
-def draw(rng: random.Random, device: str | None, largest: int = 96, data: int = 0) -> Call:
-    """A call of a random routine, with sizes up to ``largest``; ``data``: other numbers in arrays that lie alike."""
-    made = rng.choice(_ALL)
-    return made(rng, np.random.default_rng((rng.getrandbits(32), data)), device, largest)
+@dataclass(frozen=True)
+class Draw:
+    """How a form is drawn: with sizes up to ``largest``, and so many problems."""
+
+    rng: random.Random
+    device: str | None
+    largest: int
+    count: int
+
+    @property
+    def numbers(self) -> np.random.Generator:
+        """Random numbers that follow from ``rng``."""
+        return np.random.default_rng(self.rng.getrandbits(64))
+
+    def sizes(self, count: int, least: int = 1) -> list[int]:
+        """Sizes, small ones more often."""
+        rng = self.rng
+        return [
+            max(least, min(self.largest, rng.choice((1, 2, 3, rng.randint(1, 16), rng.randint(1, self.largest))))) for _ in range(count)
+        ]
+
+    def empty(self, shape: tuple[int, ...], dtype: str, row_major: bool = False) -> Block:
+        """Poisoned arrays."""
+        return Block(self.rng, self.count, shape, dtype, row_major)
+
+    def filled(self, shape: tuple[int, ...], dtype: str, row_major: bool = False) -> Block:
+        """Arrays of random numbers between -1 and 1, or of any integers."""
+        block = self.empty(shape, dtype, row_major)
+        block.views[...] = random_numbers(self.numbers, block.views.shape, dtype)
+        return block
 
 
-def draw_named(name: str, rng: random.Random, device: str | None, largest: int) -> Call:
-    """A call of one routine."""
-    return next(one for one in _ALL if one.__name__ == f"_{name}")(rng, np.random.default_rng(rng.getrandbits(32)), device, largest)
+def random_numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+    """Random numbers of a type between -1 and 1, complex ones beside i too, or any integers."""
+    kind = dtypes.ELEMENTS[dtype].numpy
+    if kind.kind == "i":
+        return rng.integers(-128, 128, shape, kind)
+    real = rng.uniform(-1, 1, shape)
+    return (real + 1j * rng.uniform(-1, 1, shape) if kind.kind == "c" else real).astype(kind)
 
 
-def names() -> list[str]:
-    """The routines."""
-    return [one.__name__[1:] for one in _ALL]
+def wide(array: Array) -> Array:
+    """The numbers in float64 or complex128."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _array(rng: random.Random, np_rng: np.random.Generator, dtype: str, *shape: int) -> Array:
-    """Random numbers, in either order, in a wider array at times."""
-    wide = [n + rng.choice((0, 0, 3)) for n in shape]
-    whole = np_rng.uniform(-1, 1, wide).astype(dtype)
-    if len(shape) == 2 and rng.random() < 0.4:
-        whole = np.asfortranarray(whole)
-    return whole[tuple(slice(0, n) for n in shape)]
+def bound(terms: Array, k: int, dtype: str, more: int = 8) -> Array:
+    """(k + some) u of the magnitudes of the terms: any order of the sum; Higham, Accuracy and Stability, section 3.1, twice that.
+
+    Four times of complex numbers, whose products are two sums each (lemma 3.5 there).
+    """
+    times = 4 if dtypes.ELEMENTS[dtype].components == 2 else 2
+    return times * (k + more) * dtypes.ELEMENTS[dtype].unit * terms + 1e-300
 
 
-def _u(dtype: str) -> float:
-    return 2.0**-24 if dtype == "float32" else 2.0**-53
+def routines() -> list[str]:
+    """The names of all that ``draw`` draws."""
+    return list(_all())
 
 
-def _sizes(rng: random.Random, count: int, largest: int) -> list[int]:
-    return [rng.choice((1, 2, 3, rng.randint(1, 16), rng.randint(1, largest))) for _ in range(count)]
+def draw(rng: random.Random, device: str | None, largest: int = 96, count: int = 1, name: str | None = None) -> Problems:
+    """So many problems of a random form, of any routine or of one, with sizes up to ``largest``."""
+    known = _all()
+    return known[name or rng.choice(list(known))](Draw(rng, device, largest, count))
 
 
-def _triangle(a: Array, uplo: str) -> Array:
-    return np.tril(a) if uplo == "L" else np.triu(a)
+def _all() -> dict[str, Callable[[Draw], Problems]]:
+    from attack import grids, products
 
-
-def _bound(terms: Array, k: int, dtype: str, more: int = 8) -> Array:
-    """(k + some) u of the magnitudes of the terms: any order of the sum; Higham, Accuracy and Stability, section 3.1, twice that."""
-    return 2 * (k + more) * _u(dtype) * terms + 1e-300
-
-
-def _gemm(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    dtype, (m, n, k) = rng.choice(("float32", "float64")), _sizes(rng, 3, largest)
-    ta, tb = rng.choice("NT"), rng.choice("NT")
-    a = _array(rng, np_rng, dtype, *((m, k) if ta == "N" else (k, m)))
-    b = _array(rng, np_rng, dtype, *((k, n) if tb == "N" else (n, k)))
-    c, alpha, beta = _array(rng, np_rng, dtype, m, n), rng.uniform(-2, 2), rng.choice((0.0, 1.0, rng.uniform(-2, 2)))
-    x, y = (one.astype(np.float64) if t == "N" else one.T.astype(np.float64) for one, t in ((a, ta), (b, tb)))
-    exact = alpha * x @ y + beta * c
-    scale = abs(alpha) * np.abs(x) @ np.abs(y) + np.abs(beta * c)
-    how: dict[str, Any] = {"alpha": alpha, "beta": beta, "trans_a": ta, "trans_b": tb, "device": device}
-    return Call("gemm", lambda out: portatile.gemm(a, b, c, out=out, **how), np.empty((m, n), dtype), exact, _bound(scale, k, dtype))
-
-
-def _matmul(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    dtype, (m, n, k) = rng.choice(("float32", "float64")), _sizes(rng, 3, largest)
-    batch = rng.choice(((), (2,), (3, 2)))
-    a, b = np_rng.uniform(-1, 1, (*batch, m, k)).astype(dtype), np_rng.uniform(-1, 1, (*batch, k, n)).astype(dtype)
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    bound = _bound(np.abs(x) @ np.abs(y), k, dtype)
-    return Call("matmul", lambda out: portatile.matmul(a, b, out=out, device=device), np.empty((*batch, m, n), dtype), x @ y, bound)
-
-
-def _symm(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    dtype, (m, n) = rng.choice(("float32", "float64")), _sizes(rng, 2, largest)
-    side, uplo = rng.choice("LR"), rng.choice("LU")
-    order = m if side == "L" else n
-    a, b = _array(rng, np_rng, dtype, order, order), _array(rng, np_rng, dtype, m, n)
-    half = _triangle(a.astype(np.float64), uplo)
-    x, y = half + half.T - np.diag(np.diag(half)), b.astype(np.float64)
-    exact, scale = (x @ y, np.abs(x) @ np.abs(y)) if side == "L" else (y @ x, np.abs(y) @ np.abs(x))
-    how: dict[str, Any] = {"side": side, "uplo": uplo, "device": device}
-    return Call("symm", lambda out: portatile.symm(a, b, out=out, **how), np.empty((m, n), dtype), exact, _bound(scale, order, dtype))
-
-
-def _syr2k(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    return _update(rng, np_rng, device, largest, 2)
-
-
-def _syrk(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    return _update(rng, np_rng, device, largest, 1)
-
-
-def _update(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int, factors: int) -> Call:
-    dtype, (n, k) = rng.choice(("float32", "float64")), _sizes(rng, 2, largest)
-    uplo, trans, beta = rng.choice("LU"), rng.choice("NT"), rng.choice((0.0, 1.0, -0.5))
-    given = [_array(rng, np_rng, dtype, *((n, k) if trans == "N" else (k, n))) for _ in range(factors)]
-    c = _array(rng, np_rng, dtype, n, n)
-    ops = [(one if trans == "N" else one.T).astype(np.float64) for one in given]
-    pairs = [(ops[0], ops[0])] if factors == 1 else [(ops[0], ops[1]), (ops[1], ops[0])]
-    whole = sum(x @ y.T for x, y in pairs) + beta * c
-    scale = sum(np.abs(x) @ np.abs(y).T for x, y in pairs) + np.abs(beta * c)
-    written = _triangle(np.ones((n, n), bool), uplo)
-    exact, allowed = np.where(written, whole, 7.0), np.where(written, _bound(scale, factors * k, dtype), 0.0)
-    compute: Any = portatile.syrk if factors == 1 else portatile.syr2k
-    how: dict[str, Any] = {"uplo": uplo, "trans": trans, "beta": beta, "device": device}
-    return Call(compute.__name__, lambda out: compute(*given, c, out=out, **how), np.full((n, n), 7, dtype), exact, allowed)
-
-
-def _trmm(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    a, b, x, how = _triangular(rng, np_rng, device, largest)
-    y, left, dtype = b.astype(np.float64), how["side"] == "L", b.dtype.name
-    exact, scale = (x @ y, np.abs(x) @ np.abs(y)) if left else (y @ x, np.abs(y) @ np.abs(x))
-    return Call("trmm", lambda out: portatile.trmm(a, b, out=out, **how), np.empty(b.shape, dtype), exact, _bound(scale, len(x), dtype))
-
-
-def _trsm(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    """Right where the residual is small beside the sizes of the factors: Higham, theorem 8.5, with room for the inverses of blocks."""
-    a, b, x, how = _triangular(rng, np_rng, device, largest, dominant=True)
-    y, left, dtype = b.astype(np.float64), how["side"] == "L", b.dtype.name
-    exact = np.linalg.solve(x, y) if left else np.linalg.solve(x.T, y.T).T
-    inverse = np.abs(np.linalg.inv(x))
-    scale = inverse @ (np.abs(x) @ np.abs(exact)) if left else (np.abs(exact) @ np.abs(x)) @ inverse
-    bound = 8 * _bound(scale, len(x), dtype)
-    return Call("trsm", lambda out: portatile.trsm(a, b, out=out, **how), np.empty(b.shape, dtype), exact, bound)
-
-
-def _triangular(
-    rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int, dominant: bool = False
-) -> tuple[Array, Array, Array, dict[str, Any]]:
-    dtype, (m, n) = rng.choice(("float32", "float64")), _sizes(rng, 2, largest)
-    how: dict[str, Any] = {"side": rng.choice("LR"), "uplo": rng.choice("LU"), "trans": rng.choice("NT"), "diag": rng.choice("NU")}
-    order = m if how["side"] == "L" else n
-    a, b = _array(rng, np_rng, dtype, order, order), _array(rng, np_rng, dtype, m, n)
-    if dominant:
-        a[...] = a / order + 2 * np.eye(order, dtype=dtype)
-    x = _triangle(a.astype(np.float64), how["uplo"])
-    if how["diag"] == "U":
-        np.fill_diagonal(x, 1.0)
-    return a, b, x.T if how["trans"] == "T" else x, {**how, "device": device}
-
-
-def _coulomb(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    atoms = np_rng.uniform(-1, 1, (rng.randint(1, 2 * largest), 4)).astype(np.float32)
-    atoms[:, 2] += 3  # off the grid
-    ny, nx = _sizes(rng, 2, largest)
-    x, y = np.arange(nx) * 0.125, np.arange(ny) * 0.125
-    places = atoms.astype(np.float64)
-    across = (x[None, :, None] - places[:, 0]) ** 2 + (y[:, None, None] - places[:, 1]) ** 2 + places[:, 2] ** 2
-    terms = places[:, 3] / np.sqrt(across)
-    allowed = (len(atoms) + 320) * 2.0**-24 * np.abs(terms).sum(-1)
-    empty = np.empty((ny, nx), np.float32)
-    compute = portatile.coulomb_potential
-    return Call("coulomb", lambda out: compute(atoms, (ny, nx), 0.125, out=out, device=device), empty, terms.sum(-1), allowed)
-
-
-def _convolution(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    dtype, shape = rng.choice(("float32", "float64")), [min(n, 24) for n in _sizes(rng, 3, largest)]
-    taps = np_rng.uniform(-1, 1, rng.choice((3, 5, 16))).astype(np.float64)
-    volume, lower = np_rng.uniform(-1, 1, shape).astype(dtype), -rng.randint(0, len(taps) - 1)
-    exact, scale = volume.astype(np.float64), np.abs(volume.astype(np.float64))
-    for axis in range(3):
-        moved = [(tap, -(lower + place)) for place, tap in enumerate(taps)]
-        exact = sum(tap * np.roll(exact, shift, axis) for tap, shift in moved)
-        scale = sum(abs(tap) * np.roll(scale, shift, axis) for tap, shift in moved)
-    bound = _bound(scale, 3 * (len(taps) + 1), dtype)
-
-    def run(out: Array) -> None:
-        out[...] = portatile.convolve3d_separable(volume, taps, lower=lower, device=device)
-
-    return Call("convolution", run, np.empty(shape, dtype), exact, bound)
-
-
-def _mri(rng: random.Random, np_rng: np.random.Generator, device: str | None, largest: int) -> Call:
-    """Four turns at most: 6 pi u of a phase for each of three products (see ``Mri.bound``), 24 u for a function, u for each sum."""
-    samples, voxels = _sizes(rng, 2, 2 * largest)
-    k, x = np_rng.uniform(-1, 1, (3, samples)).astype(np.float32), np_rng.uniform(-4 / 3, 4 / 3, (3, voxels)).astype(np.float32)
-    phi = np_rng.uniform(-1, 1, (2, samples)).astype(np.float32)
-    weights = (phi.astype(np.float64) ** 2).sum(0)
-    turns = x.T.astype(np.float64) @ k.astype(np.float64)
-    exact = np.stack([np.cos(2 * np.pi * turns) @ weights, np.sin(2 * np.pi * turns) @ weights])
-    allowed = np.full(exact.shape, (4 * 6 * np.pi + 30 + samples) * 2.0**-24 * weights.sum())
-
-    def run(out: Array) -> None:
-        out[0], out[1] = portatile.mri_q(*k, *phi, *x, device=device)
-
-    return Call("mri_q", run, np.empty(exact.shape, np.float32), exact, allowed)
-
-
-_ALL = (_gemm, _matmul, _symm, _syrk, _syr2k, _trmm, _trsm, _coulomb, _convolution, _mri)
+    return {**products.ROUTINES, **grids.ROUTINES}

@@ -1,4 +1,8 @@
-"""Many small random problems, of every routine, against float64: what a few kernels compute at all their edges."""
+"""Many small random problems, of every routine, against float64: what kernels compute at all their edges.
+
+An attempt is one form: a routine with options, sizes and layouts. To prepare its kernels takes longer than its problems do, which have
+numbers of their own.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,12 @@ from collections import Counter
 
 from attack import Place, calls, problems
 
-_FORMS = 10  # of an attempt: a routine, its options, sizes and layouts
-_EACH = 50  # problems of a form, each with numbers of its own; to build the kernels of another takes longer than these
+_EACH = 1000  # problems of a form
 _LARGEST = 9
 
 
 def attempt(rng: random.Random, place: Place) -> Counter[str]:
-    """Calls of random routines with sizes below ten."""
-    done: Counter[str] = Counter()
-    for _ in range(_FORMS):
-        form = rng.getrandbits(32)
-        for data in range(_EACH):
-            done[problems.checked(calls.draw(random.Random(form), place.device, _LARGEST, data))] += 1
-    return done
+    """Calls of a random routine with sizes below ten."""
+    form = calls.draw(rng, place.device, _LARGEST, _EACH)
+    problems.check(form)
+    return Counter({form.name: len(form)})

@@ -13,7 +13,7 @@ from portatile.cli import main
 from portatile.device import datasheet
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.records import to_json
-from portatile.tuning.search import tuner
+from portatile.tuning.search import spending
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -39,7 +39,7 @@ def test_tune_prints_winner_default_and_counts(capsys: pytest.CaptureFixture[str
 def test_tune_says_who_raced_and_what_was_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, all_near: None
 ) -> None:
-    monkeypatch.setattr(tuner._Run, "_race_seconds", lambda _: 60.0)  # until they are told apart, however disturbed the machine is
+    monkeypatch.setattr(spending.Spending, "race_seconds", lambda _: 60.0)  # until they are told apart, however disturbed the machine is
     out, err = tune(capsys)
     assert "finalists compared: [ ] holds the median with 95 % confidence" in out
     assert "3 finalists race" in err
@@ -202,7 +202,7 @@ def test_show_explains_every_parameter(name: str, capsys: pytest.CaptureFixture[
     sizes = [word for size in workload.sizes for word in (f"-{size}" if len(size) == 1 else f"--{size.replace('_', '-')}", "64")]
     assert main(["show", name, *sizes, "--stage", "parameters", "--device", "opencl"]) == 0
     out = capsys.readouterr().out
-    problem = workload.problem(dict.fromkeys(workload.sizes, 64))
+    problem = workload.problem(dict.fromkeys(workload.sizes, 64), workload.dtypes[0])
     config = workload.default(problem, device.get("opencl").info)
     for parameter in config:
         assert re.search(rf"^{parameter} +\S", out, re.MULTILINE)

@@ -1,20 +1,16 @@
-"""An exported folder computes without portatile: in a process where it cannot be imported, for every workload, and through a fake CUDA."""
+"""An exported folder computes without portatile: in a process where it cannot be imported, for every workload."""
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,22 +19,14 @@ import pytest
 from portatile import verify, workloads
 from portatile.cli import main
 from portatile.device.base import Device
-from portatile.device.cuda import compiler as cuda_compiler
 from portatile.device.opencl import icd
-from portatile.images import ImageForm
-from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.shipping import folder as folders
 from portatile.store import ResultStore
-from portatile.trials import Trial
 from portatile.workloads import operands
 from portatile.workloads.gemm import presets
 from portatile.workloads.gemm.forms.generic.point import tile
-from support.ptx_machine import GlobalMemory, Machine
-from support.ptx_machine.device import INFO
+from support.exported import SMALL, drawn, item, loaded
 from support.seeds import new_seed
-
-SMALL: dict[str, Value] = {"FORM": "generic", "TR": 2, "TC": 2, "VL": 2, "TRR": 1, "TCR": 1, "TBR": 8, "TBC": 8, "KB": 8}  # soon compiled
-needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=f"NVRTC: {cuda_compiler.available()}")
 
 # Runs in a process of its own: reads arrays, computes each problem of the folder, writes what came out.
 USER = """
@@ -90,9 +78,10 @@ def opencl(device: Device) -> Device:
     return device
 
 
-def item(problem: Problem, config: Config, info: DeviceInfo) -> folders.ShippedItem:
-    trial = Trial(problem, dict(config), info, "source", "ok", (1.0, 2.0), time="now")
-    return folders.ShippedItem(problem, config, info, "for a test", trial)
+@pytest.fixture
+def loader_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The folder's own loader, as a module of its own."""
+    return partial(loaded, monkeypatch)
 
 
 def sites() -> list[str]:
@@ -132,13 +121,6 @@ def computed(folder: Path, items: list[folders.ShippedItem], rng: np.random.Gene
             operands.view(memory, problem.layout[name], workload.shapes(problem)[name])[...] = made[f"{place}/{name}"]
             verdict = verify.compare(memory, expected, workload.bound(problem, one.config), name)
             assert verdict.ok, f"{problem.workload} {dict(problem.sizes)} {dict(one.config)}: {verdict.message}"
-
-
-def drawn(problem: Problem, info: DeviceInfo, rng: np.random.Generator, **wanted: Value) -> Config:
-    """A legal configuration with these values: the first in a random order of all."""
-    space = workloads.get(problem.workload).space(problem, info)
-    shuffled = {name: [values[i] for i in rng.permutation(len(values))] for name, values in space.parameters.items()}
-    return next(iter(space.restricted(shuffled | {name: [value] for name, value in wanted.items()})))
 
 
 @pytest.mark.unoptimised
@@ -263,145 +245,3 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, capsys: pytest
     assert main(["export", str(tmp_path / "letters"), "--workload", "gemm", "--problem", "m=3 n=3 k=3"]) == 2
     assert "holds something else" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "letters").iterdir()] == ["to_my_aunt"]
-
-
-# CUDA
-
-
-class Driver:
-    """CUDA's driver as ctypes sees it, over the interpreter of PTX; the GPU is not the one that the folder was made for."""
-
-    def __init__(self, name: str) -> None:
-        self.name, self.memory = name.encode(), GlobalMemory()
-        self.machines: list[Machine] = []
-        self.functions: list[tuple[Machine, str]] = []
-        self.dynamic: dict[int, int] = {}
-
-    def cuInit(self, flags: int) -> int:
-        return 0
-
-    def cuDeviceGetCount(self, count: Any) -> int:
-        count._obj.value = 1
-        return 0
-
-    def cuDeviceGetName(self, text: Any, size: int, index: int) -> int:
-        text.value = self.name
-        return 0
-
-    def cuDeviceGetAttribute(self, value: Any, attribute: int, index: int) -> int:
-        value._obj.value = {75: 9, 76: 9}[attribute]
-        return 0
-
-    def cuDevicePrimaryCtxRetain(self, context: Any, index: int) -> int:
-        context._obj.value = 1
-        return 0
-
-    def cuCtxSetCurrent(self, context: Any) -> int:
-        return 0 if context.value == 1 else 201
-
-    def cuModuleLoadData(self, module: Any, data: bytes) -> int:
-        self.machines.append(Machine(data.rstrip(b"\0").decode(), self.memory))
-        module._obj.value = len(self.machines)
-        return 0
-
-    def cuModuleGetFunction(self, function: Any, module: Any, symbol: bytes) -> int:
-        self.functions.append((self.machines[module.value - 1], symbol.decode()))
-        function._obj.value = len(self.functions)
-        return 0
-
-    def cuFuncSetAttribute(self, function: Any, attribute: int, value: int) -> int:
-        self.dynamic[function.value] = value
-        return 0 if attribute == 8 else 1
-
-    def cuMemAlloc_v2(self, pointer: Any, nbytes: Any) -> int:
-        pointer._obj.value = self.memory.allocate(bytes([0xCB]) * nbytes.value)
-        return 0
-
-    def cuMemcpyHtoD_v2(self, target: Any, source: Any, nbytes: Any) -> int:
-        self.memory.write(target.value, ctypes.string_at(source.value, nbytes.value))
-        return 0
-
-    def cuMemcpyDtoH_v2(self, target: Any, source: Any, nbytes: Any) -> int:
-        ctypes.memmove(target.value, self.memory.read(source.value, nbytes.value), nbytes.value)
-        return 0
-
-    def cuTexObjectCreate(self, texture: Any, resource: bytes, sampling: bytes, view: None) -> int:
-        assert (len(resource), len(sampling)) == (144, 104)
-        kind, pointer, number, channels, size, height, pitch = struct.unpack_from("<I4xQIIQQQ", resource)
-        dtype = {0x20: "float32", 3: "uint32"}[number]
-        assert sampling[:12] == struct.pack("<3I", 3, 3, 3)
-        assert struct.unpack_from("<II", sampling, 12) == (0, int(dtype == "uint32"))
-        assert pointer % 512 == 0 or kind == 3
-        shape = (size // (4 * channels), channels) if kind == 2 else (height, size, channels)
-        form = ImageForm("image1d_buffer_t" if kind == 2 else "image2d_t", shape, dtype)
-        self.memory.textures.append((pointer, form, size if kind == 2 else pitch))
-        texture._obj.value = len(self.memory.textures) - 1
-        return 0
-
-    def cuLaunchKernel(self, function: Any, *rest: Any) -> int:
-        machine, symbol = self.functions[function.value - 1]
-        grid, block, (dynamic, stream, places, extra) = rest[:3], rest[3:6], rest[6:]
-        assert stream is None
-        assert extra is None
-        assert dynamic <= max(48 * 1024, self.dynamic.get(function.value, 0))
-        sizes = [size for _, size, _ in machine.functions[symbol].parameters]
-        values = [ctypes.string_at(place, size) for place, size in zip(places, sizes, strict=True)]
-        machine.launch(symbol, grid, block, values, dynamic)
-        return 0
-
-
-@pytest.fixture
-def loader_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The folder's own loader, as a module of its own."""
-
-    def load(folder: Path) -> ModuleType:
-        spec = importlib.util.spec_from_file_location("exported_loader", folder / "loader.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, "exported_loader", module)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
-
-
-@needs_nvrtc
-def test_cuda_kernels_run_through_the_drivers_functions(tmp_path: Path, loader_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split k for a GPU that is not here; another one takes the PTX, which the interpreter runs."""
-    rng = np.random.default_rng(new_seed("export for CUDA"))
-    info = replace(INFO, platform="NVIDIA CUDA")
-    gemm = workloads.get("gemm")
-    problem = gemm.problem({"m": 9, "n": 7, "k": 128})
-    config = drawn(problem, info, rng, SPLIT_K=2, TXC=False, **SMALL)
-    items = [item(problem, config, info)]
-    for size, ways in ((8, ("image", "view")), (12, ("view local", "image local"))):  # float32, then float64
-        other = gemm.problem({"m": size, "n": 8, "k": 8}, "float32" if size == 8 else "float64")
-        small = tile(4, (4, 4), (8, 8), (1, 1), 8, True) if size == 8 else tile(2, (2, 2), (8, 8), (1, 1), 8, True)
-        items.append(item(other, presets.staged(small, *ways).config(), info))
-    shipped = folders.write(tmp_path / "folder", items)
-    assert shipped.left_out == []
-    table = json.loads((tmp_path / "folder" / "kernels.json").read_text())
-    assert all({binary["kind"] for binary in program["binaries"]} == {"cubin", "ptx"} for program in table["programs"].values())
-    loader = loader_of(tmp_path / "folder")
-    monkeypatch.setitem(loader._find, "cuda", lambda: loader._find_cuda(Driver(info.name)))
-    a, b, c = (rng.random(shape, dtype=np.float32) for shape in ((9, 128), (128, 7), (9, 7)))
-    run = loader.load("gemm", m=9, n=7, k=128)
-    assert len(run.launches) > 1
-    assert np.allclose(run(a, b, c=c, alpha=2.0, beta=0.5), 2 * a @ b + 0.5 * c, rtol=1e-4, atol=1e-5)
-    for one in items[1:]:
-        m, dtype = one.problem.sizes["m"], one.problem.dtype
-        x, y = rng.random((m, 8)).astype(dtype), rng.random((8, 8)).astype(dtype)
-        through_images = loader.load("gemm", m=m, n=8, k=8)
-        for alpha in (1.0, -2.0):
-            assert np.allclose(through_images(x, y, alpha=alpha), alpha * x @ y, rtol=1e-4, atol=1e-5)
-    with pytest.raises(LookupError, match="has no gemm with"):
-        loader.load("gemm", m=10, n=7, k=128)
-    with pytest.raises(LookupError, match=info.name):
-        loader.load("gemm", m=9, n=7, k=128, device="abacus")
-    with pytest.raises(ValueError, match="shape"):
-        run(a.T, b)
-    with pytest.raises(TypeError, match="'b' is missing"):
-        run(a)
-    with pytest.raises(TypeError, match="gamma"):
-        run(a, b, gamma=1.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portatile
-from portatile import workloads
+from portatile import dtypes, workloads
 from portatile.device.base import Device
 from portatile.errors import ArgumentError
 from portatile.records import Layout, Problem
@@ -18,13 +18,13 @@ from portatile.workloads.gemm import units
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.matrix import point as matrix
 from portatile.workloads.gemm.point import Point
-from support.checking import check
+from support.checking import check, run
 from support.seeds import new_seed
 
 pytestmark = pytest.mark.unoptimised
 
 WORKLOAD = workloads.get("gemm")
-TYPES = ("float16", "bfloat16", "int8", "tfloat32", "float16:float32", "bfloat16:float32")
+TYPES = ("float16", "bfloat16", "int8", "tfloat32", "float16:float32", "bfloat16:float32", "float8_e4m3fn", "float8_e5m2:bfloat16")
 SMALL = matrix.tile((2, 1), (2, 4), 2, double=0)
 POINTS: dict[str, Point] = {
     "small": SMALL,
@@ -39,6 +39,15 @@ GROUPS: dict[str, Point] = {
     "192 columns": replace(hopper.tile(128, 192, 4), RASTER=0),
     "split k": replace(hopper.tile(64, 64, 4), SPLIT_K=3, RASTER=1),
 }
+
+
+def promoting(point: Point, dtype: str) -> Point:
+    """The point, as products of this type need it: with fewer columns, of a hopper form, where sums leave the units."""
+    if not dtype.startswith("float8"):
+        return point
+    if isinstance(point, hopper.Hopper):
+        point = replace(point, TCR=min(point.TCR, 12 if point.TRR == 1 else 8))
+    return replace(point, PROMOTE=units.PROMOTED)  # type: ignore[type-var]
 
 
 def drawn(rng: np.random.Generator, dtype: str, options: dict[str, str]) -> Problem:
@@ -57,7 +66,7 @@ def drawn(rng: np.random.Generator, dtype: str, options: dict[str, str]) -> Prob
 def right(device: Device, point: Point, dtype: str, rng: np.random.Generator) -> None:
     """The point on a shape and a way to store the operands that are drawn."""
     options = {f"trans_{name}": str(rng.choice(["N", "T"])) for name in "ab"}
-    case = drawn(rng, dtype, options)
+    case, point = drawn(rng, dtype, options), promoting(point, dtype)
     verdict = check(device, WORKLOAD, case, point.config(), rng)
     assert verdict.ok, f"{options} {dtype} {case.sizes}: {verdict.message}"
 
@@ -127,7 +136,7 @@ def test_batches_are_right(device: Device) -> None:
             assert verdict.ok, f"{case.sizes}: {verdict.message}"
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16:float32", "int8:float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16:float32", "int8:float16", "float8_e4m3fn:bfloat16"])
 def test_epilogues_are_right(device: Device, dtype: str) -> None:
     """Scales, a bias and an activation in the launch of the product, or with split k in the one that adds."""
     rng = np.random.default_rng(new_seed(dtype))
@@ -139,8 +148,26 @@ def test_epilogues_are_right(device: Device, dtype: str) -> None:
         case = replace(case, layout={**case.layout, **{name: replace(case.layout[name], offset=3) for name in ("bias", "scale_b")}})
     points = [SMALL, replace(SMALL, SPLIT_K=2)]
     for point in [*points, hopper.tile(64, 128, 4)] if device.info.can.warp_groups else points[: 1 + int(rng.integers(2))]:
-        verdict = check(device, workload, case, point.config(), rng)
+        verdict = check(device, workload, case, promoting(point, dtype).config(), rng)
         assert verdict.ok, f"{options}: {verdict.message}"
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_whole_numbers_of_eight_bits_are_multiplied_exactly(device: Device, dtype: str) -> None:
+    """Sums that need no more than the 14 bits that units keep are exact; among 128 terms, of which others are infinite or NaN elsewhere."""
+    rng = np.random.default_rng(new_seed(dtype))
+    kind = dtypes.numpy_type(dtype)
+    case = WORKLOAD.problem({"m": 72, "n": 40, "k": 300}, dtype, {"trans_b": "T"})
+    stored = {name: rng.integers(-3, 4, shape).astype(np.float32) for name, shape in (("a", (72, 300)), ("b", (40, 300)))}
+    stored["a"][3, 7] = np.nan
+    stored["a"][:, 9] *= 2.0**-9 if dtype == "float8_e4m3fn" else 2.0**-16  # below the smallest normal number
+    stored["b"][:, 9] *= 2.0**6
+    points = [SMALL, hopper.tile(128, 128, 4)] if device.info.can.warp_groups else [SMALL]
+    for point in points:
+        given = {name: stored[name].astype(kind).ravel() for name in "ab"} | {"c": np.full(72 * 40, np.nan, np.float32)}
+        found, _ = run(device, WORKLOAD, case, promoting(point, dtype).config(), Inputs(given, {"alpha": 1.0, "beta": 0.0}))
+        exact = stored["a"].astype(np.float64) @ stored["b"].T
+        assert np.array_equal(found["c"].reshape(72, 40), exact, equal_nan=True)
 
 
 def test_defaults_use_the_units_of_a_device(device: Device) -> None:

@@ -142,3 +142,13 @@ def test_no_matrices_at_all(device: Device) -> None:
     assert portatile.trsm(empty, empty, device=device.info.id).shape == (0, 4, 4)
     assert portatile.syrk(empty, device=device.info.id).shape == (0, 4, 4)
     assert not portatile.syrk(np.ones((2, 3, 0), np.float32), device=device.info.id).any()
+
+
+def test_stacks_of_complex_matrices(device: Device) -> None:
+    """Hermitian updates and products, each matrix within the bound of its sum."""
+    rng = np.random.default_rng(new_seed("complex"))
+    a = (rng.uniform(-1, 1, (2, N, K)) + 1j * rng.uniform(-1, 1, (2, N, K))).astype(np.complex64)
+    lower = portatile.herk(a, device=device.info.id)
+    wanted = a @ a.conj().swapaxes(1, 2)
+    assert np.allclose(lower, np.tril(wanted), atol=1e-5)
+    assert np.allclose(portatile.hemm(lower, a, device=device.info.id), wanted @ a, atol=1e-4)

@@ -172,10 +172,12 @@ def test_operands_that_lie_on_devices(
 
 
 def test_work_is_shared_and_told(both: list[str], twins: tuple[Device, Device], monkeypatch: pytest.MonkeyPatch) -> None:
-    launch = ClQueue.launch
+    launch, begun = ClQueue.launch, {one: threading.Event() for one in twins}
 
     def slow(queue: ClQueue, *args: Any, **rest: Any) -> Any:
-        time.sleep(0.005)  # so that one does not end before the other begins
+        begun[queue.device].set()  # type: ignore[index]
+        for other in begun.values():  # so that one does not end before the other begins
+            other.wait(60)
         return launch(queue, *args, **rest)
 
     monkeypatch.setattr(ClQueue, "launch", slow)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from threading import Thread
 from typing import Any
@@ -19,10 +18,9 @@ from portatile.records import Config, DeviceInfo, Problem, Value
 from portatile.runtime import perform, slabs
 from portatile.workload import Workload
 from support.seeds import new_seed
+from support.slabs import Case, Meter, compared
 
 pytestmark = [pytest.mark.thinned(1 / 2), pytest.mark.unoptimised]
-
-Case = Callable[[np.random.Generator, str], np.ndarray]
 
 
 def product(rng: np.random.Generator, device: str) -> np.ndarray:
@@ -124,39 +122,6 @@ def nothing_remembered() -> Iterator[None]:
     perform.forget()
 
 
-class Meter:
-    """Counts what a device has allocated."""
-
-    def __init__(self, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = self.most = self.slabs = 0
-        allocate, pipeline = type(device).allocate, slabs.pipeline
-        kind = type(device.allocate(4))
-        release = kind.release
-
-        def counted(opened: Device, nbytes: int) -> Any:
-            memory = allocate(opened, nbytes)
-            self.now += nbytes
-            self.most = max(self.most, self.now)
-            memory.counted = weakref.finalize(memory, self.give_back, nbytes)  # type: ignore[attr-defined]
-            return memory
-
-        def given_back(memory: Any) -> None:
-            getattr(memory, "counted", lambda: None)()
-            release(memory)
-
-        monkeypatch.setattr(kind, "release", given_back)
-
-        def cut(*args: Any) -> None:
-            self.slabs += 1
-            pipeline(*args)
-
-        monkeypatch.setattr(type(device), "allocate", counted)
-        monkeypatch.setattr(slabs, "pipeline", cut)
-
-    def give_back(self, nbytes: int) -> None:
-        self.now -= nbytes
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_slabs_give_the_same_bits(device: Device, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     seed, limit = new_seed(case.__name__), CASES[case]
@@ -171,66 +136,6 @@ def test_slabs_give_the_same_bits(device: Device, case: Case, monkeypatch: pytes
     assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
 
 
-def compared(device: Device, case: Case, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The case in one piece, then in slabs."""
-    seed = new_seed(case.__name__)
-    whole = case(np.random.default_rng(seed), device.info.id)
-    perform.forget()
-    meter = Meter(device, monkeypatch)
-    with portatile.memory_limit(limit):
-        cut = case(np.random.default_rng(seed), device.info.id)
-    assert meter.slabs > 0
-    assert 0 < meter.most <= limit
-    assert np.array_equal(cut, whole), f"they differ by up to {np.abs(cut - whole).max()}"
-
-
-def many_atoms(rng: np.random.Generator, device: str) -> np.ndarray:
-    return portatile.coulomb_potential(rng.random((60_000, 4), np.float32), (41, 53), 0.0437, (0.31, -0.2, 1.5), device=device)
-
-
-def many_atoms_in_a_table(rng: np.random.Generator, device: str) -> np.ndarray:
-    """Atoms whose rows have gaps, and planes that are too large beside what room they leave."""
-    atoms = rng.random((9001, 7), np.float32)[:, 1:5]
-    return portatile.coulomb_potential(atoms, (2, 90, 301), (0.1, 0.037, 0.0711), (0.3, 0.2, -1.5), device=device)
-
-
-def many_samples(rng: np.random.Generator, device: str) -> np.ndarray:
-    samples, voxels = rng.random((5, 60_000), np.float32), rng.random((3, 1003), np.float32)
-    return np.stack(portatile.mri_q(*samples, *voxels, device=device))
-
-
-def many_strided_samples(rng: np.random.Generator, device: str) -> np.ndarray:
-    samples, voxels = rng.random((60_001, 7), np.float32).T, rng.random((3, 1003), np.float32)
-    return np.stack(portatile.mri_fhd(*samples[:5], *voxels, *samples[5:], device=device))
-
-
-# Limit; and the sum of the terms' magnitudes: charges over distances of 1 to 3, products of two weights of 1/2 or 1/3 on average.
-MANY: dict[Case, tuple[int, float]] = {
-    many_atoms: (500_000, 60_000 / 3),
-    many_atoms_in_a_table: (100_000, 9001 / 4),
-    many_samples: (500_000, 60_000 / 3),
-    many_strided_samples: (500_000, 60_000 / 4),
-}
-
-
-@pytest.mark.parametrize("case", MANY, ids=lambda case: case.__name__)
-def test_sums_are_cut_where_nothing_else_helps(device: Device, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Atoms or samples that take more than the limit: their parts are added up, which rounds differently, within the bound.
-
-    That is 60 000 2^-24 = 3.6e-3 of the terms' magnitudes; sums rounded in two orders differ by far less.
-    """
-    seed, (limit, magnitude) = new_seed(case.__name__), MANY[case]
-    whole = case(np.random.default_rng(seed), device.info.id)
-    perform.forget()
-    meter = Meter(device, monkeypatch)
-    with portatile.memory_limit(limit):
-        cut = case(np.random.default_rng(seed), device.info.id)
-    assert meter.slabs >= 2
-    assert 0 < meter.most <= limit
-    assert cut.shape == whole.shape
-    assert np.abs(cut - whole).max() <= 1e-4 * magnitude
-
-
 def test_rows_that_are_computed_differently(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some of a work-item's rows take polynomials, the others the library's function: slabs begin where groups do."""
     config: Config = {"WGX": 16, "WGY": 2, "SPLIT": 1, "PX": 4, "PY": 4, "VL": 1, "CHUNK": 64, "UNROLL": 1, "POLY": 5, "DEGREE": 3}
@@ -242,30 +147,6 @@ def test_rows_that_are_computed_differently(device: Device, monkeypatch: pytest.
 
     compared(device, atoms, 40_000, monkeypatch)
     compared(device, potential_of_large_planes, 90_000, monkeypatch)
-
-
-def test_sums_stay_whole_where_another_cut_is_enough(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Atoms that leave a slab of a few rows: the bits of the whole."""
-    added: list[object] = []
-    monkeypatch.setattr(slabs, "_terms", lambda *given: added.append(given))
-
-    def atoms(rng: np.random.Generator, selector: str) -> np.ndarray:
-        return portatile.coulomb_potential(rng.random((6000, 4), np.float32), (201, 53), 0.0437, (0.31, -0.2, 1.5), device=selector)
-
-    compared(device, atoms, 120_000, monkeypatch)
-    assert not added
-
-
-def test_infinities_of_two_parts_meet(device: Device) -> None:
-    """A positive and a negative charge on one point, in different parts: NaN, as in one piece; infinities elsewhere, and no warning."""
-    atoms = np.zeros((3000, 4), np.float32)
-    atoms[:, 2], atoms[:, 3] = 5, 1
-    atoms[0], atoms[1], atoms[-1] = (1, 1, 0, 1), (2, 1, 0, 1), (1, 1, 0, -1)
-    with portatile.memory_limit(20_000):
-        got = portatile.coulomb_potential(atoms, (4, 4), 1.0, device=device.info.id)
-    assert np.isnan(got[1, 1])
-    assert got[1, 2] == np.inf
-    assert np.isfinite(got).sum() == 14
 
 
 @pytest.mark.parametrize("poly", [1, 3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -162,3 +163,27 @@ def test_types_that_do_not_go_together(device: Device) -> None:
         portatile.gemm(half, half, dtype="float64", device=device.info.id)
     with pytest.raises(ArgumentError, match="must have shape"):
         portatile.gemm(half, half, np.ones((3, 3)), beta=1.0, device=device.info.id)
+
+
+@pytest.mark.parametrize("trans", ["NN", "CT"])
+def test_three_real_products_give_a_complex_one(device: Device, trans: str) -> None:
+    """Within the bound that the workload states; of a stack, and of real matrices, they are no way."""
+    rng = np.random.default_rng(new_seed(trans))
+    m, n, k = (int(size) for size in rng.integers(1, 90, 3))
+    a, b = drawn(rng, (m, k) if trans[0] == "N" else (k, m), "complex64"), drawn(rng, (k, n) if trans[1] == "N" else (n, k), "complex64")
+    c, alpha, beta = drawn(rng, (m, n), "complex64"), 0.5 - 2j, 1.5j
+    called = partial(portatile.gemm, trans_a=trans[0], trans_b=trans[1], precision="3m", device=device.info.id)
+    left, right = (wide({"N": x, "T": x.T, "C": x.conj().T}[letter]) for x, letter in zip((a, b), trans, strict=True))
+    workload = workloads.get("gemm3m")
+    problem = workload.problem({"m": m, "n": n, "k": k}, "complex64")
+    bound, scale = workload.bound(problem, workload.default(problem, device.info)), np.abs(left) @ np.abs(right)
+    got = called(a, b, c, alpha=alpha, beta=beta)
+    assert (np.abs(got - (alpha * (left @ right) + beta * wide(c))) <= bound * (abs(alpha) * scale + abs(beta) * np.abs(c))).all()
+    empty = np.full((m, n), np.nan, "complex64")
+    assert (np.abs(called(a, b, empty, beta=0) - left @ right) <= bound * scale).all()
+    assert (called(np.full_like(a, np.nan), b, c, alpha=0, beta=1) == c).all()
+    stack = drawn(rng, (3, m, k), "complex64")
+    across = stack.swapaxes(1, 2)
+    close(Got(portatile.matmul(stack, across, precision="3m", device=device.info.id), "complex64", device), stack, across)
+    with pytest.raises(ArgumentError, match="complex64 and complex128"):
+        called(a.real.copy(), b.real.copy())

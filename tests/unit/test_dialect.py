@@ -12,15 +12,9 @@ from portatile import dialect, program
 from portatile.device.cuda import compiler as cuda_compiler
 from portatile.errors import CompileError
 from portatile.records import Entry, Parameter, Source
+from support.compiling import ptx
 
 needs_nvrtc = pytest.mark.skipif(cuda_compiler.available() is not None, reason=str(cuda_compiler.available()))
-
-
-def ptx(text: str, architecture: str = "sm_90", **defines: str) -> str:
-    """What NVRTC makes of OpenCL C."""
-    translation = dialect.translate(text, file="user.cl", defines=defines)
-    target = cuda_compiler.CudaTarget(architecture, "ptx")
-    return target.compile(Source("user.cl", translation.text, (), dialect.NVRTC_OPTIONS), translation.entries).data.decode()
 
 
 def test_entries_describe_parameters() -> None:
@@ -332,54 +326,7 @@ def test_local_arrays_are_aligned_for_wide_accesses() -> None:
     assert sizes == {5: 16, 24: 16, 64: 32, 28: 64, 48: 16, 32: 32}
 
 
-def test_headers_keep_their_lines(tmp_path: Path) -> None:
-    """Beside the including file, in folders, by macro, once, in circles, in branches that are not taken."""
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "a.h").write_text('#pragma once\n#include "sub/b.h"\nint a() { return 1; }\n')
-    (tmp_path / "sub" / "b.h").write_text('#ifndef B\n#define B\n#include "../a.h"\nint b() { return BROKEN; }\n#endif\n')
-    (tmp_path / "sub" / "table.inc").write_text("1, 2,\n3\n")
-    text = """// #include "nothing.h"
-#if 0
-#include "a.h"
-#else
-#include <a.h>
-#endif
-#define WHERE "sub/b.h"
-#include WHERE
-/* #include "nothing.h" */ __constant int t[] = {
-#include TABLE
-};
-#ifdef NEVER
-#include "missing.h"
-#endif
-__kernel void k(__global int *o) { o[0] = a() + b() + t[2] + __LINE__; }
-LAST
-"""
-    path, defines = tmp_path / "user.cl", {"TABLE": '"table.inc"', "BROKEN": "2", "LAST": ""}
-    gathered = dialect.gather(text, path, [tmp_path / "sub", tmp_path], defines)
-    assert gathered.count("int a()") == 3  # in each branch that includes it; the guard lets one through
-    plain = dialect.translate(gathered, file=str(path), defines=defines).text
-    assert plain.count("int a()") == 1
-    with pytest.raises(CompileError, match=r"user\.cl:16: ']'|user\.cl:16: unexpected '\]'"):
-        dialect.translate(gathered, file=str(path), defines={**defines, "LAST": "]"})
-    with pytest.raises(CompileError, match=r"b\.h:4: unexpected '\)'"):
-        dialect.translate(gathered, file=str(path), defines={**defines, "BROKEN": ")"})
-    with pytest.raises(CompileError, match=r"user\.cl:13: #include 'missing\.h'"):
-        dialect.translate(gathered, file=str(path), defines={**defines, "NEVER": "1"})
-    if cuda_compiler.available() is None:
-        with pytest.raises(CompileError) as caught:
-            ptx(gathered, BROKEN="nothing", LAST="int c = nowhere;", TABLE='"table.inc"')
-        found = re.findall(r'(\w+\.\w+)\((\d+)\): error: identifier "(\w+)"', caught.value.log)
-        assert found == [("b.h", "4", "nothing"), ("user.cl", "16", "nowhere")]
-
-
 @needs_nvrtc
-def test_a_missing_header_is_named_where_it_is_included() -> None:
-    text = "/* of\n   two lines */\n\n#include NAME(absent.h)\n#include NAME(later.h)\nint x;\n"
-    with pytest.raises(CompileError, match=r"f\.cl:4: #include 'absent\.h'"):
-        dialect.translate(dialect.gather(text, "f.cl", (), {"NAME(x)": "#x"}), file="f.cl", defines={"NAME(x)": "#x"})
-
-
 def test_images_of_every_shape_compile() -> None:
     """Reads with and without a sampler, writes and queries; each reads its own kind of texture."""
     text = ptx("""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from portatile import workloads
@@ -14,11 +15,14 @@ from portatile.device.cuda import compiler
 from portatile.device.cuda.info import capabilities
 from portatile.errors import ArgumentError, DeviceNotFoundError
 from portatile.records import DeviceInfo, Launch, Layout, Problem
-from portatile.workloads.gemm import forms
+from portatile.workloads.gemm import forms, units
 from portatile.workloads.gemm.forms.hopper import point as hopper
 from portatile.workloads.gemm.forms.matrix import point as matrix
 from portatile.workloads.gemm.point import Point
+from support.checking import check
 from support.devices import on_paper
+from support.ptx_machine.device import INFO, PtxDevice
+from support.seeds import new_seed
 
 WORKLOAD = workloads.get("gemm")
 HOPPER = replace(on_paper("gpu"), capabilities=capabilities("sm_90"))
@@ -73,6 +77,33 @@ def test_warp_groups_multiply_without_spills_and_without_waiting_for_each_produc
     assert "serialized" not in binary.log
 
 
+INTERPRETED = {
+    "sums of bfloat16, k slow": ("bfloat16", "TN", {}, "sm_90"),
+    "int8 that becomes half precision": ("int8:float16", "NT", {"scale_a": "rows", "scale_b": "columns", "bias": "rows"}, "sm_90"),
+    "eight bits, promoted": ("float8_e4m3fn", "NT", {}, "sm_90"),
+    "eight bits, promoted and scaled": ("float8_e5m2:bfloat16", "NT", {"scale_b": "columns", "activation": "relu"}, "sm_90"),
+    "eight bits as halves": ("float8_e4m3fn:bfloat16", "NT", {}, "sm_80"),
+}
+
+
+@pytest.mark.drawn(1 / 4)
+@pytest.mark.skipif(compiler.available() is not None, reason="NVRTC is missing")
+@pytest.mark.parametrize("name", INTERPRETED)
+def test_fragments_are_right_in_an_interpreter(name: str) -> None:
+    """Which cuts the sums of eight-bit floats as the units do, so that the bound is tested too."""
+    dtype, trans, options, architecture = INTERPRETED[name]
+    rng = np.random.default_rng(new_seed(name))
+    workload = workloads.get("gemm_epilogue" if options else "gemm")
+    sizes = {"m": 20, "n": 24, "k": 130 if dtype.startswith("float8") else 70}
+    case = workload.problem(sizes, dtype, {"trans_a": trans[0], "trans_b": trans[1], **options})
+    point = matrix.tile((2, 1), (2, 4), 2)
+    if dtype.startswith("float8"):
+        point = replace(point, PROMOTE=units.PROMOTED)
+    device = replace(INFO, architecture=architecture, capabilities=capabilities(architecture))
+    verdict = check(PtxDevice(device), workload, case, point.config(), rng)
+    assert verdict.ok, verdict.message
+
+
 @pytest.mark.parametrize(("dtype", "trans"), list(itertools.product(("float16", "int8"), ("NN", "NT", "TN", "TT"))))
 def test_operands_that_units_cannot_take_are_copied_first(dtype: str, trans: str) -> None:
     """Bytes with k slow, and rows that are not aligned to 16 bytes."""
@@ -118,7 +149,7 @@ def test_a_default_is_legal_and_uses_what_the_device_has() -> None:
 
 def test_other_types_are_refused() -> None:
     for point in (matrix.tile((2, 2), (2, 2), 4), hopper.tile(128, 128, 4)):
-        with pytest.raises(ArgumentError, match="multiplies 16-bit floats, tfloat32 and bytes"):
+        with pytest.raises(ArgumentError, match="multiplies 16-bit and 8-bit floats, tfloat32 and int8"):
             WORKLOAD.plan(problem(128, "float32"), point.config(), HOPPER)
     with pytest.raises(ArgumentError, match="whole 64s"):
         forms.read({**matrix.tile((2, 2), (2, 2), 4).config(), "TRR": 1})

@@ -1,4 +1,4 @@
-"""What a caller says of the axes that are filtered, once for all or for each of them: filters, first place, boundary."""
+"""The filters, first places and boundaries of filtered axes, as a caller gives them: once for all axes, or one for each."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def kind_of(boundary: Any) -> str:
 
 
 def kinds(boundary: Boundary | Sequence[Boundary], axes: int = AXES) -> tuple[str, ...]:
-    """Of each of so many axes its boundary, by portatile's name."""
+    """The boundary of each of so many axes, by portatile's name."""
     return tuple(map(kind_of, for_each(boundary, "boundaries", axes)))
 
 
 def for_each(given: Any, what: str, axes: int = AXES) -> tuple[Any, ...]:
-    """What is given for all axes, or a sequence of as many; raises ArgumentError for another number of them."""
+    """One value for each axis, from one for all or from a sequence; raises ArgumentError for a sequence of another length."""
     if isinstance(given, str) or not isinstance(given, (Sequence, np.ndarray)) or (isinstance(given, np.ndarray) and given.ndim == 0):
         return (given,) * axes
     found = tuple(given)
@@ -82,6 +82,6 @@ def numbers(given: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def described(array: Any) -> str:
-    """What an array is, for a message."""
+    """Type, shape and dtype of an array, for a message."""
     shape = getattr(array, "shape", None)
     return f"a {type(array).__name__}" + (f" of shape {tuple(shape)} and dtype {array.dtype}" if shape is not None else "")

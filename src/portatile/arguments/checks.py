@@ -1,4 +1,4 @@
-"""What is refused of arrays and options before anything is computed, each with what to do about it."""
+"""Checks of arrays and options before anything is computed. Each error says what to do about it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ ALL = (*FACTORS, "int32")
 NAMES = {np.dtype(name): name for name in DTYPES}  # to ask a dtype for its own takes 3 us
 
 
-Precision = Literal["tf32", "emulated", "reproducible"]
+Precision = Literal["tf32", "3m", "emulated", "reproducible"]
 """What a caller may ask of a product's precision: less for speed, as much from units of fewer bits, or the same bits everywhere."""
 
 
 def precision(value: str | None) -> str:
     """The precision that a caller asked for, empty for the full one; raises ArgumentError for any other."""
-    if value not in (None, "tf32", "emulated", "reproducible"):
-        known = "'tf32', 'emulated' or 'reproducible'"
+    if value not in (None, "tf32", "3m", "emulated", "reproducible"):
+        known = "'tf32', '3m', 'emulated' or 'reproducible'"
         raise ArgumentError(f"precision={value!r} is none; write {known}, or leave it out for products in full precision")
     return value or ""
 
 
 def complex_factor(value: Any, name: str) -> complex:
-    """As ``factor``, and complex numbers as they are: what they are to be multiplied with has to be complex too."""
+    """A factor as ``factor`` gives it, or a complex number as it is: only complex matrices can be multiplied by it."""
     if type(value) is float:
         return value
     if np.iscomplexobj(value) and not isinstance(value, str) and np.size(value) == 1:
@@ -112,5 +112,5 @@ def writable(array: Any, name: str) -> None:
 
 
 def remedy(name: str, advice: str) -> str:
-    """What to do about an array that does not do; a copy of an output would receive the result in its place."""
+    """Advice for a message about an unsuitable array. A copy of an output would receive the result in the output's place."""
     return "pass another array for the result" if name == "out" else advice

@@ -1,4 +1,4 @@
-"""What ``numpy.matmul`` takes beside matrices that kernels read: vectors, any strides, lists, mixed dtypes, an ``out`` to be cast into.
+"""The rules of ``numpy.matmul`` beyond matrices that kernels read: vectors, any strides, lists, mixed dtypes, an ``out`` to be cast into.
 
 Arrays are converted in their own library and place. What cannot be converted goes on as it is, and is refused with what to do.
 """
@@ -41,7 +41,7 @@ class _Shapes(NamedTuple):
 
 
 def product(a: Any, b: Any, out: Any, wanted: str | None = None) -> Conversion | None:
-    """How ``matmul(a, b, out)`` comes to matrices or stacks that kernels read; None where they are such already.
+    """The operands of ``matmul(a, b, out)`` as matrices or stacks that kernels read; None where they are such already.
 
     ``wanted`` names the dtype of the result, if the caller does. Raises ArgumentError for shapes that do not fit, and for an ``out`` that
     the result cannot be cast to.

@@ -1,4 +1,4 @@
-"""Where a result goes: the caller's array or a new one, what it may share memory with, and the values that it begins with."""
+"""Outputs of routines: the caller's array or a new one, the memory that it may share, and the values that it begins with."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def same(one: Matrix, other: Matrix) -> bool:
 
 
 def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
-    """What gives ``target`` the values of ``source``, of the same shape; on a device both must be packed and stored alike.
+    """A function that copies ``source`` into ``target``, of the same shape; on a device both must be packed and stored alike.
 
     None where they are the same memory; raises ArgumentError where they overlap otherwise, or where they cannot be copied. Nothing is
     written here: ``perform`` does so when nothing of the call can be refused any more.
@@ -188,7 +188,7 @@ def copying(source: Matrix, target: Matrix, name: str) -> Begin | None:
 
 
 def _extent(stored: Matrix) -> tuple[object, int, int]:
-    """What a Buffer lies in, and its first and last byte there; CUDA addresses are all of one space."""
+    """The memory that a Buffer lies in, and its first and last byte there; all CUDA addresses are of one space."""
     memory: Memory = stored.array.memory
     size = stored.array.dtype.itemsize
     base = memory.handle if isinstance(memory.handle, int) else 0

@@ -152,14 +152,14 @@ def _op(array: _Stack, trans: str, name: str) -> _Stack:
 
 
 def _view(array: _Stack, shape: tuple[int, ...], strides: tuple[int, ...]) -> _Stack:
-    """The same memory under another shape and strides in bytes."""
+    """A view of the same memory under another shape and strides in bytes."""
     if isinstance(array, Buffer):
         return Buffer(array.memory, shape, array.dtype, strides, array.offset)
     return strided(array, shape, strides)
 
 
 def _copying(source: _Stack, target: _Stack) -> Begin | None:
-    """What gives ``target`` the values of ``source``, in NumPy arrays or in packed Buffers; see ``outputs.copying``."""
+    """A function that copies ``source`` into ``target``, NumPy arrays or packed Buffers; see ``outputs.copying``."""
     if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
         if source.strides == target.strides and source.__array_interface__["data"] == target.__array_interface__["data"]:
             return None

@@ -1,4 +1,4 @@
-"""What is passed to a kernel from the command line: words such as 4096=random, read by the kernel's own parameter types."""
+"""Arguments of a kernel from the command line: words such as 4096=random, read by the kernel's own parameter types."""
 
 from __future__ import annotations
 

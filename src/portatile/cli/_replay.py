@@ -45,7 +45,7 @@ def _fits(recording: replay.Recording, problem: Problem | None, device: str | No
 
 
 def _essence(problem: Problem) -> tuple[object, ...]:
-    """What the command line can say of a problem, which excludes its layout."""
+    """The part of a problem that the command line can name: all but its layout."""
     return problem.workload, dict(problem.sizes), problem.dtype, dict(problem.options)
 
 

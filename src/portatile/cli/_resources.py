@@ -1,4 +1,4 @@
-"""What kernels take of a device, as columns of a table: those that the compiler says something of."""
+"""Resources of kernels as columns of a table; only columns for which the compiler reports a number."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _PREFIX = "study_"
 
 
 def parameters(kind: type[Any]) -> list[click.Parameter]:
-    """What ``kind`` is asked on the command line, in the order of its fields; those that are no options are left out."""
+    """The fields of ``kind`` as options of the command line, in their order; fields that are no options are left out."""
     hints = get_type_hints(kind)
     made: list[click.Parameter] = []
     for field in fields(kind):
@@ -34,7 +34,7 @@ def chosen(kind: type[Any], given: dict[str, Any]) -> Any:
 
 
 def numbers(text: str, name: str) -> tuple[int, ...]:
-    """Whole numbers of 1 or more, separated by commas."""
+    """Numbers separated by commas, each whole and at least 1."""
     try:
         found = tuple(int(part) for part in text.split(","))
     except ValueError:
@@ -47,7 +47,7 @@ def numbers(text: str, name: str) -> tuple[int, ...]:
 def _value(name: str, kind: Any, value: Any) -> Any:
     if kind == tuple[int, ...]:
         return numbers(value, f"--{name.replace('_', '-')}") if value else ()
-    if kind == tuple[str, ...]:
+    if kind in (tuple[str, ...], tuple[Path, ...]):
         return value or ()
     return "" if kind is str and value is None else value
 
@@ -64,6 +64,8 @@ def _parameter(name: str, kind: Any, default: Any, told: Option) -> click.Parame
         return click.Option([*flags, inner], nargs=told.count, **common)
     if kind == tuple[str, ...]:
         return click.Option([*flags, inner], multiple=True, default=list(default), **common)
+    if kind == tuple[Path, ...]:
+        return click.Option([*flags, inner], multiple=True, type=click.Path(path_type=Path, exists=True), **common)
     if kind == tuple[int, ...]:
         return click.Option([*flags, inner], default=",".join(map(str, default)), show_default=bool(default), **common)
     typed: Any = str

@@ -1,4 +1,4 @@
-"""Where a study's rows go: the terminal, standard output as data, and a file: .csv, .json, .svg, .png or .html."""
+"""Destinations of a study's rows: the terminal, standard output as data, and files: .csv, .json, .svg, .png or .html."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from portatile.studies.form.conduct import StudyOutcome
 KINDS = (".csv", ".json", ".svg", ".png", ".html")
 OPTIONS: list[click.Parameter] = [
     click.Option(
-        ["-o", "--output"],
+        ["-o", "--output", "outputs"],
+        multiple=True,
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Write it here: the table as .csv or .json, the figures as .svg or .png, both as .html.",
+        help="Write it here: the table as .csv or .json, the figures as .svg or .png, both as .html; repeat for several.",
     ),
     click.Option(["--json", "as_json"], is_flag=True, help="Print the rows as one JSON list."),
     click.Option(["--csv", "as_csv"], is_flag=True, help="Print the rows as comma-separated values."),
@@ -28,32 +29,31 @@ OPTIONS: list[click.Parameter] = [
 
 @dataclass(frozen=True)
 class StudyOutput:
-    """What the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
+    """The destinations that the user asked for. Made before anything is measured, so that a wrong file name costs no time."""
 
-    output: Path | None
+    outputs: tuple[Path, ...]
     as_json: bool = False
     as_csv: bool = False
 
     def __post_init__(self) -> None:
         """Raise UsageError for a file of another kind, or one that cannot be written."""
-        if self.output is None:
-            return
-        if self.output.suffix not in KINDS:
-            raise UsageError(f"{self.output}: write it as {', '.join(KINDS[:-1])} or {KINDS[-1]}")
-        if not self.output.parent.is_dir():
-            raise UsageError(f"{self.output}: there is no folder {self.output.parent}")
-        if self.output.suffix == ".png":
-            png.renderer()
-        _files.writable(self.output)
+        for output in self.outputs:
+            if output.suffix not in KINDS:
+                raise UsageError(f"{output}: write it as {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+            if not output.parent.is_dir():
+                raise UsageError(f"{output}: there is no folder {output.parent}")
+            if output.suffix == ".png":
+                png.renderer()
+            _files.writable(output)
 
     def give(self, outcome: StudyOutcome) -> None:
         """Write the file, and print the table or data."""
         study, rows = outcome.study, outcome.rows
-        if self.output is not None and rows:
+        for output in self.outputs if rows else ():
             try:
-                self._write(self.output, outcome)
+                self._write(output, outcome)
             except OSError as error:
-                raise UsageError(f"{self.output} cannot be written: {reason(error)}") from error
+                raise UsageError(f"{output} cannot be written: {reason(error)}") from error
         if self.as_json:
             click.echo(table.as_json(rows))
         elif self.as_csv:

@@ -64,7 +64,7 @@ class Sized(click.Command):
         self.workload = workload
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, but for the message."""
+        """Parse as click does, with a clearer message."""
         try:
             return super().parse_args(ctx, args)
         except click.MissingParameter as error:
@@ -104,7 +104,7 @@ def parameter_text(workload: Workload) -> str:
 
 
 def _meaning(workload: Workload) -> str:
-    """What the workload computes and what its options mean: its docstring up to the parameters, without markup."""
+    """The workload's docstring up to its parameters, without markup: the computation and the meaning of its options."""
     return _halves(workload)[0]
 
 

@@ -164,7 +164,7 @@ def _median(samples: Sequence[float]) -> float:
 
 
 def _labels(m: Measured) -> tuple[str, str, str]:
-    """What was measured, of what, and how large."""
+    """The measured quantity, its object and its size, as cells of a table."""
     if m.name in DIRECTIONS:
         return _ARROWS[m.name], str(m.details["memory"]), str(m.details["bytes"])
     if m.name == "special":

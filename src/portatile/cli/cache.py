@@ -103,7 +103,7 @@ def warm(file: Path | None, selector: str | None, arch: str | None) -> int:
 
 
 def _place(selector: str | None, arch: str | None) -> tuple[DeviceInfo, Target]:
-    """What to compile for, and the compiler."""
+    """The architecture to compile for, and its compiler."""
     if arch is None:
         opened = device.get(selector)
         return opened.info, opened.target

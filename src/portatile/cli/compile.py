@@ -88,7 +88,7 @@ def _asked(backend: str | None, arch: str | None, selector: str | None) -> BackE
 
 
 def _product(emit: str | None, output: Path | None, backend: BackEnd) -> Product | None:
-    """What is to be written, or nothing."""
+    """The product that is to be written, or None."""
     if emit is None:
         if output is None:
             return None

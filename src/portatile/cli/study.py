@@ -69,7 +69,7 @@ def everything(budget: str | None, selectors: tuple[str, ...], output: Path, fre
     """Run every study that the devices can answer, the quickest first, and write one page of all."""
     if output.suffix != ".html":
         raise UsageError(f"{output}: all studies together are a page; write it as .html")
-    StudyOutput(output)
+    StudyOutput((output,))
     seconds = None if budget is None else Budget.parse(budget).seconds
     if budget is not None and seconds is None:
         raise UsageError(f"--budget {budget!r} is no time; write for example 30m")
@@ -117,7 +117,7 @@ def _command(study: Study) -> click.Command:
 
 def _run(study: Study, problem: Problem | None, given: dict[str, Any]) -> int:
     options = _study_options.chosen(study.options, given)
-    target = StudyOutput(given["output"], given["as_json"], given["as_csv"])
+    target = StudyOutput(given["outputs"], given["as_json"], given["as_csv"])
     asked = Asked(_devices(given.get("selectors", ()), study.devices), options, problem)
     with _terminated_like_interrupted(), _progress(study) as listener:
         outcome = conduct.conduct(study, asked, Conditions(given["fresh"]), listener)

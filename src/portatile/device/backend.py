@@ -1,4 +1,5 @@
-"""What a back end is: one folder beside this file, with ``BACKEND = BackEnd(...)`` in its ``__init__``, which imports nothing else of it.
+"""The definition of a back end: a folder beside this file whose ``__init__`` has ``BACKEND = BackEnd(...)`` and imports none of its
+modules.
 
 ``BackEnd`` finds the parts by the names of their files: ``survey.py``, ``compiler.py``, ``datasheet.py``.
 """
@@ -41,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a back end found: its usable devices, in a stable order, and what it has to say about the rest."""
+    """The devices that a back end found, usable and in a stable order, and its findings about the rest."""
 
     devices: tuple[Device, ...]
     findings: tuple[Finding, ...]

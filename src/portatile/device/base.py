@@ -1,4 +1,4 @@
-"""What a back end supplies to run kernels: Device loads and allocates, Queue runs, Event tells when.
+"""The interface of devices that every back end implements: Device loads and allocates, Queue runs, Event tells when.
 
 Devices know nothing of dialects, tuning or workloads. ``backend.py`` says what a back end is, ``target.py`` what its compiler does.
 """
@@ -183,7 +183,7 @@ class Queue(ABC):
         """
 
     def send(self, target: Memory, array: NDArray[Any]) -> None:
-        """As ``upload`` without blocking and without an event: the caller keeps the array as it is until the queue has finished."""
+        """Upload as ``upload`` without blocking and without an event: the caller keeps the array as it is until the queue has finished."""
         self.upload(target, array, blocking=False)
 
     @abstractmethod
@@ -358,7 +358,7 @@ class Device(ABC):
         """
 
     def borrow(self, array: NDArray[Any]) -> Memory | None:
-        """As ``share`` for an array that comes again and again: the device keeps what it made of it, the caller does not release it.
+        """Share an array that comes again and again: the device keeps what it made of it, and the caller does not release it.
 
         None where the device keeps nothing; ``share`` it then. What kernels wrote is there when the queue is finished. Not safe between
         threads.
@@ -391,6 +391,13 @@ class Device(ABC):
     @abstractmethod
     def default_queue(self) -> Queue:
         """The in-order queue that routines use, created once."""
+
+    def together(self, others: Sequence[Device] = ()) -> tuple[Device, ...]:
+        """This device and ``others`` of its platform once more, in one new context: memory and events of one serve the others' queues.
+
+        Release each; the context goes with the last. Raises DeviceError where the back end has no such contexts, or refuses this one.
+        """
+        raise DeviceError(f"{self.info.id} has no contexts of several devices")
 
     @abstractmethod
     def release(self) -> None:

@@ -60,5 +60,5 @@ def strided(array: Any) -> Strided:
 
 @cache
 def _cuda() -> Any:
-    """What knows whose memory a pointer is; loaded for the first pointer, since it loads the driver's bindings."""
+    """The module that knows which GPU a pointer belongs to; loaded for the first pointer, since it loads the driver's bindings."""
     return import_module("portatile.device.cuda.survey")

@@ -45,7 +45,7 @@ class Gate:
             time.sleep(0.001)
 
     def forget(self) -> None:
-        """In a forked child: no other thread came along."""
+        """Forget the other threads, in a forked child: none of them came along."""
         self._threads.clear()
 
     def _others(self) -> bool:

@@ -28,7 +28,7 @@ class Pool:
         self._lock = lock or threading.RLock()  # memory that is dropped comes back at any moment, in the middle of a method too
 
     def take(self, nbytes: int) -> Any:
-        """What was given back and has that size, or None; nothing of no size is kept."""
+        """A block of that size that was given back, or None; blocks of no bytes are not kept."""
         with self._lock:
             kept = self._free.get(nbytes)
             if self._queues or not kept:
@@ -52,12 +52,12 @@ class Pool:
             self._trim(self.limit)
 
     def enter(self) -> None:
-        """There is a queue beside the default one."""
+        """Note a queue beside the default one."""
         with self._lock:
             self._queues += 1
 
     def leave(self) -> None:
-        """A queue beside the default one is finished and gone."""
+        """Note that a queue beside the default one has finished and is gone."""
         with self._lock:
             self._queues -= 1
 

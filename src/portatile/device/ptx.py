@@ -1,4 +1,4 @@
-"""What a kernel is made of: the instructions of a PTX text, counted by family and by kind.
+"""The instructions of a PTX text, counted by family and by kind.
 
 Counts are static: an instruction in a loop counts once, a branch that is never taken counts too. Virtual registers
 (``.reg``) are not counted, since they say nothing about hardware registers. The grammar is that of the PTX ISA manual.
@@ -64,7 +64,7 @@ class Instruction:
 
     @property
     def family(self) -> str:
-        """What kind of unit it occupies.
+        """The unit that executes the instruction.
 
         ``float16``, ``float32``, ``float64`` arithmetic, ``integer``, ``special`` functions, ``matrix``, ``load``, ``store``,
         ``atomic``, ``copy`` (asynchronous), ``texture``, ``barrier``, ``compare``, ``convert``, ``move``, ``warp``, ``control``,
@@ -99,14 +99,14 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many instructions of each family and of each kind there are."""
+    """The number of instructions of each family and of each kind."""
 
     families: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
-        """All instructions."""
+        """The number of instructions."""
         return sum(self.families.values())
 
     @property
@@ -154,7 +154,7 @@ def functions(text: str) -> dict[str, Counts]:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Where the brace at ``opening`` is closed; the end of an unfinished text."""
+    """The place of the brace that closes the one at ``opening``; the end of an unfinished text."""
     depth = 0
     for found in re.compile("[{}]").finditer(text, opening):
         depth += 1 if found.group() == "{" else -1

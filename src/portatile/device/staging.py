@@ -95,7 +95,7 @@ def _staging(device: Device) -> _Staging:
 
 
 def _pieces(staging: _Staging, nbytes: int) -> Iterator[tuple[int, int, NDArray[np.uint8]]]:
-    """Of each piece the block's number, where the piece begins, and the block."""
+    """The pieces of a copy: each with its block's number, its first byte, and the block."""
     for number, low in enumerate(range(0, nbytes, _BLOCK)):
         yield number % _BLOCKS, low, staging.blocks[number % _BLOCKS]
 

@@ -1,4 +1,4 @@
-"""How arrays lie in memory: another shape over the same bytes, and the pieces without gaps that a copy takes one by one."""
+"""Layouts of arrays in memory: another shape over the same bytes, and the pieces without gaps that a copy takes one by one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def span(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def wanted_shape(given: tuple[Any, ...], size: int) -> tuple[int, ...]:
-    """What ``reshape`` was given, a tuple or numbers of which one may be -1, as a shape of ``size`` elements."""
+    """The arguments of ``reshape``, a tuple or numbers of which one may be -1, as a shape of ``size`` elements."""
     sizes = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
     try:
         shape = [index(n) for n in sizes]
@@ -86,6 +86,6 @@ def runs(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tup
 
 
 def places(sizes: tuple[int, ...], strides: tuple[int, ...]) -> Iterator[int]:
-    """Where each piece begins, from the first, in C order."""
+    """The beginning of each piece, from the first, in C order."""
     for where in np.ndindex(*sizes):
         yield sum(at * stride for at, stride in zip(where, strides, strict=True))

@@ -1,4 +1,4 @@
-"""What a back end's compiler supplies: Target lowers kernel text, compiles it, and reads what it made."""
+"""The interface of compilers that every back end implements: Target lowers kernel text, compiles it, and reads the result."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Target(Protocol):
         raise UsageError(f"{self.compiler} gives no text of its instructions; name an architecture that another compiles for, with --arch")
 
     def instructions(self, assembly: str) -> Iterable[Instruction]:
-        """What such a text consists of."""
+        """The instructions of such a text."""
         return ()
 
     def defer(self, source: Source, entries: tuple[Entry, ...] = ()) -> tuple[Binary, Callable[[], Binary]]:
-        """As ``compile``, but what comes back can be loaded in this process only, and a function makes the binary for others of it.
+        """Compile as ``compile`` does, to a binary that only this process can load; with a function that makes the one for other processes.
 
         That function contains what was compiled for launches until then. Devices load the first for as long as it is referred to.
         """

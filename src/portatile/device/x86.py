@@ -1,4 +1,4 @@
-"""What a kernel for an x86 processor is made of: the instructions that ``objdump`` prints, by family and by kind.
+"""The instructions of a kernel for an x86 processor as ``objdump`` prints them, by family and by kind.
 
 Counts are static: an instruction in a loop counts once. Names are those of AT&T syntax; a kind is the mnemonic with the width of the
 vector registers it takes, ``vfmadd.ps.ymm`` or ``load.ymm``, since the three orders of a multiply-add's operands are one instruction.

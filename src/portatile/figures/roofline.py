@@ -23,7 +23,7 @@ _APART = 13.0  # between names of roofs, in the picture
 
 @dataclass(frozen=True)
 class Roof:
-    """What a device allows: ``bandwidth`` in B/s, or None; levels of arithmetic by name, in flop/s."""
+    """The limits of a device: ``bandwidth`` in B/s, or None; levels of arithmetic by name, in flop/s."""
 
     device: str
     bandwidth: float | None

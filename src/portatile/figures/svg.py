@@ -21,15 +21,15 @@ _SMALL = 6.2  # the width of a letter of a note, on average
 
 
 class Figure(Protocol):
-    """What can be drawn: a chart with a title, and a text that says what it shows."""
+    """A chart with a title, and a text that says what it shows."""
 
     @property
     def title(self) -> str:
-        """What it is called."""
+        """The chart's title."""
 
     @property
     def text(self) -> str:
-        """What it shows, in a sentence: its caption, and what those hear who do not see it."""
+        """The chart's message in a sentence: its caption, and the text for screen readers."""
 
     def draw(self, name: str) -> Markup:
         """The chart as an ``svg`` element; ``name`` is unique on its page."""
@@ -37,7 +37,7 @@ class Figure(Protocol):
 
 @dataclass(frozen=True)
 class Caption:
-    """What a chart is called and, for those who do not see it, what it shows. ``name`` is unique on the page."""
+    """The title of a chart and a description for those who do not see it. ``name`` is unique on the page."""
 
     name: str
     title: str
@@ -50,7 +50,8 @@ def chart(caption: Caption, width: float, height: float, parts: Sequence[str], m
     head = f'<title id="{name}-t">{escape(caption.title)}</title><desc id="{name}-d">{escape(caption.text)}</desc>'
     labels = f'role="group" aria-labelledby="{name}-t" aria-describedby="{name}-d"'
     drawn = f'<g aria-hidden="true">{"".join(parts)}</g>{"".join(marks)}'
-    return Markup(f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {labels}>{head}{drawn}</svg>')
+    wide = f'style="--width: {width:.0f}px"'  # by which a page knows how small and how large it is legible
+    return Markup(f'<svg class="chart" viewBox="0 0 {width:.0f} {height:.0f}" {wide} {labels}>{head}{drawn}</svg>')
 
 
 def text(x: float, y: float, words: str, anchor: str, kind: str) -> str:
@@ -97,7 +98,7 @@ def symbol(place: int, x: float, y: float) -> str:
 
 
 def legend(names: Sequence[str], left: float, top: float, width: float, symbols: bool = False) -> tuple[list[str], float]:
-    """What colour each series has, in lines of ``width``; and the height of that."""
+    """The colour of each series, in lines of ``width``; and the height of that."""
     parts, x, y = [], left, top
     for place, name in enumerate(names):
         wide = 26 + LETTER * len(name)
@@ -144,7 +145,7 @@ def style() -> str:
 
 @cache
 def _paper_style() -> str:
-    """The same for a file of its own: colours written out, because few programs but browsers know variables of a style sheet."""
+    """The style for a file of its own: colours written out, because few programs but browsers know variables of a style sheet."""
     sheet = style()
     colours = dict(re.findall(r"--([\w-]+): ([^;]+);", sheet.partition("@media")[0]))
     rules = "\n".join(line for line in sheet.splitlines() if line.startswith(".chart "))

@@ -1,4 +1,4 @@
-"""Who is in the fleet: what each worker advertises, which of them have the same device, and the connection to their scheduler."""
+"""The members of a fleet: what each worker advertises, which workers have the same device, and the connection to their scheduler."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def begins(what: str) -> None:
 
 
 def registered(infos: Sequence[DeviceInfo]) -> dict[str, str]:
-    """What the scheduler keeps of devices, by tag: a worker's resources hold only numbers."""
+    """The devices as the scheduler keeps them, by tag: a worker's resources hold only numbers."""
     return {tag(info): to_json(info).decode() for info in infos}
 
 

@@ -144,7 +144,7 @@ class _Search:
         return TuningResult(self.request.problem, self.info, trials, best, default, stopped, seconds, finalists, unraced=unraced)
 
     def _stored(self) -> dict[tuple[str, str], Trial]:
-        """What the store knows of this problem, device and driver, by configuration and kernel text."""
+        """The store's trials of this problem, device and driver, by configuration and kernel text."""
         if not self.request.resume:
             return {}
         known = self.store.trials(Query(problem=self.request.problem, device=self.info, driver=self.info.driver))

@@ -24,7 +24,7 @@ _AGAIN = 1.0  # seconds before a scheduler that is gone is looked for again
 
 
 def options(infos: Sequence[DeviceInfo], compilers: int) -> dict[str, dict[str, Any]]:
-    """What Dask's nannies are started with: a worker for each device, which does one task at a time, and one that compiles.
+    """The options of Dask's nannies: a worker for each device, which does one task at a time, and one that compiles.
 
     Each worker finds its device in its environment. Raises UsageError for one piece of hardware that is named twice: its two workers
     would disturb each other's times.

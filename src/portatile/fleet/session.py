@@ -34,7 +34,7 @@ Binaries = Sequence[tuple[str, bytes]]
 
 @dataclass(frozen=True)
 class Order:
-    """What all trials of a search have in common."""
+    """The data that all trials of a search share."""
 
     problem: Problem
     seed: int = 0
@@ -174,7 +174,7 @@ class _Session:
             self._news.notify_all()
 
     def _strategy(self, space: ParameterSpace, rng: np.random.Generator, start: Sequence[Config]) -> Search:
-        """What comes, one by one. Raises KeyboardInterrupt to end without a final comparison."""
+        """A strategy that yields configurations as they arrive. Raises KeyboardInterrupt to end without a final comparison."""
         while True:
             try:
                 config = self._wanted.get(timeout=_IDLE)

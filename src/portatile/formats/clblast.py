@@ -19,7 +19,7 @@ _NO_PARAMETER = ("PRECISION", "GEMMK", "KREG")  # GEMMK 0 is the kernel that has
 
 
 class _Section(msgspec.Struct):
-    """What is taken of a section."""
+    """The fields of a section that are read."""
 
     kernel_family: str
     precision: str

@@ -26,7 +26,7 @@ _MILLISECOND = 1e-3
 
 
 class _Cache(msgspec.Struct):
-    """What a cache must hold, and what is taken from it where it is there."""
+    """The fields that a cache must have, and the optional ones that are read."""
 
     device_name: str
     tune_params_keys: list[str]

@@ -94,7 +94,7 @@ def _content(path: Path, most: int) -> bytes:
 
 
 def _piece(descriptor: int, path: Path, started: bool) -> bytes:
-    """What comes out of a pipe next; nothing at its end. Before anybody writes a pipe is not at its end."""
+    """The next bytes of a pipe; none at its end. A pipe that nobody has written to yet has not ended."""
     ends = time.monotonic() + PATIENCE
     while time.monotonic() < ends:
         if select.select([descriptor], [], [], max(ends - time.monotonic(), 0))[0]:

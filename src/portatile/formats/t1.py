@@ -39,7 +39,7 @@ _MOST_ELEMENTS = 2**31 - 1  # of an argument
 
 @dataclass(frozen=True)
 class Reference:
-    """What an output must hold, and how near: ``rtol`` relative to it, ``atol`` absolute."""
+    """The expected values of an output, and the tolerances: ``rtol`` relative to it, ``atol`` absolute."""
 
     values: NDArray[Any]
     rtol: float
@@ -48,7 +48,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Specification:
-    """What a T1 file asks for, in the terms of ``portatile.Kernel``.
+    """The content of a T1 file, in the terms of ``portatile.Kernel``.
 
     ``arguments`` and ``roles`` are in the order of the kernel's own, whatever the file calls them; ``references`` goes by their
     place. ``budget`` is the file's own, if it has one.
@@ -283,7 +283,7 @@ class _Reader(Fields):
         return _ROLES[entry["AccessType"]]
 
     def _references(self, names: Sequence[Any], values: Sequence[Any]) -> dict[int, Reference]:
-        """By the place of the argument. AbsoluteDifference, a bound on the sum of all differences, is applied to each."""
+        """The references by the place of the argument. AbsoluteDifference, a bound on the sum of all differences, is applied to each."""
         found: dict[int, Reference] = {}
         for entry, at in self.list(self.kernel, _KERNEL, "ReferenceArguments"):
             target = self.get(entry, at, "TargetName", str)

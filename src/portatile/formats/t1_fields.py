@@ -74,7 +74,7 @@ class Fields:
         return spelled
 
     def evaluate(self, text: str, at: str, names: Mapping[str, Any]) -> Any:
-        """What an expression gives with these names."""
+        """The value of an expression with these names."""
         code = compile(self.expression(text, at, names), "<T1>", "eval")
         try:
             return eval(code, {"__builtins__": {}, **_FUNCTIONS, **names})

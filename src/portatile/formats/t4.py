@@ -48,7 +48,7 @@ _UNITS = {"seconds": 1.0, "milliseconds": 1e-3, "microseconds": 1e-6, "nanosecon
 
 
 class Measurement(msgspec.Struct, omit_defaults=True):
-    """Something that was measured."""
+    """One measured value."""
 
     name: str = ""
     value: float | str | list[Any] | None = None
@@ -69,14 +69,14 @@ class Outcome(msgspec.Struct, omit_defaults=True):
 
 
 class Origin(msgspec.Struct):
-    """Of which problem and device a document is."""
+    """The problem and the device of a document."""
 
     problem: Problem
     device: DeviceInfo
 
 
 class Metadata(msgspec.Struct, omit_defaults=True):
-    """What is true of every result."""
+    """The fields that hold for every result."""
 
     timeunit: str | None = None
     portatile: Origin | None = None

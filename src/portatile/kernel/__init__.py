@@ -181,7 +181,7 @@ class Kernel(Definition):
         return self._trust.settle(self.problem(trial.problem.sizes), device, choice)
 
     def trusted(self, trial: Trial, device: Device, values: Mapping[str, Any]) -> Runner:
-        """What runs a trial's configuration, ``settled`` at its first call, which is about to be with ``values``."""
+        """The runner of a trial's configuration, which is ``settled`` at its first call, the one about to come with ``values``."""
         key = (device, canonical(trial.config), trial.time)
         if key not in self._trusted:
             self.cases.keep(values)

@@ -138,7 +138,7 @@ class Definition(Workload):
         return first
 
     def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
-        """One launch."""
+        """The plan: one launch."""
         return self.planned(config, device, self._numbers(problem))
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -222,7 +222,7 @@ class Definition(Workload):
 
     @property
     def names(self) -> list[str]:
-        """What expressions about a configuration may read: parameters, scalar arguments and constants."""
+        """The names that expressions about a configuration may read: parameters, scalar arguments and constants."""
         return [*self._parameters, *self._facts({}, {})]
 
     def known(self, trial: Trial) -> dict[str, Value]:
@@ -230,7 +230,7 @@ class Definition(Workload):
         return {**self._facts(self._numbers(trial.problem), {}), **trial.config}
 
     def _facts(self, sizes: Mapping[str, int | float], device: Mapping[str, Value]) -> dict[str, Value]:
-        """What expressions and constraints may read beside parameters; the user's names hide properties of the device."""
+        """The names that expressions and constraints may read beside parameters; the user's names hide properties of the device."""
         return {**{k: v for k, v in device.items() if k not in self._parameters}, **self._constants, **self.arguments.scalars, **sizes}
 
     def _problem(self, sizes: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Problem:

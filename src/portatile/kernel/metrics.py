@@ -1,4 +1,4 @@
-"""What a user wants to be told of a configuration beside its time: numbers made of parameters, arguments and the time."""
+"""A user's metrics of a configuration: numbers computed from parameters, arguments and the time."""
 
 from __future__ import annotations
 

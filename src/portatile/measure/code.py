@@ -1,4 +1,4 @@
-"""What a compiler made of a plan's texts: its instructions by family and kind, wide loads, fused multiply-adds, registers and spills."""
+"""The compiled code of a plan's texts: instructions by family and kind, wide loads, fused multiply-adds, registers and spills."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Code:
 
     @property
     def total(self) -> int:
-        """All instructions."""
+        """The number of instructions."""
         return sum(self.families.values())
 
     @property
@@ -45,7 +45,7 @@ class Code:
 
     @property
     def loads(self) -> int:
-        """From all memories, private arrays included where the compiler tells them so."""
+        """The number of loads from all memories, private arrays included where the compiler tells them so."""
         return sum(count for family, count in self.families.items() if "load" in family)
 
     @property

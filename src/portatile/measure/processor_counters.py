@@ -43,7 +43,7 @@ _MOST_RUNS = 1000
 
 @dataclass(frozen=True)
 class Count:
-    """What one counter said of one run."""
+    """The value of one counter over one run."""
 
     name: str
     value: float
@@ -76,7 +76,7 @@ def counted(run: Callable[[], object]) -> tuple[list[Count], list[str]]:
 
 
 def _why(error: OSError) -> str:
-    """What a refusal means."""
+    """The meaning of a refusal."""
     if error.errno in (errno.EACCES, errno.EPERM):
         level = Path("/proc/sys/kernel/perf_event_paranoid")
         said = f" (now {level.read_text().strip()})" if level.is_file() else ""

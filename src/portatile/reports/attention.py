@@ -1,4 +1,4 @@
-"""What needs attention: results that are wrong, missing, uncertain or poor, each with what to do about it."""
+"""Results that need attention: wrong, missing, uncertain or poor, each with advice."""
 
 from __future__ import annotations
 
@@ -51,11 +51,6 @@ def concerns(placed: Sequence[Placed]) -> list[Concern]:
         if found:
             made.append(Concern(heading, advice, command, tuple(found), severe))
     return [*made, *_ceilings(placed)]
-
-
-def troubled(found: Sequence[Concern]) -> set[str]:
-    """The anchors of the problems that need attention."""
-    return {anchor for concern in found for anchor, _, _ in concern.places if anchor}
 
 
 def _hopeless(group: Group) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a live page shows: the problems that are being searched, the best so far, failures, and what the device reports now."""
+"""The content of a live page: the problems that are being searched, the best so far, failures, and the device's sensors."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _newest(group: Group) -> str:
 
 
 def _facts(group: Group, reported: Mapping[str, float] | None) -> list[tuple[str, str]]:
-    """Of the problem under way: the best, its share, how many trials, when the best came, and what the device reports."""
+    """Facts about the problem under way: the best, its share, the number of trials, when the best came, and the device's sensors."""
     facts = [("now", f"{group.problem.workload} {group.title} on {group.device.name}")]
     if group.best is not None:
         facts.append(("best so far", ", ".join(filter(None, (quantities.duration(group.best.comparable), group.speed(group.best))))))
@@ -113,7 +113,9 @@ def _facts(group: Group, reported: Mapping[str, float] | None) -> list[tuple[str
 
 
 def sensors(device: DeviceInfo) -> Mapping[str, float]:
-    """What a device reports now: through NVIDIA's library; of a processor the mean clock of its cores, where the system tells it."""
+    """The device's present clocks and power, through NVIDIA's library; for a processor the mean clock of its cores, where the system tells
+    it.
+    """
     if device.kind != "cpu":
         found = Sensors.of(device)
         return found.read() if found is not None else {}

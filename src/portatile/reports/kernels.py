@@ -27,7 +27,7 @@ class RenderedText:
 
     @property
     def lines(self) -> int:
-        """Of the text."""
+        """The number of lines of the text."""
         return len(self.text.splitlines())
 
 

@@ -42,7 +42,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What is known of one device."""
+    """The facts that are known of one device."""
 
     anchor: str
     name: str

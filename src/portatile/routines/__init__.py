@@ -1,1 +1,1 @@
-"""What users call: linear algebra, convolutions and sums on their own arrays."""
+"""The functions that users call: linear algebra, convolutions and sums on their own arrays."""

@@ -1,4 +1,4 @@
-"""One problem, bound for good: configuration, kernels and plan are settled once, a call checks its arrays and launches."""
+"""A problem that is bound for good: configuration, kernels and plan are settled once, and a call checks its arrays and launches."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class Compiled:
                 raise ArgumentError(f"the output overlaps {name}; pass an output of its own, or a copy of {name}")
 
     def _nothing(self, name: str, shape: tuple[int, ...]) -> Matrix:
-        """What stands for an operand that is not read."""
+        """A placeholder for an operand that is not read."""
         rows = 0 if 0 in shape else 1
         return Matrix(np.empty((rows, 1), self._kinds[name]), False, rows, 1, 1, 0, self._alignment)
 

@@ -178,7 +178,7 @@ class _Pass(NamedTuple):
 def _passes(
     filters: NDArray[Any] | Sequence[NDArray[Any]], lower: int | Sequence[int], boundary: Boundary | Sequence[Boundary]
 ) -> tuple[_Pass, ...]:
-    """What is done along each axis."""
+    """The pass along each axis."""
     if isinstance(filters, tuple) and filters[0] is filters[1] is filters[2]:
         filters = filters[0]
     if isinstance(filters, np.ndarray) and isinstance(boundary, str) and isinstance(lower, int):  # most calls

@@ -22,7 +22,7 @@ _OTHER = {"none": "none", "rows": "columns", "columns": "rows"}
 
 
 class Epilogue(NamedTuple):
-    """What a caller asks for beside the product: see ``gemm``. ``dtype`` is the name of the result's type, or None."""
+    """The options of a call beside the product: see ``gemm``. ``dtype`` is the name of the result's type, or None."""
 
     bias: Any
     scale_a: Any

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from portatile.arguments import matrices, outputs, stacks
-from portatile.arguments.checks import DTYPES, writable
+from portatile.arguments.checks import COMPLEX, writable
 from portatile.device.buffer import Buffer
 from portatile.device.copies import address
 from portatile.device.strides import span
@@ -25,7 +25,7 @@ def each(plan: Plan, call: Call, names: tuple[str, ...], shape: Callable[[Mappin
 
     Raises ArgumentError for what does not fit, before anything is computed.
     """
-    given = {name: stacks.stack_of(array, name, DTYPES) for name, array in zip(names, call.arrays, strict=True)}
+    given = {name: stacks.stack_of(array, name, COMPLEX) for name, array in zip(names, call.arrays, strict=True)}
     try:
         batch = np.broadcast_shapes(*(array.shape[:-2] for array in given.values()))
     except ValueError:
@@ -34,7 +34,7 @@ def each(plan: Plan, call: Call, names: tuple[str, ...], shape: Callable[[Mappin
     whole = (*batch, *shape(given))
     model = call.arrays[names.index("b")] if "b" in names else call.arrays[0]
     result = outputs.new(model, whole) if call.out is None else call.out
-    target = stacks.stack_of(result, "out", DTYPES)
+    target = stacks.stack_of(result, "out", COMPLEX)
     if target.shape != whole:
         raise ArgumentError(f"out has shape {target.shape}; it must have shape {whole}")
     writable(result, "out")
@@ -72,7 +72,7 @@ def _check_apart(target: Any, given: Mapping[str, Any]) -> None:
 
 
 def _place(array: Any) -> tuple[object, ...]:
-    """What two arrays have in common that are the same elements."""
+    """A key that two arrays share if they have the same elements."""
     start = (array.memory.handle, array.offset) if isinstance(array, Buffer) else (address(array),)
     return (*start, array.shape, array.strides)
 
@@ -86,7 +86,7 @@ def _meet(one: Any, other: Any) -> bool:
 
 
 def _extent(array: Buffer) -> tuple[object, int, int]:
-    """What a Buffer lies in, None for the one space of addresses, and its first and last byte there."""
+    """The memory that a Buffer lies in, None for the one space of addresses, and its first and last byte there."""
     handle = array.memory.handle
     base = handle if isinstance(handle, int) else 0
     low, high = span(array.shape, array.strides, array.dtype.itemsize)

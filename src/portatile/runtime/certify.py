@@ -1,4 +1,4 @@
-"""Nothing is used on the word of another driver or another kernel text: such a configuration is checked once more before its first use."""
+"""Checks before first use: a configuration that was verified with another driver or kernel text is checked once more."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Certifier:
         return [self._small(workload, problem, choice, plan)]
 
     def expected(self, workload: Workload, problem: Problem, inputs: Inputs, rng: np.random.Generator) -> dict[str, Expected]:
-        """What each output must hold, of a large problem at some places. Raises LaunchError where that cannot be told now."""
+        """The expected values of each output, of a large problem at some places. Raises LaunchError where they cannot be computed now."""
         return workload.reference(problem, inputs, rng if workload.flops(problem) > _ALL else None)
 
     def _then(self, trial: Trial) -> str:
-        """What is not as it was when a configuration was tuned."""
+        """The differences from the conditions under which a configuration was tuned."""
         then, info = trial.device, self._device.info
         for what, old, new in (("driver", then.driver, info.driver), ("compiler", then.compiler, info.compiler)):
             if old != new:
@@ -125,7 +125,7 @@ class Certifier:
         return found
 
     def _small(self, workload: Workload, problem: Problem, choice: Choice, plan: Plan) -> tuple[Problem, Plan]:
-        """What to check the configuration on, and its plan: small, legal for it, and rather with the very kernels of ``plan``.
+        """A problem to check the configuration on, and its plan: small, legal for it, and preferably with the kernels of ``plan``.
 
         They are what will run, and are built anyway. So the first of: the largest small problem with these kernels, the problem made as
         small as they allow, the largest small problem, the problem made as small as stays legal.

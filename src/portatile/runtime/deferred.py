@@ -32,7 +32,7 @@ class _Draft:
 
 
 class Deferred:
-    """What waits. Safe to use from several threads; ``calls`` counts what runs, and whoever runs something adds to it."""
+    """Work that waits. Safe to use from several threads; ``calls`` counts running work, and whoever runs some adds to it."""
 
     def __init__(self, rest: float = _REST) -> None:
         self.calls = 0
@@ -47,7 +47,7 @@ class Deferred:
         self._watching = False
 
     def build(self, source: Source, device: Device, cache: Cache) -> Binary:
-        """As ``program.build`` for a device, but without waiting for what only other processes need."""
+        """Build as ``program.build`` for a device, without waiting for what only other processes need."""
         self.calls += 1
         target = device.target
         if not target.defers:
@@ -67,7 +67,7 @@ class Deferred:
             self._drafts.clear()
 
     def abandon(self) -> None:
-        """In a forked child: forget everything, and keep it, because to drop it would ask a driver that did not come along."""
+        """Forget everything in a forked child, and keep the objects: to release them would ask a driver that did not come along."""
         self._abandoned.append(self._drafts)
         self._drafts = {}
         self._open()

@@ -48,7 +48,7 @@ class Assembled:
 
 
 class Bound(NamedTuple):
-    """What is prepared, and the names of its operands in the order of a request."""
+    """Something prepared, and the names of its operands in the order of a request."""
 
     engine: Engine
     prepared: Prepared | Assembled
@@ -56,7 +56,7 @@ class Bound(NamedTuple):
 
 
 class Engine:
-    """What is prepared on one device. Safe to use from several threads."""
+    """The prepared problems of one device. Safe to use from several threads."""
 
     def __init__(self, device: Device) -> None:
         self.device = device

@@ -76,7 +76,7 @@ class ByNumpy:
         self.shape = recorded.shape
 
     def apart_from(self, places: Sequence[int]) -> bool:
-        """As of the recorded call."""
+        """Whether the arrays are apart, as for a recorded call."""
         return self._recorded.apart_from(places)
 
     def again(self, library: Any, given: tuple[Any, ...], factors: tuple[Any, ...], out: Any, places: list[int]) -> Any:
@@ -154,7 +154,7 @@ def _form(call: Any) -> tuple[object, ...]:
 
 
 def note(problem: Problem) -> str:
-    """What is known of a product's race, a sentence for ``explain``; empty where there is nothing to say."""
+    """A sentence for ``explain`` about the race between NumPy and the device for a product; empty where there was none."""
     if problem.workload != "gemm":
         return ""
     m, n, k = (problem.sizes[name] for name in ("m", "n", "k"))

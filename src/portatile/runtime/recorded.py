@@ -21,14 +21,14 @@ from portatile.runtime.engine import Bound, Engine
 from portatile.runtime.host_blas import Again, faster
 from portatile.runtime.perform import forgetting, perform
 from portatile.runtime.request import Request
-from portatile.runtime.steps import Beginning, Constant, Cross, Launches, Source, Start, Step, crosses, entire, source_of
+from portatile.runtime.steps import Beginning, Constant, Cross, Launches, OnHost, Source, Start, Step, crosses, entire, source_of
 
 _MOST = 4096  # kinds of calls that a routine remembers
 _FACTORS = 64  # values of its scalars, of which it knows which are 0
 
 
 class Call(NamedTuple):
-    """What a caller gave: the arrays that are read, factors, letters and other options, the output if any, and a device's name."""
+    """The arguments of a call: the arrays that are read, factors, letters and other options, the output if any, and a device's name."""
 
     arrays: tuple[Any, ...]
     factors: tuple[Any, ...]
@@ -38,7 +38,8 @@ class Call(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """What a call comes to: the array that the caller gets, and the requests that fill it, in order; none where it is filled already.
+    """The outcome of planning a call: the array that the caller gets, and the requests that fill it, in order; none where it is filled
+    already.
 
     Scalars of a request that are none of the call's factors must follow from its options.
     """
@@ -110,7 +111,7 @@ class Recorder:
         self._last = [], None
 
     def _nonzero(self, factors: tuple[Any, ...]) -> tuple[bool, ...]:
-        """Which factors are not 0: what is multiplied by 0 is not read."""
+        """Which factors are not 0: operands that are multiplied by 0 are not read."""
         if len(self._zeros) >= _FACTORS:
             self._zeros.clear()
         return self._zeros.setdefault(factors, tuple([factor != 0 for factor in factors]))
@@ -143,7 +144,7 @@ def _places(library: Library, arrays: tuple[Any, ...], result: Any) -> list[int]
 
 
 class _Recorded:
-    """All that a call did, to be done again on other arrays of the same description."""
+    """A call's record, by which it is repeated on other arrays of the same description."""
 
     def __init__(
         self, engine: Engine, library: Library, steps: Sequence[Step], shape: tuple[int, ...], places: Sequence[int], types: _Types
@@ -204,7 +205,7 @@ _Types = tuple[np.dtype[Any] | None, Callable[[tuple[Any, ...]], bool]]
 
 
 def _types(request: Request) -> _Types:
-    """What is to be known of a request's types."""
+    """The types of a request that its repetition needs."""
     first, last = request.operands[0].array.dtype, request.operands[-1].array.dtype
     fits = _moderate_complex if last.kind == "c" else _whole if last.kind == "i" else _moderate
     return None if first == last else last, fits
@@ -226,7 +227,7 @@ def _whole(factors: tuple[Any, ...]) -> bool:
 def _record(
     library: Library, call: Call, result: Any, performed: Sequence[tuple[Request, Bound | None]], factors: tuple[str, ...]
 ) -> _Recorded | None:
-    """What a call did, or None where it cannot be done again so: slabs, copies of operands, arrays that overlap."""
+    """A record of a call, or None where it cannot be repeated so: slabs, copies of operands, arrays that overlap."""
     if not performed:
         return None
     given = (*call.arrays, result)
@@ -267,7 +268,7 @@ def _record(
                 for name, source, stored in zip(done.names, known, request.operands, strict=True)
             }
             kind = Cross if crosses(engine, models) else Start
-            steps.append(kind(engine, done.prepared, models, factors, fixed))
+            steps.append(kind(OnHost(engine, done.prepared, models, factors, fixed)))
         elif done.prepared.executable.plan.steps:
             operands = dict(zip(done.names, known, strict=True))
             steps.append(Launches(done.prepared, operands, factors, fixed, len(given), type(result) is Buffer))

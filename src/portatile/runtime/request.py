@@ -1,4 +1,4 @@
-"""One call of a routine, as it travels from the caller's arrays to the launch."""
+"""The record of one call of a routine, as it travels from the caller's arrays to the launch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_SCALARS: Mapping[str, Any] = {}
 
 
 class Request(NamedTuple):  # a tuple, because one is made for every call
-    """What to compute, on which operands, and where the caller's library expects the work.
+    """A computation, its operands, and the queue on which the caller's library expects the work.
 
     ``sizes`` and ``options`` are in the order of the workload called ``workload``, ``operands`` in that of its operands, the output
     last. ``result`` is the caller's array that the output belongs to: its library says which stream the work is queued on.

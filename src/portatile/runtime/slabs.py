@@ -33,7 +33,7 @@ _REUSED = 256  # steps of a product's slab all the same, each of which reads wha
 
 @dataclass(frozen=True)
 class Task:
-    """What to compute: a problem, packed as it will lie on the device, in a configuration, and where it is cut.
+    """A problem, packed as it will lie on the device, in a configuration, and the size along which it is cut.
 
     ``matrices`` are those of the host by operand, the output last. ``whole`` is the
     problem that this one is a part of. A task that ``adds`` has more terms of sums that the output holds already.
@@ -287,7 +287,7 @@ def pipeline(
 
 
 def _even(size: int, width: int) -> Iterator[tuple[int, int]]:
-    """All steps of a size, ``width`` at a time."""
+    """All steps of a size, in ranges of ``width``."""
     for low in range(0, size, width):
         yield low, min(low + width, size)
 

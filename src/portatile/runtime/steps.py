@@ -22,7 +22,9 @@ _SMALL = 1 << 22  # bytes of such an operand at most
 
 
 class Source(NamedTuple):
-    """Which array of a call an operand lies in, where its memory begins in bytes from that array's first element, and its extent."""
+    """The array of a call that holds an operand: its place among the arrays, the operand's first byte from its first element, and its
+    extent.
+    """
 
     at: int
     delta: int
@@ -130,49 +132,45 @@ class Launches:
             self._executable.rerun(self._ready, queue, values, self._own)
 
 
-class Start:
-    """What is prepared, on arrays of the host; ``operands`` are templates for the matrices of a call, scalars as of ``Launches``."""
+class OnHost(NamedTuple):
+    """Prepared launches for arrays on the host: ``operands`` are templates for the matrices of a call, scalars as of ``Launches``."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        prepared: Prepared | Assembled,
-        operands: Mapping[str, tuple[Operand, Matrix]],
-        factors: tuple[str, ...],
-        fixed: Mapping[str, Any],
-    ) -> None:
-        self._engine, self._prepared, self._operands, self._factors, self._fixed = engine, prepared, operands, factors, fixed
+    engine: Engine
+    prepared: Prepared | Assembled
+    operands: Mapping[str, tuple[Operand, Matrix]]
+    factors: tuple[str, ...]
+    fixed: Mapping[str, Any]
+
+
+class Start:
+    """The launches on arrays of the host, through the memory that the device has for them."""
+
+    def __init__(self, call: OnHost) -> None:
+        self._call = call
 
     def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
-        matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in self._operands.items()}
-        start(self._engine, self._prepared, matrices, {**dict(zip(self._factors, factors, strict=True)), **self._fixed}, given[-1])
+        call = self._call
+        matrices = {name: model._replace(array=source.array(given)) for name, (source, model) in call.operands.items()}
+        start(call.engine, call.prepared, matrices, {**dict(zip(call.factors, factors, strict=True)), **call.fixed}, given[-1])
 
 
 class Cross:
-    """As ``Start`` for small packed arrays and a device with memory of its own: they cross the link into memory that is kept."""
+    """The launches on small packed arrays for a device with memory of its own: the arrays cross the link into memory that is kept."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        prepared: Prepared | Assembled,
-        operands: Mapping[str, tuple[Operand, Matrix]],
-        factors: tuple[str, ...],
-        fixed: Mapping[str, Any],
-    ) -> None:
-        self._engine, self._prepared, self._factors, self._fixed = engine, prepared, factors, fixed
-        self._operands = tuple(operands)
-        self._executable = prepared.executable
-        names = (*operands, *factors, *fixed)
-        self._numbers = tuple(fixed.values())
+    def __init__(self, call: OnHost) -> None:
+        self._call = call
+        self._executable = call.prepared.executable
+        names = (*call.operands, *call.factors, *call.fixed)
+        self._numbers = tuple(call.fixed.values())
         self._ready = self._executable.ready(dict(zip(names, range(len(names)), strict=True)), len(names))
-        self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(operands.values())]
+        self._crossing = [(_FIRST + at, source, model.read, source.nbytes) for at, (source, model) in enumerate(call.operands.values())]
 
     def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
         """Compute; returns when the output is there."""
-        kept = scratch(queue.device)
+        call, kept = self._call, scratch(queue.device)
         memories = []
-        with InFlight(self._engine.in_flight, queue, given):
+        with InFlight(call.engine.in_flight, queue, given):
             for place, source, read, nbytes in self._crossing:
                 memories.append(kept.block(place, nbytes))
                 if read:
@@ -180,8 +178,9 @@ class Cross:
             if self._ready is not None:
                 self._executable.rerun(self._ready, queue, (*[memory.handle for memory in memories], *factors, *self._numbers), True)
             else:
-                named = dict(zip(self._operands, memories, strict=True))
-                self._prepared.run(queue, named, {**dict(zip(self._factors, factors, strict=True)), **self._fixed})
+                call.prepared.run(
+                    queue, dict(zip(call.operands, memories, strict=True)), {**dict(zip(call.factors, factors, strict=True)), **call.fixed}
+                )
             queue.download(self._crossing[-1][1].array(given), memories[-1])
 
 
@@ -199,7 +198,7 @@ class Beginning:
         self._target, self._source, self._triangle = target, source, triangle
 
     def run(self, queue: Queue, factors: tuple[Any, ...], given: Sequence[Any], places: Sequence[int]) -> None:
-        """Put them."""
+        """Put the values there."""
         array, source = self._target.array(given), None if self._source is None else self._source.array(given)
         if not isinstance(array, np.ndarray):
             array, source = Buffer.wrap(array), None if source is None else Buffer.wrap(source)
@@ -210,7 +209,7 @@ Step = Launches | Start | Cross | Beginning
 
 
 def source_of(array: Any, given: Sequence[Any], places: Sequence[int]) -> Operand | None:
-    """Which of the arrays ``given`` an operand's array is, or lies in; None where that is not certain."""
+    """The array of ``given`` that an operand's array is, or lies in; None where that is not certain."""
     if isinstance(array, np.ndarray):
         if array.size == 0:
             return Constant(np.empty(array.shape, array.dtype))

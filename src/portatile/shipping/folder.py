@@ -53,7 +53,7 @@ class ShippedItem:
 
 @dataclass
 class Shipped:
-    """What was written; ``left_out`` says why an item was not."""
+    """The result of an export; ``left_out`` says why an item was not written."""
 
     items: list[ShippedItem] = field(default_factory=list)
     programs: int = 0
@@ -158,7 +158,7 @@ class ShippedPrograms:
         return {**about, "file": path, "digest": hashlib.blake2b(data, digest_size=16).hexdigest()}
 
     def _of(self, info: DeviceInfo) -> tuple[tuple[Target, Device | None], ...]:
-        """What makes binaries for a device here; with the device itself where it is an OpenCL one."""
+        """The compiler of binaries for a device; with the device itself where it is an OpenCL one."""
         key = device_key(info)
         if key not in self._targets:
             backend = device.backends()[info.backend]

@@ -63,7 +63,7 @@ def read(path: Path) -> list[Trial]:
 
 
 def add(store: ResultStore, trials: Iterable[Trial], present: Sequence[DeviceInfo]) -> list[Arrived]:
-    """Put into the store what it does not hold; how many that were for each device. ``present`` are this machine's devices."""
+    """Add the trials that the store does not hold; returns how many for each device. ``present`` are this machine's devices."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(device_key(trial.device), []).append(trial)
@@ -84,7 +84,7 @@ def _problems(trials: Sequence[Trial]) -> list[Problem]:
 
 
 def _identity(trial: Trial) -> str:
-    """What two records of one evaluation have in common, whatever else a version of portatile adds to them."""
+    """The fields by which two records of one evaluation agree, whatever a later version of portatile adds to them."""
     evaluated = (trial.device.driver, trial.source, trial.status, trial.samples, trial.time, trial.message)
     return canonical([trial.problem.key, dict(trial.config), *evaluated])
 

@@ -19,7 +19,7 @@ class OverdueError(SpaceError):
 
 @contextmanager
 def within(until: float | None) -> Iterator[None]:
-    """In this context spaces look for legal configurations until ``until`` (``time.monotonic``), and then raise OverdueError."""
+    """A context in which spaces look for legal configurations until ``until`` (``time.monotonic``), and then raise OverdueError."""
     token = _UNTIL.set(until)
     try:
         yield
@@ -34,7 +34,7 @@ class Steps:
         self.taken = 0
 
     def step(self) -> None:
-        """One more; raises OverdueError where the time is over."""
+        """Count one more step; raises OverdueError where the time is over."""
         self.taken += 1
         if self.taken % _EVERY == 0 and (until := _UNTIL.get()) is not None and time.monotonic() > until:
             raise OverdueError(

@@ -39,7 +39,7 @@ class Rules:
         return left
 
     def settle(self, values: dict[str, Value], name: str, pending: int) -> int | None:
-        """What is left of ``pending`` now that ``name`` is bound; None where a constraint is violated."""
+        """The constraints that are left of ``pending`` now that ``name`` is bound; None where one is violated."""
         for bit, rule in self._bits[name]:
             if pending & bit and (settled := rule.settle(values)) is not None:
                 if not settled:
@@ -48,7 +48,7 @@ class Rules:
         return pending
 
     def reader(self, depth: int, pending: int) -> Reader:
-        """What reads of values that bind the parameters before ``depth`` all that the ``pending`` constraints depend on."""
+        """A function that reads the values of parameters before ``depth`` on which the ``pending`` constraints depend."""
         bound = set(self.names[:depth])
         open_now = [place for place in range(len(self.constraints)) if pending >> place & 1]
         expressions: dict[str, None] = {}

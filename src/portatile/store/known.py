@@ -1,4 +1,4 @@
-"""What has been tuned: the leaders of the user's store, and the results that come with the package."""
+"""All tuned results: the leaders of the user's store, and the results that come with the package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from portatile.trials import Trial
 
 
 def known_results() -> Callable[[str], Sequence[Trial]]:
-    """What has been tuned, by name of the workload: the leaders of the user's store and of the results that come with the package.
+    """All tuned results, by name of the workload: the leaders of the user's store and the results that come with the package.
 
     Times of two machines are not comparable, even if their devices have one name. So the package's results for a problem do not count
     once the problem was tuned here, which begins with them.

@@ -1,4 +1,4 @@
-"""What a store keeps of a trial: the columns by which it is found, and the record itself."""
+"""The rows of a store: the columns by which a trial is found, and its record."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def decoded(raw: bytes) -> Trial:
 
 
 def device_key(device: DeviceInfo) -> str:
-    """What makes two devices the same for a result: the hardware and its back end, not the driver, the machine or its place in a list."""
+    """A key of devices that share results: the hardware and its back end, not the driver, the machine or the place in a list."""
     kind = {"backend": device.backend, "platform": device.platform, "name": device.name, "architecture": device.architecture}
     return digest(canonical(kind | {"vendor": device.vendor, "compute_units": device.compute_units}))
 
 
 @dataclass(frozen=True)
 class Query:
-    """Which trials are wanted; ``None`` is any. ``device`` compares as ``device_key`` does, so ``driver`` is asked for by itself."""
+    """A filter of trials; ``None`` is any. ``device`` compares as ``device_key`` does, so ``driver`` is asked for by itself."""
 
     problem: Problem | None = None
     workload: str | None = None

@@ -65,7 +65,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def newer(version: int) -> str:
-    """What is said of a store of a later format."""
+    """The message about a store of a later format."""
     return f"a newer portatile wrote it (its format is {version}, this one knows {VERSION})"
 
 

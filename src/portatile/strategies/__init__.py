@@ -41,7 +41,7 @@ from portatile.space import ParameterSpace
 
 
 class Finished(Protocol):
-    """What a strategy learns of one evaluation; a Trial is one."""
+    """The result of one evaluation as strategies see it; a Trial is one."""
 
     @property
     def config(self) -> Config:

@@ -41,7 +41,7 @@ class _Default(Explorer):
         return [*anywhere, *(code for code in children if self.terrain.legal(code))]
 
     def near(self) -> NDArray[np.bool_]:
-        """What differs from one of the fastest few in at most two parameters.
+        """The configurations that differ from one of the fastest few in at most two parameters.
 
         With many configurations under way the model would spend most of them far away, where it knows least: a wide space always
         has such places. What is a little better than the best is mostly two steps from it.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from portatile import strategies
 from portatile.errors import ArgumentError
-from portatile.records import canonical
+from portatile.records import Config, canonical
 from portatile.trials import Budget, Trial
 from portatile.tuning.search.replay import Recording, cost
 
@@ -35,13 +35,17 @@ _GRID = 200  # places of a curve over time
 
 @dataclass(frozen=True)
 class StrategiesRequest:
-    """What to compare. Default of ``budget``: the evaluations in which random search covers 95 % from median to optimum, 100 to 1000."""
+    """What to compare. Default of ``budget``: the evaluations in which random search covers 95 % from median to optimum, 100 to 1000.
+
+    ``starts`` are configurations of the recording that every strategy is given as its first.
+    """
 
     recording: Recording
     strategies: tuple[str, ...]
     repeats: int = 10
     budget: Budget | None = None
     seed: int = 0
+    starts: tuple[Config, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,7 @@ def _replay(request: StrategiesRequest, name: str, repeat: int, limit: int, seco
     table, default = recording.table(), recording.default()
     started = time.perf_counter()
     rng = np.random.default_rng([request.seed, repeat])
-    search = strategies.get(name)(recording.space(), rng, [] if default is None else [default])
+    search = strategies.get(name)(recording.space(), rng, [*request.starts] if default is None else [default, *request.starts])
     spent = 0.0
     for trial in strategies.evaluate(search, lambda config: table[canonical(config)]):
         assert isinstance(trial, Trial)

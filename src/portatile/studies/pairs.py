@@ -18,7 +18,7 @@ from portatile.device.base import Device
 from portatile.errors import ArgumentError, SpaceError, UnknownNameError, UsageError
 from portatile.figures.heat import Cell, Heat
 from portatile.figures.svg import Figure
-from portatile.records import Config, DeviceInfo, Problem, Value, canonical, duration
+from portatile.records import Config, DeviceInfo, Problem, Value, canonical, duration, from_json, spelled
 from portatile.space import ParameterSpace
 from portatile.store import known_results
 from portatile.studies.form.measured_configs import Measuring, measured
@@ -311,7 +311,9 @@ def notes(rows: Sequence[PairsRow]) -> list[str]:
             said.append(f"{device} ({mine[0].name}): no configuration of the map is valid: {mine[0].status}")
             continue
         said.append(f"{device} ({best.name}): {max(row.tried for row in mine)} configurations at most for each pair{tail}")
-        said.append(f"best: {best.down}={best.down_value} {best.across}={best.across_value}: {best.config}")
+        said.append(
+            f"best: {best.down}={best.down_value} {best.across}={best.across_value}: {spelled(from_json(best.config, dict[str, Value]))}"
+        )
     return said
 
 

@@ -144,7 +144,9 @@ def notes(rows: Sequence[ScalingRow]) -> list[str]:
         local, plain = known.get((device, "local", largest or 0)), known.get((device, "global", largest or 0))
         if local is None or plain is None or not (local.kernel and plain.kernel):
             continue
-        text = f"{device} at {largest}: local memory saves {1 - local.kernel / plain.kernel:.0%} of the time"
+        saved = 1 - local.kernel / plain.kernel
+        worth = f"saves {saved:.0%} of the time" if saved >= 0 else f"takes {local.kernel / plain.kernel:.3g} times as long as global"
+        text = f"{device} at {largest}: local memory {worth}"
         slowest = sequential.get(largest or 0)
         if slowest is not None and slowest.kernel:
             text += f"; {slowest.kernel / min(local.kernel, plain.kernel):.3g} times as fast as one work-item on {slowest.device}"

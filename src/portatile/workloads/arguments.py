@@ -23,7 +23,7 @@ def operand(name: str, layout: Layout, index: str, role: Role) -> tuple[Arg, ...
 
 
 def literals(values: Mapping[str, int], index: str = "int") -> tuple[Arg, ...]:
-    """Whole numbers of one of OpenCL C's integer types that are known when the plan is made, in order."""
+    """Integers of one of OpenCL C's types whose values are known when the plan is made, in order."""
     return tuple(Arg(name, "scalar", dtype=SCALARS[index], value=value) for name, value in values.items())
 
 

@@ -72,6 +72,9 @@ def compute(parts: list[str]) -> Compute | None:
         return lambda a: a
     if name == "selp":
         return lambda a, b, p: a if p else b
+    if kind == "f16x2":
+        each = _floating(name, [*parts[:-1], "f16"], "f16")
+        return each and (lambda *values: each(*(v >> 16 & 0xFFFF for v in values)) << 16 | each(*(v & 0xFFFF for v in values)))
     if kind in ("f16", "f32", "f64"):
         return _floating(name, parts, kind)
     return _integer(name, parts, kind)
@@ -249,8 +252,23 @@ def _setp(parts: list[str]) -> Compute:
     return run
 
 
+def _convert_pair(target: str, source: str) -> Compute:
+    """Two numbers rounded to nearest even, the first one to the upper half of a register."""
+
+    def half(value: int) -> int:
+        if target == "f16x2":
+            return from_float(to_float(value, source), "f16")
+        if value & 0x7FFFFFFF > 0x7F800000:
+            return 0x7FFF
+        return ((value & 0xFFFFFFFF) + 0x7FFF + (value >> 16 & 1)) >> 16 & 0xFFFF
+
+    return lambda high, low: half(high) << 16 | half(low)
+
+
 def _convert(parts: list[str]) -> Compute:
     target, source = parts[-2:]
+    if target.endswith("x2"):
+        return _convert_pair(target, source)
     mode = next((p for p in parts if p in (*_MODES, "rni", "rzi", "rmi", "rpi")), "")
     saturate = "sat" in parts
     if source[0] != "f":

@@ -230,6 +230,8 @@ class Machine:
                 return steps.atomic_step(parts, operands)
             case "mma":
                 return steps.matrix_step(parts, operands)
+            case "ldmatrix":
+                return steps.fragment_step(parts, operands)
             case "tex":
                 return steps.texture_step(operands)
             case "cp":

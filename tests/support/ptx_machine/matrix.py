@@ -6,16 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from support.ptx_machine.values import from_float, to_float
+from support.ptx_machine.values import from_float, signed, to_float
 
 Place = tuple[int, int]
 _WARP = 32
+EIGHT_BITS = {"e4m3": (4, 3), "e5m2": (5, 2)}  # bits of the exponent and of the fraction
+_KEPT = 13  # bits of a sum of floats of eight bits below its largest term's first
 
 
 def layout(shape: str, kind: str) -> tuple[int, Callable[[int, int], Place], Callable[[int, int], Place], Callable[[int, int], Place]]:
     """The depth k and, for A, B and C, a function of lane and element number that gives (row, column)."""
     rows, depth = int(shape[1 : shape.index("n")]), int(shape[shape.index("k") + 1 :])
-    pairs = 2 if kind in ("f16", "bf16") else 1  # elements of one register
+    pairs = 4 if kind in ("s8", *EIGHT_BITS) else 2 if kind in ("f16", "bf16") else 1  # elements of one register
 
     def a(lane: int, i: int) -> Place:
         group, within = lane >> 2, lane & 3
@@ -41,8 +43,34 @@ def elements(registers: Sequence[int], kind: str) -> list[float]:
         return [to_float(r, "f32") for r in registers]
     if kind == "tf32":  # the low 13 bits are not read
         return [to_float(r & ~0x1FFF, "f32") for r in registers]
+    if kind == "s32":
+        return [signed(r, 32) for r in registers]
+    if kind in ("s8", *EIGHT_BITS):
+        parts = [r >> shift & 0xFF for r in registers for shift in (0, 8, 16, 24)]
+        return [signed(part, 8) if kind == "s8" else eight_bits(part, kind) for part in parts]
     halves = [part for r in registers for part in (r & 0xFFFF, r >> 16 & 0xFFFF)]
     return [to_float(h, "f16") if kind == "f16" else to_float(h << 16, "f32") for h in halves]
+
+
+@cache
+def eight_bits(value: int, kind: str) -> float:
+    """The number whose bit pattern is ``value``; e4m3 has no infinity, and one NaN of each sign."""
+    wide, fraction = EIGHT_BITS[kind]
+    exponent, digits = value >> fraction & ((1 << wide) - 1), value & ((1 << fraction) - 1)
+    size = math.ldexp(digits + ((exponent > 0) << fraction), max(exponent, 1) - (1 << wide - 1) + 1 - fraction)
+    if kind == "e4m3" and value & 0x7F == 0x7F:
+        size = math.nan
+    elif kind == "e5m2" and exponent == 31:
+        size = math.nan if digits else math.inf
+    return -size if value & 0x80 else size
+
+
+def cut(terms: Sequence[float]) -> float:
+    """A sum of which units keep few bits: of each term what lies above the last one, cut."""
+    if not all(map(math.isfinite, terms)) or not any(terms):
+        return sum(terms)
+    unit = math.ldexp(1.0, max(math.frexp(term)[1] for term in terms if term) - 1 - _KEPT)
+    return math.fsum(math.trunc(term / unit) * unit for term in terms)
 
 
 def multiply(
@@ -60,7 +88,11 @@ def multiply(
     for i, start in enumerate(elements(c, kinds[1])):
         row, column = place_c(lane, i)
         products = [element(0, (row, k)) * element(1, (k, column)) for k in range(depth)]
-        result.append(from_float(math.fsum([start, *products]), kinds[1]))
+        if kinds[1] == "s32":
+            result.append(int(start + sum(products)) & 0xFFFFFFFF)
+        else:
+            total = cut([start, *products]) if kinds[0] in EIGHT_BITS else math.fsum([start, *products])
+            result.append(from_float(total, kinds[1]))
     return result
 
 

@@ -270,7 +270,7 @@ def vote_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[s
 def matrix_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], str]:
     shape = next(p for p in parts if re.fullmatch(r"m\d+n8k\d+", p))
     target_kind, a_kind, b_kind, c_kind = parts[-4:]
-    if a_kind != b_kind or target_kind != c_kind or c_kind not in ("f32", "f64"):
+    if a_kind != b_kind or target_kind != c_kind or c_kind not in ("f32", "f64", "s32"):
         raise UnsupportedInstructionError(".".join(parts))
     targets, a, b, c = (split(o.strip("{}")) for o in operands)
     a_read, b_read, c_read = ([_reader(o.strip()) for o in part] for part in (a, b, c))
@@ -286,6 +286,35 @@ def matrix_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict
             everyone = [thread.block.exchange[base + lane, turn] for lane in range(WARP)]
             for target, value in zip(targets, multiply(shape, (a_kind, c_kind), thread.lane, everyone, start), strict=True):
                 thread.registers[target.strip()] = value
+
+        thread.resume = resume
+        return "shuffle"
+
+    return run
+
+
+def fragment_step(parts: list[str], operands: list[str]) -> Callable[[Thread, dict[str, int]], str]:
+    """``ldmatrix`` of four squares of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of square l / 8."""
+    if parts[1:5] != ["sync", "aligned", "m8n8", "x4"]:
+        raise UnsupportedInstructionError(".".join(parts))
+    targets, source, across = split(operands[0].strip("{}")), _address(operands[1]), "trans" in parts
+
+    def run(thread: Thread, symbols: dict[str, int]) -> str:
+        thread.turn += 1
+        turn, base, lane = thread.turn, thread.linear - thread.lane, thread.lane
+        thread.block.exchange[thread.linear, turn] = source(thread, symbols)
+
+        def half(thread: Thread, square: int, row: int, column: int) -> int:
+            memory, at = thread.machine.access(thread, "shared", thread.block.exchange[base + 8 * square + row, turn])
+            assert at % 16 == 0, "misaligned row of a matrix"
+            return int.from_bytes(memory[at + 2 * column : at + 2 * column + 2], "little")
+
+        def resume(thread: Thread) -> None:
+            for square, target in enumerate(targets):
+                line, first = lane // 4, lane % 4 * 2
+                places = [(first, line), (first + 1, line)] if across else [(line, first), (line, first + 1)]
+                low, high = (half(thread, square, *place) for place in places)
+                thread.registers[target.strip()] = low | high << 16
 
         thread.resume = resume
         return "shuffle"

@@ -13,8 +13,9 @@ WIDTH = {"8": 8, "16": 16, "32": 32, "64": 64}
 
 
 def bits_of(kind: str) -> int:
-    """The width of a PTX type such as ``u32``."""
-    return int(kind[1:])
+    """The width of a PTX type such as ``u32`` or ``f16x2``."""
+    width, _, count = kind[1:].partition("x")
+    return int(width) * int(count or 1)
 
 
 def signed(value: int, bits: int) -> int:

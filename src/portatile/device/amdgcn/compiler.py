@@ -66,7 +66,7 @@ def _options(options: Sequence[str]) -> list[str]:
 
 
 def _run(arguments: list[str], text: str, message: str) -> tuple[str, str]:
-    """What a compiler writes, and its messages."""
+    """The output of a compiler, and its messages."""
     done = subprocess.run(arguments, input=text, capture_output=True, text=True, check=False)
     log = done.stderr.strip()
     if done.returncode:

@@ -1,4 +1,4 @@
-"""What Clang's text for an AMD GPU says: its kernels, what they take of the device, and their instructions by family.
+"""A reader of Clang's text for AMD GPUs: its kernels, their resources, and their instructions by family.
 
 Kernels and their arguments stand in the metadata at the end, in the layout of LLVM's AMDGPU user guide; spills and occupancy in
 comments beside the instructions. Counts are static: an instruction in a loop counts once.
@@ -55,7 +55,7 @@ class Isa:
 
     @property
     def family(self) -> str:
-        """What kind of unit it occupies; ``integer`` for all arithmetic that is not of floats."""
+        """The unit that executes the instruction; ``integer`` for all arithmetic that is not floating-point."""
         return next((family for family, pattern in _FAMILY if pattern.match(self.kind)), "integer")
 
 
@@ -84,7 +84,7 @@ def entries(assembly: str) -> tuple[Entry, ...]:
 
 
 def resources(assembly: str) -> dict[str, Resources]:
-    """What each kernel takes; local memory without what a launch asks for beside it."""
+    """The resources of each kernel; local memory without the dynamic part of a launch."""
     bodies = dict(_functions(assembly))
     found = {}
     for kernel in _kernels(assembly):

@@ -1,4 +1,4 @@
-"""What a GPU says of itself through CUDA, as a DeviceInfo."""
+"""The DeviceInfo of a GPU, as CUDA reports it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _driver_release() -> str:
 
 
 def capabilities(architecture: str) -> Capabilities:
-    """What kernels can do on a GPU through CUDA."""
+    """The capabilities of a GPU through CUDA."""
     return replace(
         of_nvidia(architecture),
         language="CUDA C++",

@@ -185,7 +185,7 @@ def exactly(launches: Sequence[ReadyLaunch]) -> Callable[[Sequence[float]], byte
 
 
 def _stand_in(device: CudaContext, arg: Argument | Slot) -> Argument:
-    """What has the type of an argument, for the check against the kernel's parameters."""
+    """A value of an argument's type, to check against the kernel's parameters."""
     if not isinstance(arg, Slot):
         return arg
     return CudaMemory(device, 0, 0, owner="nobody") if arg.kind is Memory else arg.kind(0)

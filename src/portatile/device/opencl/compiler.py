@@ -184,7 +184,7 @@ def _kind(qualifier: int, type_name: str) -> ArgKind:
 
 
 def _resources(kernel: Any, device: Any) -> Resources:
-    """What the driver tells of any kernel: static local memory. Private memory is not comparable between drivers."""
+    """The resources that every driver reports: static local memory. Private memory is not comparable between drivers."""
     return Resources(local_memory=int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)))
 
 
@@ -202,7 +202,7 @@ def construct(program: Any, options: list[str], device: ClContext, message: str,
 
 
 def log_of(program: Any, device: ClContext) -> str:
-    """What the driver says of a build."""
+    """The driver's log of a build."""
     try:
         return str(program.get_build_info(device.cl_device, cl.program_build_info.LOG) or "").strip("\0 \n")
     except cl.Error:
@@ -226,7 +226,7 @@ def _relocated(log: str, text: str) -> str:
 
 
 def binary_of(program: Any) -> bytes:
-    """The binary of a ``pyopencl.Program`` of one device. Raises ``pyopencl.Error``.
+    """The binary of a ``pyopencl.Program`` that is built for one device. Raises ``pyopencl.Error``.
 
     A driver may compile when it is asked: PoCL does, at the question for the size, and other threads of Python run meanwhile.
     """
@@ -234,8 +234,8 @@ def binary_of(program: Any) -> bytes:
     if ask is not None:
         size = ctypes.c_size_t()
         ask(program.int_ptr, cl.program_info.BINARY_SIZES, ctypes.sizeof(size), ctypes.byref(size), None)
-    found: bytes = program.get_info(cl.program_info.BINARIES)[0]
-    return found
+    binaries: list[bytes] = program.get_info(cl.program_info.BINARIES)
+    return next(filter(None, binaries), b"")  # of a context's devices it is built for one
 
 
 @cache

@@ -16,6 +16,9 @@ from portatile.images import Sampler
 class ClContext(Device):
     """One device of one OpenCL platform, whose ``pyopencl.Context`` is created at first use."""
 
+    peers: tuple[ClContext, ...] = ()
+    """The other devices of its context, whose memory its kernels take."""
+
     def __init__(self, identity: str, device: Any) -> None:
         self.cl_device = device
         self.info = describe(identity, device)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from portatile.device.base import Image, Memory, Module, Queue, VendorBlas
+from portatile.device.base import Device, Image, Memory, Module, Queue, VendorBlas
 from portatile.device.copies import address
 from portatile.device.opencl.borrow import Borrowed
 from portatile.device.opencl.compiler import ClTarget, Programs
@@ -124,6 +125,21 @@ class ClDevice(ClContext):
         owner = ClPinned(self, queue.cl_queue, max(nbytes, 1))
         return np.asarray(owner)[:nbytes]
 
+    def together(self, others: Sequence[Device] = ()) -> tuple[Device, ...]:
+        members: list[ClDevice] = [self]
+        for one in others:
+            if not isinstance(one, ClDevice) or one.cl_device.platform != self.cl_device.platform:
+                raise DeviceError(f"{one.info.id} is of another platform than {self.info.id}: no context holds both")
+            members.append(one)
+        try:
+            context = cl.Context([one.cl_device for one in members])
+        except cl.Error as error:
+            raise DeviceError(f"no context of {', '.join(one.info.id for one in members)}: {error}") from None
+        made = tuple(ClDevice(one.info.id, one.cl_device) for one in members)
+        for one in made:
+            one._context, one.peers = context, tuple(other for other in made if other is not one)
+        return made
+
     def queue(self, profiling: bool = False, out_of_order: bool = False) -> Queue:
         made = ClQueue(self, profiling, out_of_order, self._pool)
         if self._pool.handed and self._default is not None:  # memory that was handed on may still be in use there
@@ -149,6 +165,7 @@ class ClDevice(ClContext):
             self._pool.close()
             self._pool = Pool(self.info.global_memory)
             self._default = self._context = self._share_alignment = None
+            self.peers = ()
             self._programs.clear()
             self._samplers.clear()
             self.generation += 1

@@ -1,4 +1,4 @@
-"""Which OpenCL libraries are installed, and a folder of .icd files that tells the loader of those nobody registered.
+"""The OpenCL libraries that are installed, and a folder of .icd files that tells the loader of those nobody registered.
 
 The loader inside pyopencl's wheel (ocl-icd) reads ``/etc/OpenCL/vendors`` or, when it is set, the folder that
 ``OCL_ICD_VENDORS`` names, and always the folder inside its own package. Containers mount NVIDIA's library without
@@ -57,7 +57,7 @@ def registered(folder: Path) -> list[Registered]:
 
 @dataclass(frozen=True)
 class Machine:
-    """What there is of OpenCL on a machine: the folder of registrations, who finds libraries, and what the dynamic linker says of one."""
+    """A machine's OpenCL installation: the folder of registrations, a finder of libraries, and the dynamic linker's verdict on each."""
 
     vendors: Path = Path("/etc/OpenCL/vendors")
     finders: tuple[Callable[[], list[Path]], ...] = field(default_factory=lambda: (nvidia, _intel, _prefix))

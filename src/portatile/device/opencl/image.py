@@ -35,7 +35,7 @@ def description(form: ImageForm, backing: Any) -> Any:
 
 
 def sampling(wanted: Sampler) -> tuple[bool, Any, Any]:
-    """What ``pyopencl.Sampler`` is made of."""
+    """The arguments of a ``pyopencl.Sampler``."""
     addressing = getattr(cl.addressing_mode, _ADDRESSING[wanted.addressing])
     return wanted.normalized, addressing, cl.filter_mode.LINEAR if wanted.linear else cl.filter_mode.NEAREST
 

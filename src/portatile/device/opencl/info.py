@@ -1,4 +1,4 @@
-"""What an OpenCL device says of itself, as a DeviceInfo."""
+"""The DeviceInfo of an OpenCL device, as its driver reports it."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def describe(identity: str, device: Any) -> DeviceInfo:
 
 
 def _survived(identity: str, device: Any, extensions: set[str]) -> frozenset[str]:
-    """What the driver of a processor compiles; others leave vectors of 512 bits to nobody."""
+    """The features that a processor's driver compiles; only processors' drivers have vectors of 512 bits."""
     _, platform, number = identity.split(":")
     half = ("half",) if "cl_khr_fp16" in extensions else ()
     return survives(int(platform), int(number), device, ("wide_arithmetic", "wide_functions", "relaxed_math", *half))
 
 
 def _capabilities(device: Any, extensions: set[str], architecture: str, survived: frozenset[str] | None) -> Capabilities:
-    """What kernels can do there: extensions tell little, NVIDIA's compute capability much; ``survived``: of a CPU's compiler."""
+    """The capabilities of a device, from its extensions and, for NVIDIA's, from its compute capability; ``survived``: a CPU compiler's."""
     if "cl_nv_device_attribute_query" in extensions:
         declared = declared_by_nvidia(architecture, device.local_mem_size)
         return replace(of_nvidia(architecture), static_local=declared)

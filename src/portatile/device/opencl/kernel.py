@@ -60,26 +60,28 @@ class ClKernel(Kernel):
             names = ", ".join(p.name for p in self.entry.parameters)
             raise LaunchError(f"kernel {self.name!r} takes {self.count} arguments ({names}), not {len(args)}")
         device, set_arg, set_bytes, last = self.device, self.handle.set_arg, self.set_bytes, self._last
+        peers = device.peers
+        given: Sequence[Any] = args
         dynamic = index = 0
         try:
-            for index, arg in enumerate(args):
+            for index, arg in enumerate(given):
                 kind = type(arg)
                 if last[index] is arg and kind is not int and kind is not np.void:  # most of them in most launches
                     continue
-                if (kind is ClMemory or kind is ClImage) and arg.device is device and arg.buffer is not None:  # type: ignore[union-attr]
-                    if last[index] != arg.serial:  # type: ignore[union-attr]
+                if (kind is ClMemory or kind is ClImage) and (arg.device is device or arg.device in peers) and arg.buffer is not None:
+                    if last[index] != arg.serial:
                         if kind is ClImage:
-                            check_form(self.entry, index, arg.form)  # type: ignore[union-attr]
+                            check_form(self.entry, index, arg.form)
                         last[index] = None  # an interrupt may come between the driver's argument and what is known of it
-                        set_arg(index, arg.buffer)  # type: ignore[union-attr]
-                        last[index] = arg.serial  # type: ignore[union-attr]
+                        set_arg(index, arg.buffer)
+                        last[index] = arg.serial
                 elif isinstance(arg, np.generic):
                     if last[index] is not arg or kind is np.void:  # a structure is the one scalar that can change
                         last[index] = None
                         set_bytes(index, arg)
                         last[index] = arg
                 elif kind is int:
-                    dynamic += arg  # type: ignore[operator]
+                    dynamic += arg
                     if last[index] != arg:
                         last[index] = None
                         set_arg(index, cl.LocalMemory(arg))
@@ -87,7 +89,7 @@ class ClKernel(Kernel):
                 elif kind is Sampler:
                     if last[index] != arg:
                         last[index] = None
-                        set_arg(index, device.sampler(arg))  # type: ignore[arg-type]
+                        set_arg(index, device.sampler(arg))
                         last[index] = arg
                 else:
                     raise LaunchError(f"argument {self._parameter(index)}: {_complain(arg, device)}")

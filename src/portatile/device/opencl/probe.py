@@ -1,4 +1,4 @@
-"""What a driver's compiler survives, found out once by child processes: some drivers end the process that compiles legal OpenCL C.
+"""A test of drivers' compilers in child processes, run once for each driver: some end the process that compiles legal OpenCL C.
 
 PoCL 3.0 takes a processor of AVX-512 that is newer than it for one without, and then dies of 512-bit vectors, of the library's functions
 of them, or gives a program without kernels. ``python -m portatile.device.opencl.probe PLATFORM DEVICE NAME...`` is the child.
@@ -51,7 +51,7 @@ _HALF = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
 
 
 def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> frozenset[str]:
-    """Those of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` of these numbers.
+    """The features of ``names`` that the driver of a device compiles and runs; ``handle`` is the ``pyopencl.Device`` of these numbers.
 
     Kept in the user's cache folder for each driver and processor. Where no child can be started, what most drivers survive.
     """
@@ -71,7 +71,7 @@ def survives(platform: int, device: int, handle: Any, names: Sequence[str]) -> f
 
 
 def _driver(handle: Any) -> tuple[str, ...]:
-    """What the answers depend on: the driver, and the processor as it tells of itself, whatever the driver takes it for."""
+    """The driver, and the processor by its own description: the answers depend on both."""
     return handle.platform.version, handle.driver_version, handle.version, handle.name, _processor()
 
 

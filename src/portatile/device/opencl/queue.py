@@ -210,7 +210,7 @@ def _raw(event: Event) -> Any:
 
 
 def _place(memory: Memory, offset: int, key: str) -> tuple[Any, dict[str, Any]]:
-    """What a copy's end is to the driver, and where in it the copy begins."""
+    """One end of a copy as the driver takes it, and the offset at which the copy begins there."""
     if isinstance(memory, ClImage) and memory.backing is None:
         return memory.handle, {"origin": (0, 0, 0), "region": memory.region}
     return (memory.backing if isinstance(memory, ClImage) else memory.handle), {key: offset}

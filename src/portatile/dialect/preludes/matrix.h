@@ -18,6 +18,8 @@
    MATRIX_MULTIPLY_ADD_F16(c, a, b)          c += a b: half, bfloat16, float with the 10 fraction bits of TF32, signed bytes; the first
    MATRIX_MULTIPLY_ADD_BF16, _TF32           three add to a matrix_f32, the last one to a matrix_s32, modulo
    MATRIX_MULTIPLY_ADD_S8                    2**32
+   MATRIX_MULTIPLY_ADD_E4M3, _E5M2           of floats of eight bits, of whose sums NVIDIA's units keep 14 bits: compute capability 8.9
+   MATRIX_MULTIPLY_ADD_E4M3_AS_F16, _E5M2_AS_F16    the same by instructions for halves, on devices without those, NVIDIA's from 8.0 on
    MATRIX_STORE_F32(c, p, pitch, lane)       to rows of `pitch` elements from the __local pointer p on, aligned to 8 bytes
    MATRIX_STORE_S32
    MATRIX_PAIR_F16(x, y), MATRIX_PAIR_BF16   two floats rounded to nearest even, x in the low half of a uint
@@ -37,6 +39,11 @@ static inline float portatile_from_f16(uint h) {
 #define MATRIX_HIGH_F16(w) portatile_from_f16((w) >> 16)
 #define MATRIX_LOW_BF16(w) as_float((w) << 16)
 #define MATRIX_HIGH_BF16(w) as_float((w) & 0xffff0000u)
+
+/* of a word of four floats of eight bits, the upper bytes of whose halves are given, the two as halves; exact. PORTATILE_TIMES_256 of two halves */
+#define PORTATILE_F16_OF_E5M2(x) ((x) & 0xff00ff00u)
+#define PORTATILE_F16_OF_E4M3(x) \
+  (PORTATILE_TIMES_256(((x) & 0x80008000u) | ((x) & 0x7f007f00u) >> 1) | (((((x) & 0x7f007f00u) >> 1) + 0x00800080u) >> 14 & 0x00010001u) * 0x7e00u)
 
 #if defined(PORTATILE_NVIDIA) && (!defined(PORTATILE_SM) || PORTATILE_SM >= 80)
 
@@ -74,6 +81,24 @@ typedef struct { uint r[8]; } matrix_s32;
 #define MATRIX_MULTIPLY_ADD_BF16(c, a, b) PORTATILE_MATRIX("m16n8k16.row.col.f32.bf16.bf16.f32", "f", c, a, b)
 #define MATRIX_MULTIPLY_ADD_TF32(c, a, b) PORTATILE_MATRIX("m16n8k8.row.col.f32.tf32.tf32.f32", "f", c, a, b)
 #define MATRIX_MULTIPLY_ADD_S8(c, a, b) PORTATILE_MATRIX("m16n8k32.row.col.s32.s8.s8.s32", "r", c, a, b)
+#define MATRIX_MULTIPLY_ADD_E4M3(c, a, b) PORTATILE_MATRIX("m16n8k32.row.col.f32.e4m3.e4m3.f32", "f", c, a, b)
+#define MATRIX_MULTIPLY_ADD_E5M2(c, a, b) PORTATILE_MATRIX("m16n8k32.row.col.f32.e5m2.e5m2.f32", "f", c, a, b)
+
+/* a word's bytes 0 and 2 are k and k + 1 of an instruction of half the depth, its bytes 1 and 3 k + 8 and k + 9: alike in A and B */
+static inline uint portatile_times_256(uint h) { uint v; asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(h), "r"(0x5c005c00u)); return v; }
+#define PORTATILE_TIMES_256(h) portatile_times_256(h)
+#define PORTATILE_MATRIX_AS_F16(type, c, a, b) \
+  do { \
+    for (int portatile_h = 0; portatile_h < 4; portatile_h += 2) { \
+      const matrix_a portatile_a = {{type((a).r[portatile_h] << 8), type((a).r[portatile_h + 1] << 8), \
+                                     type((a).r[portatile_h]), type((a).r[portatile_h + 1])}}; \
+      const matrix_b portatile_b = {{type((b).r[portatile_h] << 8), type((b).r[portatile_h + 1] << 8), \
+                                     type((b).r[portatile_h]), type((b).r[portatile_h + 1])}}; \
+      MATRIX_MULTIPLY_ADD_F16(c, portatile_a, portatile_b); \
+    } \
+  } while (0)
+#define MATRIX_MULTIPLY_ADD_E4M3_AS_F16(c, a, b) PORTATILE_MATRIX_AS_F16(PORTATILE_F16_OF_E4M3, c, a, b)
+#define MATRIX_MULTIPLY_ADD_E5M2_AS_F16(c, a, b) PORTATILE_MATRIX_AS_F16(PORTATILE_F16_OF_E5M2, c, a, b)
 
 #define PORTATILE_MATRIX_STORE_2(T2, c, p, pitch, lane, e) \
   *(__local T2*)((p) + MATRIX_ROW(lane, e) * (pitch) + MATRIX_COLUMN(lane, e)) = (T2)((c).r[e], (c).r[e + 1])
@@ -142,6 +167,23 @@ static inline uint8 portatile_matrix_line_t(__local const uchar *t, int k, int c
     portatile_v = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32(1, as_int4((a).line.hi), 1, as_int4((b).line.hi), portatile_v, 0); \
     PORTATILE_MATRIX_TAKE(c, as_uint8(portatile_v)); \
   } while (0)
+/* as halves: a word's bytes 0 and 2, then 1 and 3 */
+#define PORTATILE_TIMES_256(h) as_uint(as_half2(h) * (half)256)
+#define PORTATILE_MATRIX_WIDENED(type, w) \
+  (uint8)(type((w).s0 << 8), type((w).s0), type((w).s1 << 8), type((w).s1), type((w).s2 << 8), type((w).s2), type((w).s3 << 8), type((w).s3))
+#define PORTATILE_MATRIX_AS_F16(type, c, a, b) \
+  do { \
+    matrix_a portatile_a; \
+    matrix_b portatile_b; \
+    portatile_a.line = PORTATILE_MATRIX_WIDENED(type, (a).line.lo); \
+    portatile_b.line = PORTATILE_MATRIX_WIDENED(type, (b).line.lo); \
+    MATRIX_MULTIPLY_ADD_F16(c, portatile_a, portatile_b); \
+    portatile_a.line = PORTATILE_MATRIX_WIDENED(type, (a).line.hi); \
+    portatile_b.line = PORTATILE_MATRIX_WIDENED(type, (b).line.hi); \
+    MATRIX_MULTIPLY_ADD_F16(c, portatile_a, portatile_b); \
+  } while (0)
+#define MATRIX_MULTIPLY_ADD_E4M3_AS_F16(c, a, b) PORTATILE_MATRIX_AS_F16(PORTATILE_F16_OF_E4M3, c, a, b)
+#define MATRIX_MULTIPLY_ADD_E5M2_AS_F16(c, a, b) PORTATILE_MATRIX_AS_F16(PORTATILE_F16_OF_E5M2, c, a, b)
 /* no instruction: rows of A come from the lanes that hold them */
 static inline void portatile_matrix_tf32(matrix_f32 *c, uint8 a, uint8 b, int lane) {
   for (int e = 0; e < 8; ++e) {
@@ -212,10 +254,18 @@ PORTATILE_MATRIX_PRODUCT(f16, matrix_f32, c->r[e] += MATRIX_LOW_F16(x) * MATRIX_
 PORTATILE_MATRIX_PRODUCT(bf16, matrix_f32, c->r[e] += MATRIX_LOW_BF16(x) * MATRIX_LOW_BF16(y); c->r[e] += MATRIX_HIGH_BF16(x) * MATRIX_HIGH_BF16(y))
 PORTATILE_MATRIX_PRODUCT(tf32, matrix_f32, c->r[e] += as_float(x & 0xffffe000u) * as_float(y & 0xffffe000u))
 PORTATILE_MATRIX_PRODUCT(s8, matrix_s32, for (int s = 0; s < 32; s += 8) c->r[e] += (uint)((int)(char)(x >> s & 255u) * (int)(char)(y >> s & 255u)))
+static inline float portatile_from_e4m3(uint x) {
+  const uint sign = (x & 0x80u) << 24, a = x & 0x7fu;
+  return as_float(sign | (a < 8 ? as_uint((float)a * 0x1.0p-9f) : a == 0x7fu ? 0x7fc00000u : (a << 20) + 0x3c000000u));
+}
+PORTATILE_MATRIX_PRODUCT(e4m3, matrix_f32, for (int s = 0; s < 32; s += 8) c->r[e] += portatile_from_e4m3(x >> s & 255u) * portatile_from_e4m3(y >> s & 255u))
+PORTATILE_MATRIX_PRODUCT(e5m2, matrix_f32, for (int s = 0; s < 32; s += 8) c->r[e] += portatile_from_f16((x >> s & 255u) << 8) * portatile_from_f16((y >> s & 255u) << 8))
 #define MATRIX_MULTIPLY_ADD_F16(c, a, b) portatile_matrix_f16(&(c), &(a), &(b))
 #define MATRIX_MULTIPLY_ADD_BF16(c, a, b) portatile_matrix_bf16(&(c), &(a), &(b))
 #define MATRIX_MULTIPLY_ADD_TF32(c, a, b) portatile_matrix_tf32(&(c), &(a), &(b))
 #define MATRIX_MULTIPLY_ADD_S8(c, a, b) portatile_matrix_s8(&(c), &(a), &(b))
+#define MATRIX_MULTIPLY_ADD_E4M3_AS_F16(c, a, b) portatile_matrix_e4m3(&(c), &(a), &(b))
+#define MATRIX_MULTIPLY_ADD_E5M2_AS_F16(c, a, b) portatile_matrix_e5m2(&(c), &(a), &(b))
 
 #endif
 

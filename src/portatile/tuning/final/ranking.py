@@ -123,7 +123,7 @@ def finish(samples: Sequence[Sequence[float]], costs: Sequence[Any]) -> list[Fin
 
 
 def cost(trial: Trial, workspace: int) -> tuple[int, int, str]:
-    """What breaks ties: the fewest registers, then the least workspace, then the configuration's canonical text."""
+    """The key that breaks ties: the fewest registers, then the least workspace, then the configuration's canonical text."""
     return max((used.registers for used in trial.resources.values()), default=-1), workspace, canonical(trial.config)
 
 
@@ -141,7 +141,7 @@ def contenders(trials: Sequence[Trial], default: Trial) -> list[Trial]:
 
 
 def drift(raced: Sequence[float], before: Sequence[float]) -> float:
-    """How much slower the machine is in the final comparison than before: the median ratio over the finalists.
+    """The factor by which the machine is slower in the final comparison than before: the median ratio over the finalists.
 
     Divided by it, a finalist's time can be compared with the times of the search.
     """

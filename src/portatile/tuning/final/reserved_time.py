@@ -14,7 +14,7 @@ _BESIDE = 4  # runs of each finalist outside the rounds: its check, its first ti
 
 
 def near(fastest: Sequence[float], best: float) -> tuple[float, ...]:
-    """Of the fastest samples of all valid trials, those of the finalists if the search ends now, without the default."""
+    """The fastest samples of those valid trials that would be finalists if the search ended now, without the default."""
     return tuple(sorted(seconds for seconds in fastest if seconds <= NEAR * best)[:FIELD])
 
 
@@ -35,6 +35,6 @@ def kept(budget: float, took: Sequence[float], most: float) -> float:
 
 
 def affordable(took: Sequence[float], seconds: float) -> int:
-    """How many finalists, from the first, can run enough rounds in the time; 0 where not even two can."""
+    """The number of finalists, from the first, that can run enough rounds in the time; 0 where not even two can."""
     counts = range(len(took), 1, -1)
     return next((count for count in counts if rounds(took[:count], LEAST_ROUNDS) <= seconds), 0)

@@ -162,7 +162,7 @@ def run(request: ReplayRequest, listen: Listener | None = None) -> TuningResult:
 
 @dataclass
 class _Clock:
-    """What has been evaluated, and how long it took when it was recorded."""
+    """The evaluations so far, and their recorded durations."""
 
     request: ReplayRequest
     listen: Listener | None
@@ -197,7 +197,7 @@ class _Clock:
         return enough or (budget.seconds is not None and self.seconds >= budget.seconds)
 
     def result(self, stopped: Stopped, default: Config | None) -> TuningResult:
-        """What a tuning run would give."""
+        """The result that a tuning run would give."""
         trials: Sequence[Trial] = tuple(self.trials.values())
         if self.best is None:
             counts = ", ".join(f"{count} {status}" for status, count in self.failures.items())

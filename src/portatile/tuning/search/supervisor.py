@@ -45,7 +45,7 @@ _QUEUED = 2  # variants that may wait for the device, and texts for a compiler; 
 
 @dataclass(frozen=True)
 class Setup:
-    """What every worker of a run receives when it starts. ``jobs``: number of compile workers, None for as many as the cores allow."""
+    """The setup that every worker of a run receives. ``jobs``: number of compile workers, None for as many as the cores allow."""
 
     selector: str | None
     cache: Path

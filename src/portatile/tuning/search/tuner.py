@@ -23,22 +23,21 @@ from portatile.trials import FLOPS, TRAFFIC, Status, Trial
 from portatile.tuning.final import ranking, reserved_time
 from portatile.tuning.final.comparison import FinalComparison
 from portatile.tuning.protocol import Evaluated
-from portatile.tuning.search import deferred_checks, objective, open_files, planner
+from portatile.tuning.search import deferred_checks, objective, planner
 from portatile.tuning.search.concurrent_searches import OTHER_SEARCHES, ConcurrentSearches
 from portatile.tuning.search.deferred_checks import PendingVariant
 from portatile.tuning.search.objective import Goal
 from portatile.tuning.search.outside import OUTSIDE
 from portatile.tuning.search.planner import Planner
 from portatile.tuning.search.request import Listener, Progress, Stopped, TuningRequest, TuningResult, no_valid_message
+from portatile.tuning.search.spending import Spending
 from portatile.tuning.search.supervisor import Setup, Supervisor
 from portatile.tuning.shared_arrays import SharedArrays
 
 __all__ = ["Listener", "Progress", "Stopped", "TuningRequest", "TuningResult", "tune"]
 
 _SEEKING = 2.0  # seconds that the first legal configuration may be looked for, however small the budget
-_SHORTEST_RACE = 0.5  # seconds, where the budget counts evaluations
 _DRAWN = 64  # random configurations that the model ranks
-_PAPER = 100  # configurations rejected on paper that count as one evaluation, so that a search of nothing else ends too
 
 
 def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = None) -> TuningResult:
@@ -50,7 +49,6 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
     Raises SpaceError for a space without a legal configuration and NoValidVariantError when every variant failed.
     """
     started = time.monotonic()
-    open_files.check()
     objective.check_name(request.objective)
     device.check(request.device)
     if request.objective == "energy" and not request.timing.power:
@@ -72,7 +70,8 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
         supervisor.prepare(cases)
         concurrent = stack.enter_context(ConcurrentSearches(plans.info))
         concurrent.others()
-        run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, started)
+        spending = Spending(request.budget, request.timing.race, started)
+        run = _Run(request, strategy, store, listen, supervisor, plans, concurrent, spending)
         run.check_space()
         stopped = run.search()
         with deadline.within(None):
@@ -80,14 +79,14 @@ def tune(request: TuningRequest, store: ResultStore, listen: Listener | None = N
 
 
 def _latest(started: float, request: TuningRequest) -> float | None:
-    """Until when a legal configuration is looked for."""
+    """The time until which a legal configuration is looked for."""
     seconds = request.budget.seconds
     return None if seconds is None else started + max(seconds, _SEEKING)
 
 
 @dataclass
 class _Run:
-    """One call of ``tune``: ``search``, then ``race``, then ``result``, each followed by its helpers; the budget comes last."""
+    """The state of one call of ``tune``: ``search``, then ``race``, then ``result``, each followed by its helpers."""
 
     request: TuningRequest
     strategy: strategies.Strategy
@@ -96,7 +95,7 @@ class _Run:
     supervisor: Supervisor
     planner: Planner
     concurrent: ConcurrentSearches
-    started: float
+    spending: Spending
     trials: dict[str, Trial] = field(default_factory=dict)  # by canonical configuration, in the order in which they finished
     known: int = 0  # trials that came from the store
     best: Trial | None = None
@@ -104,10 +103,8 @@ class _Run:
     failures: Counter[Status] = field(default_factory=Counter)
     finalists: tuple[Trial, ...] = ()
     number: int = 0  # of the variant submitted last
-    on_paper: int = 0  # trials that the model rejected
     spill_free: bool = False  # whether a valid variant without spills is known
     fastest: list[float] = field(default_factory=list)  # the fastest sample of every valid trial
-    near: tuple[float, ...] = ()  # seconds of those near the best; for more than one, time is reserved for the final comparison
     unraced: str = ""  # why there was no final comparison
     warm: frozenset[str] = frozenset()  # configurations that other problems' results suggested
 
@@ -154,11 +151,11 @@ class _Run:
             requested = next(search)
             while not self._spent():
                 for config in requested:
-                    if self._enough() or not self.supervisor.needs_work:
+                    if self._spent(len(self.waiting)) or not self.supervisor.needs_work:
                         break
                     self._begin(config)
                 if self.waiting and len(reported) == len(self.trials):
-                    self._collect(self._seconds_left(), eager=not self._enough() and not self.supervisor.needs_work)
+                    self._collect(self.spending.seconds_left(), eager=not self._spent(len(self.waiting)) and not self.supervisor.needs_work)
                 news = {key: trial for key, trial in self.trials.items() if key not in reported}
                 if not news and not self.waiting:
                     return "exhausted"
@@ -169,11 +166,15 @@ class _Run:
             return "budget"
         except StopIteration:
             while self.waiting and not self._spent():
-                self._collect(self._seconds_left())
+                self._collect(self.spending.seconds_left())
             return "exhausted"
         finally:
             search.close()
             self._await_default()
+
+    def _spent(self, under_way: int = 0) -> bool:
+        """Whether the budget allows no further variant, counting ``under_way`` that have not finished."""
+        return self.spending.spent(len(self.trials), under_way)
 
     def _await_default(self) -> None:
         while canonical(self.default) not in self.trials and self.waiting:  # whatever the budget
@@ -207,7 +208,7 @@ class _Run:
                 return
             screened = self.request.model and key != canonical(self.default)
             if screened and (reason := self.planner.rejects(timed, self._hopeless())) is not None:
-                self.on_paper += 1
+                self.spending.on_paper += 1
                 self._add(self._trial(config, source, Evaluated(self.number, "skipped", message=f"{model.ON_PAPER}: {reason}")))
                 return
             self.number += 1
@@ -304,7 +305,7 @@ class _Run:
             self.supervisor.best = self.best.median if self.goal.grows_with_time else None
             self.supervisor.screen = Screen(self.spill_free)
             self.fastest.append(min(trial.samples))
-            self.near = reserved_time.near(self.fastest, self.best.median)
+            self.spending.near = reserved_time.near(self.fastest, self.best.median)
         elif trial.status != "skipped":
             self.failures[trial.status] += 1
         if self.listen is not None:
@@ -313,10 +314,10 @@ class _Run:
     def race(self, stopped: Stopped) -> Stopped:
         """Hold the final comparison, if there is some time left."""
         if stopped == "interrupted" or self.best is None:
-            self.unraced = "the search was interrupted" if len(self.near) > 1 else ""
+            self.unraced = "the search was interrupted" if len(self.spending.near) > 1 else ""
             return stopped
         problem, default = self.request.problem, canonical(self.default)
-        tell, seconds, collect = self._announce, self._race_seconds, self._clear
+        tell, seconds, collect = self._announce, self.spending.race_seconds, self._clear
         race = FinalComparison(
             problem, self.planner, self.supervisor, self.trials, default, self._replace, tell, seconds, collect, self.goal
         )
@@ -334,24 +335,13 @@ class _Run:
 
     def _prove(self, trials: Sequence[Trial]) -> None:
         """Check fully, and time again, candidates that an earlier run checked only in part, if there is some time left."""
-        for trial in trials if self._seconds_left() > 0 else ():
+        for trial in trials if self.spending.seconds_left() > 0 else ():
             self.number += 1
             whole = self.planner.variant(self.number, trial.config, self.planner.plan(self.request.problem, trial.config))
             self.waiting[self.number] = PendingVariant(trial.config, trial.source, whole, whole)
             self.supervisor.submit(whole)
-        while trials and self.waiting and self._seconds_left() > 0:
-            self._collect(self._seconds_left())
-
-    def _race_seconds(self) -> float:
-        """Seconds for the final comparison: what the budget reserves, or a tenth of the search's."""
-        most = self.request.timing.race
-        longest = reserved_time.wanted(self.near, most)
-        if self.request.budget.seconds is not None:
-            return min(longest, self._seconds_left(race=True))
-        spent = time.monotonic() - self.started
-        return min(
-            longest, max(_SHORTEST_RACE, 0.1 * spent, min(reserved_time.rounds(self.near, ranking.LOOKS[0]), reserved_time.MOST * spent))
-        )
+        while trials and self.waiting and self.spending.seconds_left() > 0:
+            self._collect(self.spending.seconds_left())
 
     def _announce(self, field: Sequence[Trial]) -> None:
         if self.listen is not None:
@@ -377,39 +367,18 @@ class _Run:
         best = min(valid, key=lambda trial: (not trial.fully_checked, trial.rank if self.goal.is_time else self.goal.score(trial)))
         if self.finalists and not self.goal.is_time:  # measurements of the search and of the final comparison are not comparable
             best = self.finalists[0]
-        seconds = time.monotonic() - self.started
+        seconds = self.spending.elapsed
         problem, info = self.request.problem, self.planner.info
         self.concurrent.others()
         others = self.concurrent.most
         return TuningResult(problem, info, trials, best, default, stopped, seconds, self.finalists, self.warm, self.unraced, others)
 
     def _progress(self, last: Trial) -> Progress:
-        seconds, count = time.monotonic() - self.started, len(self.trials)
-        left = None if self.request.budget.seconds is None else max(self._seconds_left(), 0.0)
+        seconds, count = self.spending.elapsed, len(self.trials)
+        left = None if self.request.budget.seconds is None else max(self.spending.seconds_left(), 0.0)
         rate = (count - self.known) / seconds if seconds > 0 else 0.0
         info = self.planner.info
         warm, failures = len(self.warm & self.trials.keys()), dict(self.failures)
-        most = self.request.budget.evaluations
-        trials = None if most is None else max(most - self._evaluated(), 0)
+        evaluations = self.spending.evaluations_left(count)
+        trials = None if evaluations is None else max(evaluations, 0)
         return Progress(self.request.problem, info, self.best, last, count, self.known, seconds, left, failures, rate, 0, warm, trials)
-
-    def _seconds_left(self, race: bool = False) -> float:
-        """What is left of the budget; for the search, less what is reserved for the final comparison."""
-        seconds = self.request.budget.seconds
-        if seconds is None:
-            return math.inf
-        kept = reserved_time.kept(seconds, self.near, self.request.timing.race) if len(self.near) > 1 and not race else 0.0
-        return self.started + seconds - kept - time.monotonic()
-
-    def _evaluated(self) -> int:
-        """The number that counts against a budget of evaluations."""
-        return len(self.trials) - self.on_paper + self.on_paper // _PAPER
-
-    def _spent(self) -> bool:
-        evaluations = self.request.budget.evaluations
-        return self._seconds_left() <= 0 or (evaluations is not None and self._evaluated() >= evaluations)
-
-    def _enough(self) -> bool:
-        """Whether the budget allows no further variant."""
-        evaluations = self.request.budget.evaluations
-        return (evaluations is not None and self._evaluated() + len(self.waiting) >= evaluations) or self._seconds_left() <= 0

@@ -22,7 +22,7 @@ _COMPARED_BYTES = 1 << 24  # inputs up to this size are compared in full after a
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What lies around operands: ``margin`` bytes of canary on either side, in words of ``word``."""
+    """The memory around operands: ``margin`` bytes of canary on either side, in words of ``word``."""
 
     margin: int = MARGIN
     word: int = GUARD_WORD

@@ -43,7 +43,7 @@ class Gemm(Workload):
         options: Mapping[str, Value] | None = None,
         layout: Mapping[str, Layout] | None = None,
     ) -> Problem:
-        """As of any workload; conjugates of real matrices are these themselves."""
+        """A problem as of any workload; conjugates of real matrices are the matrices themselves."""
         return super().problem(sizes, dtype, without_conjugates(dtype, options), layout)
 
     def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
@@ -67,15 +67,15 @@ class Gemm(Workload):
         return plan.build(problem, forms.read(config), device)
 
     def preset(self, name: str, problem: Problem) -> Config:
-        """Of the blockings of the documents, in the problem's element type."""
+        """The published blocking of that name, in the problem's element type."""
         return presets.preset(name, problem.dtype)
 
     def translated(self, config: Config) -> Mapping[str, Value]:
-        """Of CLBlast's parameters."""
+        """CLBlast's parameters in those of this workload."""
         return foreign.translated(config)
 
     def explained(self, config: Config) -> Mapping[str, str]:
-        """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+        """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
         return forms.explained(config)
 
     def canonical(self, config: Config) -> Config:
@@ -83,7 +83,7 @@ class Gemm(Workload):
         return forms.canonical(config)
 
     def lowered(self, config: Config, device: DeviceInfo) -> Config:
-        """Without the instructions and the local memory that the device lacks, as the configuration's form says."""
+        """The configuration without instructions and local memory that the device lacks, as its form says."""
         return forms.read(config).lowered(device).config()
 
     def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
@@ -117,7 +117,7 @@ class Gemm(Workload):
         return forms.loss(problem, device)
 
     def loads(self, problem: Problem, config: Config) -> float:
-        """For each step of k a work-item loads a column of its tile of A and a row of its tile of B."""
+        """The loads of a work-item: for each step of k a column of its tile of A and a row of its tile of B."""
         return waste.loads(problem, forms.read(config))
 
     def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What the kernels of a product may use of a device: matrix instructions, groups that tell which of them is last, static local memory."""
+"""Capabilities that a product's kernels use: matrix instructions, groups that tell which of them is last, static local memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may become of a sum before it is stored, in the launch that forms it: scales, a bias, an activation."""
+"""The epilogue of a product: scales, a bias and an activation, applied to a sum before it is stored."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _NEEDED = ("MWG", "NWG", "KWG", "MDIMC", "NDIMC")
 
 
 def translated(config: Config) -> Mapping[str, Value]:
-    """What a configuration of CLBlast's says in this workload's parameters; empty where it is none.
+    """A configuration of CLBlast's in this workload's parameters; empty where it is none.
 
     Examples:
         >>> translated({"MWG": 64, "NWG": 128, "KWG": 32, "MDIMC": 16, "NDIMC": 16, "KWI": 2, "VWM": 2, "VWN": 4, "SA": 1, "SB": 1})["TBC"]

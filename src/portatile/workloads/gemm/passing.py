@@ -1,4 +1,4 @@
-"""What the kernels of a product are passed: operands with offset and row stride, factors, literals; the operands' shapes; rounding up."""
+"""The arguments of a product's kernels: operands with offset and row stride, factors, literals; the operands' shapes; rounding up."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ from portatile.records import Layout, Problem, Value
 from portatile.workloads.gemm import epilogue
 
 _TYPES = "types"  # the option of a computed problem that says what it was before
-UNIT_TYPES = ("float16", "bfloat16", "tfloat32", "int8")
+EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2")
+"""Floats of whose sums matrix units keep 14 bits, so that these are added to others by and by."""
+UNIT_TYPES = ("float16", "bfloat16", "tfloat32", "int8", *EIGHT_BITS)
 """Operands that the prelude's matrix multiply-add takes, on matrix units or without."""
 TRANSPOSED = {"N": "N", "T": "T", "C": "T", "R": "N"}
 """Whether op transposes: of N, T, C (conjugate transpose) and R (conjugate)."""
@@ -70,18 +72,18 @@ def in_place(problem: Problem, name: str) -> bool:
 
 
 def facts(problem: Problem) -> dict[str, Value]:
-    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, or of
-    matrix units, and whether A and B are reals as they lie, and C.
+    """What rules read of a computed problem's types: their name, whether they are float32 or float64 throughout, complex, of
+    matrix units, or floats of eight bits, and whether A and B are reals as they lie, and C.
     """
     types = types_of(problem)
     found: dict[str, Value] = {"types": str(problem.options.get(_TYPES, problem.dtype)), "plain": plain(problem), "complex": types.complex}
-    found["unit_type"] = for_units(problem)
+    found["unit_type"], found["eight_bits"] = for_units(problem), types.operand.name in EIGHT_BITS
     found["exact_c"] = types.result.stored == types.operand.real and not epilogue.options_of(problem)
     return found | {f"in_place_{name}": in_place(problem, name) for name in "ab"}
 
 
 def spelled(problem: Problem) -> dict[str, Any]:
-    """What the kernel texts are told of a computed problem's types: OpenCL C's types of A, B, C and the factors, and conversions."""
+    """The types of a computed problem for kernel texts: OpenCL C's types of A, B, C and the factors, and conversions."""
     types = types_of(problem)
     real = {"float32": "float", "float64": "double", "uint32": "uint"}[problem.dtype]
     conjugated = str(problem.options.get("conjugated", ""))

@@ -10,14 +10,27 @@ from portatile.workload import packed_layout
 from portatile.workloads.gemm import epilogue
 from portatile.workloads.gemm.capabilities import local_limit
 from portatile.workloads.gemm.point import Point
-from portatile.workloads.gemm.reals import for_units, types_of
+from portatile.workloads.gemm.reals import EIGHT_BITS, for_units, types_of
 from portatile.workloads.gemm.storage import k_fast
 
-KINDS: Mapping[str, str] = {"float16": "F16", "bfloat16": "BF16", "tfloat32": "TF32", "int8": "S8"}
+KINDS: Mapping[str, str] = {
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "tfloat32": "TF32",
+    "int8": "S8",
+    "float8_e4m3fn": "E4M3",
+    "float8_e5m2": "E5M2",
+}
 """Element types of operands, and the prelude's multiply-add of each."""
 
 LINE = 128
 """Bytes of a row of a tile in local memory, along k or across it."""
+
+PROMOTED = 128
+"""Terms of a sum of products of eight-bit floats that stay in the units, which keep 14 bits of them: a tile's."""
+
+MEANS_PROMOTE = "Steps of k whose sums stay in the matrix units, before they are added to others in registers; 0: all."
+MUST_PROMOTE = {"sums of floats of eight bits, and only these, must be promoted": f"PROMOTE == ({PROMOTED} if eight_bits else 0)"}
 
 _CHUNK = 16  # bytes that are copied at a time
 # Microseconds of an H200, by which tiles are compared; its multiply-adds in a microsecond on a multiprocessor, by bytes of an element.
@@ -29,9 +42,15 @@ _LEAST = 256  # steps of k of each group that shares a tile
 _STORED = {"float16": "F16", "bfloat16": "BF16"}  # results that sums are rounded to
 
 
-def kind(problem: Problem) -> str:
-    """Which multiply-add the problem takes, empty where none does."""
-    return KINDS.get(types_of(problem).operand.name, "")
+def kind(problem: Problem, device: DeviceInfo) -> str:
+    """Which multiply-add the problem takes, empty where none does; without units for floats of eight bits these become halves."""
+    name = types_of(problem).operand.name
+    return KINDS.get(name, "") + ("_AS_F16" if name in EIGHT_BITS and name not in device.can.matrix_types else "")
+
+
+def promotes(problem: Problem) -> bool:
+    """Whether sums of the problem's products must leave the units by and by."""
+    return types_of(problem).operand.name in EIGHT_BITS
 
 
 def depth(problem: Problem) -> int:
@@ -57,11 +76,11 @@ def along(problem: Problem, name: str) -> bool:
     return k_fast(problem, name) or not direct(problem, name)
 
 
-def facts(problem: Problem, tile: tuple[int, int], bare_sums: bool) -> dict[str, Value]:
-    """What the texts are told of a problem and a tile of C of so many rows and columns."""
+def facts(problem: Problem, device: DeviceInfo, tile: tuple[int, int], bare_sums: bool, terms: int = 1) -> dict[str, Value]:
+    """What the texts are told of a problem, whose operands are sums of so many ``terms``, and a tile of C of so many rows and columns."""
     m, n, k = (problem.sizes[s] for s in "mnk")
     types = types_of(problem)
-    found: dict[str, Value] = {"KIND": kind(problem), "itemsize": types.operand.itemsize}
+    found: dict[str, Value] = {"KIND": kind(problem, device), "itemsize": types.operand.itemsize, "TERMS": terms}
     found |= {f"{name.upper()}_ALONG": along(problem, name) for name in "ab"}
     found |= {"A_EDGE": m % tile[0] != 0, "B_EDGE": n % tile[1] != 0, "K_EDGE": k % depth(problem) != 0}
     found["C_EDGE"] = m % tile[0] != 0 or n % tile[1] != 0
@@ -91,12 +110,17 @@ def unit(problem: Problem, device: DeviceInfo) -> bool:
     return for_units(problem) and types_of(problem).operand.name in device.can.matrix_types
 
 
-def roundings(k: int, parts: int) -> int:
+def roundings(k: int, parts: int, promote: int = 0) -> int:
     """Roundings of a sum beside those of its terms, for ``reference.bound``.
 
     Matrix units align the 16 products or so of an instruction and the sum before, and cut what lies below 24 bits of the largest:
     17 cuts of 2 u for every 16 terms (Fasi, Higham, Mikaitis, Pranesh, 2021), that is as many roundings by u as 2.2 k.
+
+    Of floats of eight bits NVIDIA's units keep 13 bits below the largest of the 32 products of an instruction and the sum before: 33 cuts
+    of 2^-13, which are 2^11 u, and one more where the sum leaves the unit, in each of the instructions between two promotions.
     """
+    if promote:
+        return (34 * min(promote, -(-k // 32) * 32) // 32 << 11) + k // promote + parts + 2
     return k + k // 4 + 34 + parts
 
 

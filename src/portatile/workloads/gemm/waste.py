@@ -1,4 +1,4 @@
-"""What a configuration wastes on a problem, and what its work-items load: what its shape alone tells."""
+"""The waste of a configuration on a problem, and the loads of its work-items, as far as the shape tells them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batched GEMM is given and must return: random stacks, float64 reference, awkward problems."""
+"""Inputs and expected results of batched GEMM: random stacks, float64 reference, edge-case problems."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Stencil(Workload):
         return {"psi": (n1 * n2, n3), "filter": (int(problem.options["axes"]), int(problem.options["taps"])), "out": (n1 * n2, n3)}
 
     def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
-        """All parameters."""
+        """The space of all parameters."""
         one, *_ = axes(problem)
         local_free = min(device.local_memory, _MAX_LOCAL) - 2 * one.filter_ld * problem.itemsize
         return ParameterSpace(
@@ -189,7 +189,7 @@ class Stencil(Workload):
         groups: tuple[int, int, int],
         items: int,
     ) -> Launch:
-        """Of the groups along each axis; raises ArgumentError where they are too many."""
+        """The launch over the groups along each axis; raises ArgumentError where they are too many."""
         if max(groups[1:]) > _MAX_GROUPS or groups[0] * items >= 2**31:
             raise ArgumentError(f"stencil: a volume of {tuple(problem.sizes.values())} points is too long for one launch; cut it")
         index = str(defines["INDEX"])

@@ -1,4 +1,4 @@
-"""What filters along the axes of a volume must add up to, by definition, in float64."""
+"""The sums that filters along the axes of a volume must give, by definition, in float64."""
 
 from __future__ import annotations
 

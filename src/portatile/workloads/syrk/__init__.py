@@ -98,7 +98,7 @@ class Syrk(structured.OfElements):
         return steps
 
     def beside(self, problem: Problem, nb: int) -> list[Call]:
-        """What block rows of ``nb`` have of the triangle beside the blocks on its diagonal: every product in turn, added to C."""
+        """The products of block rows of ``nb`` beside the blocks on the diagonal, added to C one after another."""
         n, steps = problem.sizes["n"], []
         for start in range(0, n, nb):
             stop = min(start + nb, n)
@@ -151,7 +151,7 @@ class Syrk(structured.OfElements):
         return {"c": structured.product(problem, inputs, "c", left, right, sample, ~structured.touched(problem))}
 
     def bound(self, problem: Problem, config: Config) -> float:
-        """That of one sum of all products' terms, whatever their order; see ``structured.bound``."""
+        """The bound of one sum of all products' terms, whatever their order; see ``structured.bound``."""
         return structured.bound(problem, len(self.pairs) * problem.sizes["k"])
 
     def flops(self, problem: Problem) -> float:
@@ -179,7 +179,7 @@ def _plain(problem: Problem, name: str) -> bool:
 
 
 def _letter(problem: Problem, name: str) -> str:
-    """How a factor becomes op of it."""
+    """The letter by which a factor becomes op of it."""
     return str(problem.options["trans"])[-1 if name == "b" else 0]
 
 
@@ -189,12 +189,12 @@ def hermitian(problem: Problem) -> bool:
 
 
 def kinds(problem: Problem) -> dict[str, bool]:
-    """What the kernel texts are told of the elements."""
+    """The element type's facts for the kernel texts."""
     return {"COMPLEX": blocks.is_complex(problem), "HERMITIAN": hermitian(problem)}
 
 
 def _op(problem: Problem, pair: tuple[str, str]) -> tuple[str, str]:
-    """How a product takes a pair, of which the second is transposed."""
+    """The letters of a pair of factors, of which the second is transposed."""
     return _letter(problem, pair[0]), blocks.transposed(_letter(problem, pair[1]), hermitian(problem))
 
 

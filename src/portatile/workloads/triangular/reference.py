@@ -1,4 +1,4 @@
-"""What TRSM is given and must return: well-conditioned triangles, float64 substitution, and the bound of its rounding."""
+"""Inputs and expected results of TRSM: well-conditioned triangles, float64 substitution, and the bound of its rounding."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Form:
 
     @property
     def name(self) -> str:
-        """What FORM is called."""
+        """The form's value of FORM."""
         return self.point.FORM
 
 
@@ -92,7 +92,7 @@ def meanings(batched: bool = False) -> Mapping[str, str]:
 
 
 def explained(config: Config) -> Mapping[str, str]:
-    """What each parameter means in the configuration's form, the values that are tried, and the rules that it must keep."""
+    """The meaning of each parameter in the configuration's form, the values that are tried, and the rules that it must keep."""
     form = forms()[str(config["FORM"])]
     found = {"FORM": (form.point.__doc__ or "").strip().partition("\n")[0]}
     for name, said in declaration(form.point).parameters.items():

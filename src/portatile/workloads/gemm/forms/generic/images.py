@@ -10,7 +10,7 @@ from portatile.workloads.gemm.storage import k_fast, takes_vectors, takes_vector
 
 
 def facts(problem: Problem, device: DeviceInfo) -> dict[str, Value]:
-    """What the rules of the generic form read: NVIDIA's instructions, sizes of images, and whether there is one over each operand."""
+    """The facts that rules of the generic form read: NVIDIA's instructions, sizes of images, and whether there is one over each operand."""
     width, height = image_limits(device)
     shown = {f"shown_{name}": _showable(problem, name, device) for name in "ab"}
     return {"nvidia": device.nvidia, "image_width": width, "image_height": height, **shown}

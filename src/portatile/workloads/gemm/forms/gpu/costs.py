@@ -20,7 +20,7 @@ SHIPPED = Path(__file__).parents[2] / "models"
 
 @dataclass(frozen=True)
 class Costs:
-    """Of a device, a compiler and a precision.
+    """The constants of the time estimate for a device, a compiler and a precision.
 
     Microseconds: ``launch``, ``fill`` of a round of groups, ``pack`` and ``add`` for a step more, ``wait`` for a stage from memory,
     ``drain`` for each kilobyte of a tile that is stored while no other group multiplies. Megabytes a microsecond: ``packed``, ``added``,
@@ -58,7 +58,7 @@ NAMES = tuple(field.name for field in fields(Costs) if field.name not in ("rates
 
 @dataclass(frozen=True)
 class Model:
-    """What a file of constants holds.
+    """The content of a file of constants.
 
     ``device``: the one that was timed, at ``clock_mhz``; ``lanes``: multiply-adds of a multiprocessor in a cycle. ``made``: by the
     compiler's language the command, the commit, the file of timings and its SHA-256. ``costs``: by language and by element type, as
@@ -100,7 +100,7 @@ def known(device: DeviceInfo, dtype: str) -> Costs | None:
 
 
 def own_file(name: str, language: str, folder: Path) -> Path:
-    """Where the user's calibration of a device lies below the data directory."""
+    """The path of the user's calibration of a device, below the data directory."""
     return folder / "models" / f"gemm-{_slug(name)}-{_slug(language)}.json"
 
 
@@ -123,7 +123,7 @@ def _known(name: str, architecture: str, language: str, dtype: str, folder: Path
 
 
 def _apart(one: str, other: str) -> tuple[int, str]:
-    """How far two architectures are apart by their numbers."""
+    """The distance of two architectures by their numbers."""
     numbers = [int(found.group()) if (found := re.search(r"\d+", text)) else 0 for text in (one, other)]
     return abs(numbers[0] - numbers[1]), one
 

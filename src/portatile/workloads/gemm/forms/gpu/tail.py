@@ -16,7 +16,7 @@ _PLANE_STEPS = 12  # steps of k that storing an element of a plane and adding it
 
 
 class Tiled(Protocol):
-    """What a tail asks of a point."""
+    """The fields of a point that a tail reads."""
 
     @property
     def rows(self) -> int:

@@ -38,7 +38,7 @@ class TimedShape:
 
 @dataclass(frozen=True)
 class Timings:
-    """What was timed, on which device, by which command at which commit."""
+    """Timings of configurations with the device, the command and the commit that made them."""
 
     device: DeviceInfo
     made: Mapping[str, str]
@@ -79,7 +79,9 @@ def read(path: Path) -> Timings:
 
 
 def cases(timings: Timings, dtype: str, problem_of: Any) -> list[Case]:
-    """What the estimate may choose among, for each shape of this element type; ``problem_of`` makes a problem of sizes, dtype, options."""
+    """The configurations that the estimate may choose among, for each shape of this element type; ``problem_of`` makes a problem of sizes,
+    dtype, options.
+    """
     found = []
     for timed in timings.shapes:
         if timed.dtype != dtype or not timed.rows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from portatile.records import DeviceInfo, Problem
 from portatile.workloads.gemm import units
 from portatile.workloads.gemm.forms.hopper.point import Hopper, tile
@@ -14,12 +16,17 @@ _TILES = (
     Tile(tile(64, 256, 4), 0.77, 2.9),
     Tile(tile(64, 128, 6), 0.67, 2.9),
 )
+_PROMOTED = (  # of floats of eight bits; not measured yet: each tile as of int8, less what adding takes
+    Tile(replace(tile(256, 128, 4, blocks=2), PROMOTE=units.PROMOTED), 0.9, 2.9),
+    Tile(replace(tile(128, 128, 6), PROMOTE=units.PROMOTED), 0.78, 2.9),
+    Tile(replace(tile(64, 128, 6), PROMOTE=units.PROMOTED), 0.55, 2.9),
+)
 
 
 def point(problem: Problem, device: DeviceInfo, batch: int) -> Hopper | None:
     """The point for a device whose warp groups multiply the problem's types; None for others, and where fragments are done sooner."""
     other = fragments.estimate(problem, device, batch)
-    fitting = [one for one in _TILES if units.fits(one.point, device)]
+    fitting = [one for one in (_PROMOTED if units.promotes(problem) else _TILES) if units.fits(one.point, device)]
     if other is None or not device.can.warp_groups or not fitting:
         return None
     took, found = units.fastest(problem, device, batch, fitting)

@@ -31,7 +31,7 @@ class Hopper(Point):
         (1, 2),
         "Warp groups that multiply, one below the other.",
         must={
-            "the hopper form multiplies 16-bit floats, tfloat32 and bytes": "unit_type",
+            "the hopper form multiplies 16-bit and 8-bit floats, tfloat32 and int8": "unit_type",
             "one or two warp groups multiply": "TBR in (1, 2)",
         },
         tried=("warp_groups",),
@@ -61,6 +61,16 @@ class Hopper(Point):
         (1, 2, 4, 8, 16, 32, 64),
         "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
         tried=(SHARES_K,),
+    )
+    PROMOTE: int = parameter(
+        0,
+        (0, units.PROMOTED),
+        units.MEANS_PROMOTE,
+        must={
+            **units.MUST_PROMOTE,
+            "sums and those of one block of rows in the units must fit registers": "not PROMOTE or (TRR + 1) * TCR <= 24",
+        },
+        later=True,
     )
     RASTER: int = parameter(
         1, (1, 8, 16), "Rows of tiles that neighbouring groups cover together; 0: all.", tried=("RASTER <= 8 or tiles >= 64",)
@@ -107,7 +117,7 @@ class Hopper(Point):
 
     def roundings(self, k: int) -> int:
         """See ``units.roundings``."""
-        return units.roundings(k, self.SPLIT_K)
+        return units.roundings(k, self.SPLIT_K, self.PROMOTE)
 
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
@@ -115,12 +125,13 @@ class Hopper(Point):
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, sums on their way to C, tensor maps and barriers."""
-        stages = self.STAGES * units.LINE * (self.rows + self.columns)
+        stages = self.STAGES * units.LINE * (self.rows + self.columns) * self.TERMS
         return _ALIGNMENT + stages + self.TBR * _EXCHANGE + 2 * _MAP + 16 * self.STAGES
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands."""
-        return {**units.facts(problem, (self.rows * self.CLUSTER, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+        found = units.facts(problem, device, (self.rows * self.CLUSTER, self.columns), bare_sums, self.TERMS)
+        return {**found, "local_bytes": self.local_bytes(4)}
 
 
 def tile(rows: int, columns: int, stages: int, blocks: int = 1, cluster: int = 1) -> Hopper:

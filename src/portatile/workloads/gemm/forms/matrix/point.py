@@ -25,7 +25,10 @@ class Matrix(Point):
         1,
         (1, 2, 4),
         "Sub-groups of a group along the rows of C.",
-        must={f"16 TRR TBR {_WHOLE}": "TRR * TBR % 4 == 0", "the matrix form multiplies 16-bit floats, tfloat32 and bytes": "unit_type"},
+        must={
+            f"16 TRR TBR {_WHOLE}": "TRR * TBR % 4 == 0",
+            "the matrix form multiplies 16-bit and 8-bit floats, tfloat32 and int8": "unit_type",
+        },
         tried=("unit or m * n * k * max(batch, 1) <= 1 << 20",),
     )
     TBC: int = parameter(
@@ -59,6 +62,9 @@ class Matrix(Point):
         (1, 2, 4, 8, 16, 32, 64),
         "Groups that share the k of one tile; their sums are added by a second kernel, always in the same order.",
         tried=(SHARES_K,),
+    )
+    PROMOTE: int = parameter(
+        0, (0, units.PROMOTED), units.MEANS_PROMOTE, must=units.MUST_PROMOTE, tried=("not PROMOTE or TRR * TCR <= 8",), later=True
     )
     RASTER: int = parameter(
         1,
@@ -103,7 +109,7 @@ class Matrix(Point):
 
     def roundings(self, k: int) -> int:
         """See ``units.roundings``."""
-        return units.roundings(k, self.SPLIT_K)
+        return units.roundings(k, self.SPLIT_K, self.PROMOTE)
 
     def lines(self, problem: Problem, name: str) -> int:
         """The row stride of the copy that is made first of an operand which cannot be copied as it lies."""
@@ -111,12 +117,13 @@ class Matrix(Point):
 
     def local_bytes(self, itemsize: int, along: bool = True) -> int:
         """The stages of both operands' tiles, or the sums on their way to C."""
-        stages = self.STAGES * units.LINE * (self.rows + self.columns)
+        stages = self.STAGES * units.LINE * (self.rows + self.columns) * self.TERMS
         return max(stages, self.rows * (self.columns + _SKEW) * 4)
 
     def facts(self, problem: Problem, device: DeviceInfo, bare_sums: bool) -> dict[str, Value]:
         """How the operands' tiles lie, and whether they divide the operands."""
-        return {**units.facts(problem, (self.rows, self.columns), bare_sums), "local_bytes": self.local_bytes(4)}
+        found = units.facts(problem, device, (self.rows, self.columns), bare_sums, self.TERMS)
+        return {**found, "local_bytes": self.local_bytes(4)}
 
 
 def tile(groups: tuple[int, int], fragments: tuple[int, int], stages: int, double: int = 1) -> Matrix:

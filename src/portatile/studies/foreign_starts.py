@@ -1,0 +1,203 @@
+"""How many trials do other tuners' results save? Recorded searches are replayed with and without their best configurations as first trials.
+
+A recording is searched as ``tune --replay`` does. What is known comes from recordings of the same kernel on other devices or problems
+(T4, caches of Kernel Tuner, results of ours), or from another library's database (CLBlast's) in our parameters; of each file the fastest
+few are taken, and for each the nearest configuration that was recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+
+from portatile import workloads
+from portatile.errors import UsageError
+from portatile.figures.lines import Axis, LineChart, Series
+from portatile.figures.svg import Figure
+from portatile.records import Config, Value, canonical
+from portatile.studies.convergence import Comparison, StrategiesRequest, compare
+from portatile.studies.form.study import Column, Option, Run, Study, option
+from portatile.trials import Budget
+from portatile.tuning.search import foreign_starts, replay
+from portatile.tuning.search.replay import Recording
+
+WITHOUT, WITH = "without", "with"
+_LOOKED_AT = 24  # of what a file knows
+
+
+@dataclass(frozen=True)
+class StartsRow:
+    """A search after ``place`` trials, ``WITHOUT`` or ``WITH`` what others know.
+
+    ``share``, with the 10th and 90th percentile beside it, is of the optimum. ``at_once``: of the best of the first trials. ``to_95``,
+    ``to_98``: trials until that share; None where half of the repetitions do not get there. ``saved``: what ``WITH`` spares of ``to_95``.
+    """
+
+    recording: str
+    configurations: int
+    known: str
+    search: str
+    starts: int
+    place: float
+    low: float
+    share: float
+    high: float
+    at_once: float | None
+    to_95: float | None
+    to_98: float | None
+    saved: float | None = None
+
+
+@dataclass(frozen=True)
+class StartsOptions:
+    """What is searched, and what is known before."""
+
+    files: tuple[Path, ...] = option((), Option("Recorded trials to search: T4, a cache of Kernel Tuner, a result store.", argument=True))
+    known: tuple[Path, ...] = option((), "What others found for the same kernel: a file of the same kinds, or CLBlast's database; repeat.")
+    starts: int = option(4, Option("First trials that are taken from it.", least=1))
+    strategy: str = option("auto", "How to search.")
+    repeats: int = option(10, Option("Searches of each kind, each with its own seed.", least=1))
+    budget: int = option(100, Option("Trials of each search.", least=2))
+    seed: int = option(0, Option("Of the first search.", least=0))
+
+
+def measure(run: Run) -> Iterator[StartsRow]:
+    """Every recording without and with what is known of its kernel."""
+    asked: StartsOptions = run.options
+    if not asked.files or not asked.known:
+        raise UsageError("name recorded trials, and what others know: `portatile study foreign-starts a100.json --known a4000.json`")
+    recordings = [recording for file in asked.files for recording in replay.recordings(file)]
+    for recording in recordings:
+        own = [(path, found) for path in asked.known if (found := starts_of(recording, path, asked.starts))]
+        if not own:
+            run.say(f"{recording.name}: nothing of {', '.join(path.name for path in asked.known)} says anything of its parameters")
+            continue
+        chosen = _mixed([found for _, found in own], asked.starts)
+        known = ", ".join(path.name.split(".")[0] for path, _ in own)
+        for search, starts in ((WITHOUT, ()), (WITH, chosen)):
+            run.say(f"{recording.name} {search} {known}")
+            limit = Budget(evaluations=min(asked.budget, len(recording.trials)))
+            asks = StrategiesRequest(recording, (asked.strategy,), asked.repeats, limit, asked.seed, starts)
+            yield from _rows(compare(asks), known, search, len(chosen))
+
+
+def starts_of(recording: Recording, path: Path, count: int) -> tuple[Config, ...]:
+    """The recorded configurations that are nearest to the fastest ones of a file, none where that knows other parameters."""
+    names, table = set(recording.trials[0].config), recording.table()
+    space, found = recording.space(), dict[str, Config]()
+    default = recording.default() or recording.trials[0].config
+    for wanted in _fastest(recording, path, names):
+        whole = {name: wanted[name] for name in wanted if name in names}
+        config = whole if canonical(whole) in table else foreign_starts.nearest(space, default, whole)
+        if config is not None and canonical(config) in table:
+            found.setdefault(canonical(config), dict(config))
+        if len(found) == count:
+            break
+    return tuple(found.values())
+
+
+def _fastest(recording: Recording, path: Path, names: set[str]) -> list[Mapping[str, Value]]:
+    """Of a file's configurations the fastest, in the recording's parameters; each problem's and device's by turns."""
+    groups: list[list[Mapping[str, Value]]] = []
+    problem = recording.problem
+    if problem.workload in workloads.names():
+        workload = workloads.get(problem.workload)
+        known = [one for one in foreign_starts.read(path) if one.dtype in ("", problem.dtype)]
+        translated = [meant for one in sorted(known, key=lambda one: one.seconds) if (meant := workload.translated(one.config))]
+        groups += [translated] if translated else []
+    if not groups:
+        for other in replay.recordings(path):
+            same = (other.problem.key, other.device.name) == (problem.key, recording.device.name)
+            if names & set(other.trials[0].config) and not same:  # itself is no other
+                valid = sorted((trial for trial in other.trials if math.isfinite(trial.median)), key=lambda trial: trial.median)
+                groups.append([trial.config for trial in valid[:_LOOKED_AT]])
+    return [config for turn in zip_longest(*groups) for config in turn if config is not None][:_LOOKED_AT]
+
+
+def _mixed(found: Sequence[Sequence[Config]], count: int) -> tuple[Config, ...]:
+    """The best of each file first, then the second of each, each configuration once."""
+    turns = [config for turn in zip_longest(*found) for config in turn if config is not None]
+    return tuple({canonical(config): config for config in turns}.values())[:count]
+
+
+def _rows(comparison: Comparison, known: str, search: str, starts: int) -> Iterator[StartsRow]:
+    curve = comparison.curves[0]
+    at_once = curve.middle[min(starts, len(curve.middle)) - 1]
+    for at, place in enumerate(comparison.places):
+        shares = curve.low[at], curve.middle[at], curve.high[at]
+        told = comparison.name, comparison.configurations, known, search, starts, place
+        yield StartsRow(*told, *shares, at_once, curve.to_95, curve.to_98)
+
+
+def finish(rows: Sequence[StartsRow]) -> list[StartsRow]:
+    """The trials until 95 % of the optimum that a search is spared."""
+    plain = {(row.recording, row.known): row.to_95 for row in rows if row.search == WITHOUT}
+    made = []
+    for row in rows:
+        before = plain.get((row.recording, row.known))
+        spared = before - row.to_95 if row.search == WITH and before is not None and row.to_95 is not None else None
+        made.append(replace(row, saved=spared))
+    return made
+
+
+def shown(rows: Sequence[StartsRow]) -> list[StartsRow]:
+    """Of each search its last row: the others are its curve."""
+    return list({(row.recording, row.known, row.search): row for row in rows}.values())
+
+
+def figures(rows: Sequence[StartsRow]) -> list[Figure]:
+    """For each recording the share of the optimum over the trials."""
+    made: list[Figure] = []
+    for recording, known in dict.fromkeys((row.recording, row.known) for row in rows):
+        mine = [row for row in rows if (row.recording, row.known) == (recording, known)]
+        curves = []
+        for search in dict.fromkeys(row.search for row in mine):
+            own = [row for row in mine if row.search == search]
+            band = tuple((row.place, row.low, row.high) for row in own)
+            curves.append(Series(f"{search} what others found", tuple((row.place, row.share) for row in own), band))
+        said = f"First trials from {known}. Share of the optimum of {mine[0].configurations} configurations: median, 10 to 90 %."
+        made.append(LineChart(recording, said, Axis("trials", zero=False), Axis("share of the optimum", "%"), tuple(curves)))
+    return made
+
+
+def notes(rows: Sequence[StartsRow]) -> list[str]:
+    """The trials that each recording's search is spared."""
+    said = []
+    for row in shown(rows):
+        if row.search == WITH:
+            text = f"{row.recording} after {row.known}: {row.at_once:.0%} of the optimum at trial {row.starts}"
+            word = "saved" if (row.saved or 0.0) >= 0 else "more"
+            said.append(text if row.saved is None else f"{text}, {abs(row.saved):g} trials {word} on the way to 95 %")
+    return said
+
+
+STUDY = Study(
+    name="foreign-starts",
+    answers=("D1.9",),
+    question="How many trials of a search do other tuners' results save?",
+    minutes=0.3,
+    timed="nothing: recorded trials are replayed.",
+    row=StartsRow,
+    key=("recording", "known", "search", "place"),
+    columns=(
+        Column("recording", "recording"),
+        Column("known", "known"),
+        Column("what others found", "search"),
+        Column("first trials", "starts"),
+        Column("after these", "at_once", "%"),
+        Column("to 95 %", "to_95"),
+        Column("to 98 %", "to_98"),
+        Column("saved", "saved"),
+        Column("in the end", "share", "%"),
+    ),
+    measure=measure,
+    figures=figures,
+    options=StartsOptions,
+    finish=finish,
+    shown=shown,
+    notes=notes,
+    devices="none",
+)

@@ -1,0 +1,159 @@
+"""Complex GEMM by three real products instead of four (the 3M method), as the BLAS's extensions CGEMM3M and ZGEMM3M."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+
+import numpy as np
+
+from portatile.records import Arg, Call, Config, DeviceInfo, Launch, Layout, Plan, Problem, Temporary, Value
+from portatile.space import ParameterSpace
+from portatile.template import load
+from portatile.workload import Cut, Expected, Inputs, Operand, Workload
+from portatile.workloads import blocks, get, operands, structured
+from portatile.workloads.gemm import reference
+from portatile.workloads.gemm import workload as gemm
+from portatile.workloads.gemm.passing import operand_shapes
+from portatile.workloads.gemm.reals import TRANSPOSED
+
+_PLANES = 3  # real parts, imaginary parts, and their sums; the products of each
+_PARTS = {"complex64": ("float32", "float", 4), "complex128": ("float64", "double", 8)}
+
+
+class Gemm3m(Workload):
+    """Complex matrix product: C (m x n) = alpha op(A) (m x k) op(B) (k x n) + beta C by three real products, a quarter less work.
+
+    With X = re(op A) re(op B), Y = im(op A) im(op B) and Z = (re + im)(op A) (re + im)(op B), the real part of op(A) op(B) is X - Y and the
+    imaginary part Z - X - Y (Higham, Stability of a method for multiplying complex matrices with three real matrix multiplications, 1992).
+    The error of the real part is that of an ordinary product; relative to the sums of moduli that of the imaginary part may be three times
+    as large. Sums of a real and an imaginary part beyond the largest number overflow. Operands and options are as for ``gemm``.
+
+    Parameters: WGS: work-group of the kernels that take operands apart and put C together.
+    """
+
+    name = "gemm3m"
+    products = True
+    sizes = gemm.sizes
+    options = gemm.options
+    dtypes = tuple(_PARTS)
+    operands = (Operand("a"), Operand("b"), Operand("c", "inout"))
+    scalars: Mapping[str, float] = {"alpha": 1.0, "beta": 0.0}
+
+    def shapes(self, problem: Problem) -> dict[str, tuple[int, ...]]:
+        """The shapes of A, B and C as they are stored."""
+        return dict(operand_shapes(problem))
+
+    def space(self, problem: Problem, device: DeviceInfo) -> ParameterSpace:
+        """Any work-group of the device's."""
+        return ParameterSpace({"WGS": structured.GROUPS}, ("WGS <= max_work_group_size",), device.facts())
+
+    def default(self, problem: Problem, device: DeviceInfo) -> Config:
+        """A group that a row of a small matrix fills."""
+        return {"WGS": structured.group(device)}
+
+    def plan(self, problem: Problem, config: Config, device: DeviceInfo) -> Plan:
+        """Three planes of A and of B, their products as one batch, and C of these."""
+        blocks.check(problem)
+        m, n, group = problem.sizes["m"], problem.sizes["n"], int(config["WGS"])
+        if m == 0 or n == 0:
+            return Plan(())
+        real, _, itemsize = _PARTS[problem.dtype]
+        shapes, stored, temporaries = operand_shapes(problem), {}, []
+        for name in ("a", "b", "c"):
+            rows, columns = shapes[name]
+            pitch = blocks.padded(columns)
+            stored[name] = Layout((max(rows, 1) * pitch, pitch, 1))
+            temporaries.append(Temporary(f"{name}_planes", _PLANES * max(rows, 1) * max(pitch, 1) * itemsize))
+        letters: dict[str, Value] = {name: TRANSPOSED[str(problem.options[name])] for name in ("trans_a", "trans_b")}
+        sizes = {"batch": _PLANES, **problem.sizes}
+        products = get("gemm_batched").problem(sizes, real, letters, stored)
+        names = {name: f"{name}_planes" for name in stored}
+        return Plan(
+            (
+                *(_taken_apart(problem, name, stored[name], group) for name in "ab" if 0 not in shapes[name]),
+                Call(products, names, {"alpha": 1.0, "beta": 0.0}),
+                _put_together(problem, stored["c"], group),
+            ),
+            tuple(temporaries),
+        )
+
+    def inputs(self, problem: Problem, rng: np.random.Generator) -> Inputs:
+        """Random operands, as those of ``gemm``."""
+        return reference.inputs(problem, rng)
+
+    def reference(self, problem: Problem, inputs: Inputs, sample: np.random.Generator | None = None) -> dict[str, Expected]:
+        """C in complex128, everywhere or where sampled rows meet sampled columns."""
+        return {"c": reference.reference(problem, inputs, sample)}
+
+    def bound(self, problem: Problem, config: Config) -> float:
+        """sqrt(10) gamma_(k + 108), relative to the sums of moduli; the reference's own is added.
+
+        With s the sum of |a| |b|, the products X and Y together have an error of at most gamma s, and so has the real part; those of Z are
+        formed of sums of moduli up to sqrt(2) |a| and sqrt(2) |b|, so that its error is at most 2 gamma s, and that of the imaginary part
+        3 gamma s. 100 parts that a product may be split into, the roundings of the sums, of the factors and of the additions are counted.
+        """
+        k = problem.sizes["k"]
+        return sqrt(10) * operands.gamma(k + 108, _PARTS[problem.dtype][0]) + 2 * operands.gamma(k + 7, "float64")
+
+    def flops(self, problem: Problem) -> float:
+        """8 m n k, as of an ordinary complex product, though fewer are done."""
+        return gemm.flops(problem)
+
+    def traffic(self, problem: Problem) -> float:
+        """A and B read once, C written once."""
+        return gemm.traffic(problem)
+
+    def reads(self, problem: Problem, scalars: Mapping[str, float]) -> frozenset[str]:
+        """A and B unless alpha is 0, C unless beta is 0."""
+        return gemm.reads(problem, scalars)
+
+    def cuts(self, problem: Problem, config: Config) -> tuple[Cut, ...]:
+        """By rows and by columns of C."""
+        return gemm.cuts(problem, config)
+
+    def awkward(self, problem: Problem) -> list[Problem]:
+        """Shapes that nothing divides, with padded rows and offsets."""
+        return reference.awkward(self, problem)
+
+
+def _types(problem: Problem) -> dict[str, Value]:
+    """Definitions of the element type and of its parts for the kernel texts."""
+    return {**blocks.types(problem), "PART": _PARTS[problem.dtype][1]}
+
+
+def _taken_apart(problem: Problem, name: str, planes: Layout, group: int) -> Launch:
+    """The planes of op(A) or op(B), stored as the operand is."""
+    rows, columns = operand_shapes(problem)[name]
+    conjugated = problem.options[f"trans_{name}"] in ("C", "R")
+    source = load(__file__, "planes.cl", {**_types(problem), "WGS": group}, COMPLEX=True, CONJUGATED=conjugated)
+    args = (
+        blocks.integer("rows", rows),
+        blocks.integer("columns", columns),
+        blocks.scalar(problem, "alpha"),
+        *blocks.matrix(problem, name, "in"),
+        Arg(f"{name}_planes", role="temporary"),
+        blocks.long_integer("plane", planes.strides[0]),
+        blocks.long_integer("pitch", planes.strides[1]),
+    )
+    return Launch(source, "gemm3m_planes", *blocks.lines(rows, columns, group), args)
+
+
+def _put_together(problem: Problem, planes: Layout, group: int) -> Launch:
+    """C of the three products."""
+    m, n = problem.sizes["m"], problem.sizes["n"]
+    source = load(__file__, "combine.cl", {**_types(problem), "WGS": group}, COMPLEX=True)
+    args = (
+        blocks.integer("rows", m),
+        blocks.integer("columns", n),
+        blocks.scalar(problem, "alpha"),
+        blocks.scalar(problem, "beta"),
+        Arg("c_planes", role="temporary"),
+        blocks.long_integer("plane", planes.strides[0]),
+        blocks.long_integer("pitch", planes.strides[1]),
+        *blocks.matrix(problem, "c", "inout"),
+    )
+    return Launch(source, "gemm3m_combine", *blocks.lines(m, n, group), args)
+
+
+workload = Gemm3m()

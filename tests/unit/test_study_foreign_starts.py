@@ -1,0 +1,51 @@
+"""Trials that other tuners' results save: what they know becomes first trials of replayed searches, and is counted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from portatile.cli import main
+from portatile.records import canonical, to_json
+from portatile.studies import foreign_starts
+from portatile.studies.foreign_starts import WITH, WITHOUT
+from support.recordings import recorded, recording
+from support.trials import DEVICE
+
+pytestmark = pytest.mark.usefixtures("own_directories")
+ELSEWHERE = replace(DEVICE, id="recorded:other", name="another device")
+
+
+def test_searches_without_and_with_what_others_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    searched, known = tmp_path / "searched.json", tmp_path / "known.json"
+    searched.write_bytes(to_json(recorded()))
+    known.write_bytes(to_json(recorded(device=ELSEWHERE)))  # as fast there: the first trial is the optimum
+    asked = ["study", "foreign-starts", str(searched), "--known", str(known), "--repeats", "4", "--budget", "30", "--strategy", "random"]
+    assert main([*asked, "-o", str(tmp_path / "saved.svg"), "-o", str(tmp_path / "saved.csv"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    last = {row["search"]: row for row in rows if row["place"] == 30}
+    assert last[WITH]["to_95"] == 1
+    assert last[WITH]["at_once"] == 1
+    assert last[WITHOUT]["to_95"] is None or last[WITHOUT]["to_95"] > 1
+    assert last[WITH]["saved"] is None or last[WITH]["saved"] == last[WITHOUT]["to_95"] - 1
+    assert "with what others found" in (tmp_path / "saved.svg").read_text()
+    assert (tmp_path / "saved.csv").read_text().count("\n") == len(rows) + 1
+    assert main(["study", "foreign-starts", str(searched)]) == 2
+
+
+def test_starts_are_recorded_configurations_near_the_fastest(tmp_path: Path) -> None:
+    """Of configurations that were not recorded here the nearest, of none twice, and none of the recording itself."""
+    mine = recording()
+    path = tmp_path / "known.json"
+    fast = [replace(trial, config={**trial.config, "WIDTH": 64}) for trial in recorded(device=ELSEWHERE) if trial.config["WIDTH"] == 32]
+    path.write_bytes(to_json(fast))
+    found = foreign_starts.starts_of(mine, path, 3)
+    assert len(found) == 0 or all(canonical(config) in mine.table() for config in found)
+    path.write_bytes(to_json(recorded(device=ELSEWHERE)))
+    found = foreign_starts.starts_of(mine, path, 3)
+    assert len({canonical(config) for config in found}) == 3
+    path.write_bytes(to_json(recorded()))
+    assert foreign_starts.starts_of(mine, path, 3) == ()
